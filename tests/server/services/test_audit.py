@@ -9,11 +9,17 @@ import structlog
 from structlog.testing import capture_logs
 
 from licorne.v1 import admin_pb2 as pb
+from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
+from licorne_server.configurations import Configurations, Default, Keeper
+from licorne_server.process.clock import SystemClock
 from licorne_server.security.access import Access
-from licorne_server.services.admin.rights import EVENT, Audit
+from licorne_server.services.admin.rights import EVENT, Rights
 from licorne_server.telemetry.logs import dropped
 from licorne_server.wire.errors import exhausted
+
+KNOWN = Configurations(Default(), Keeper(), SystemClock())
+RIGHTS = Rights(Scheduler().views, Access(), KNOWN)
 
 
 class Call:
@@ -40,7 +46,7 @@ async def test_failures_are_told_by_their_reason(outcome: str) -> None:
     async def fail(request: pb.ForgetRmRequest, context: Any) -> pb.ForgetRmResponse:
         raise error
 
-    act = Audit(Access()).of("try", fail, "force")
+    act = RIGHTS.audited("try", fail, "force")
     with capture_logs() as lines, pytest.raises(type(error)):
         await act(pb.ForgetRmRequest(rm_id="r" * 500), Call())
     (line,) = [one for one in lines if one["event"] == EVENT]
@@ -80,7 +86,7 @@ async def test_a_line_that_fails_costs_itself_alone(failing: FailingLog) -> None
     async def forget(request: pb.ForgetRmRequest, context: Any) -> pb.ForgetRmResponse:
         return pb.ForgetRmResponse()
 
-    act = Audit(Access()).of("try", forget)
+    act = RIGHTS.audited("try", forget)
     before = dropped()["write_failed"]
     assert await act(pb.ForgetRmRequest(rm_id="rm"), Call()) == pb.ForgetRmResponse()
     assert dropped()["write_failed"] == before + 1

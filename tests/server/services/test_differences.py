@@ -6,7 +6,7 @@ import pytest
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import load
-from licorne_server.services.admin.differences import MAX_BYTES, MAX_CHANGES, differences
+from licorne_server.services.admin.messages import MAX_BYTES, MAX_CHANGES, differences
 from support.peers.shim import Shim
 
 CONFIG = """

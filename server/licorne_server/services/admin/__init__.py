@@ -1,11 +1,8 @@
 """`licorne.v1.Admin`: the calls by which operators change the core's state.
 
 Each subject has a module, with a class that gives its methods by name. A method that changes
-something is wrapped by `Audit`, which admits operators and leaves a line in the log.
+something is wrapped by `Rights`, which admits operators and leaves a line in the log.
 """
-
-from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import grpc
 
@@ -20,18 +17,10 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
-from licorne_server.services.admin.configuration import ConfigurationMethods, RevisionMethods
-from licorne_server.services.admin.operations import DumpMethods, LogMethods, RmMethods, VerbMethods
+from licorne_server.services.admin.configuration import ConfigurationMethods
+from licorne_server.services.admin.operations import OperatorMethods
 from licorne_server.services.admin.plans import PlanMethods
-from licorne_server.services.admin.rights import Audit, Names
-from licorne_server.services.calls import Handler
-
-
-class Part(Protocol):
-    """The methods of one subject."""
-
-    def methods(self) -> Mapping[str, Handler]:
-        """The methods by name."""
+from licorne_server.services.admin.rights import Rights
 
 
 class AdminService:
@@ -59,19 +48,15 @@ class AdminService:
         change configurations; plans are made on `copies`; long reads take `time_slices`;
         `log_levels` are those requested by RMs.
         """
-        names = Names(views, access, changes.configurations)
-        audit = Audit(access)
-        self._parts: Sequence[Part] = (
-            ConfigurationMethods(access, names, audit, thread, changes),
-            RevisionMethods(access, names, audit, thread, changes),
-            PlanMethods(access, names, rms, time_slices, thread, copies, changes),
-            RmMethods(rms, names, audit, eviction, changes.configurations),
-            VerbMethods(engine, names, audit),
-            LogMethods(access, audit, time_slices, log_levels),
-            DumpMethods(dumps, names, access, audit),
-        )
+        rights = Rights(views, access, changes.configurations)
+        self._methods = {
+            **ConfigurationMethods(rights, thread, changes).methods(),
+            **PlanMethods(rights, rms, time_slices, thread, copies, changes).methods(),
+            **OperatorMethods(
+                rights, engine, rms, eviction, changes.configurations, dumps, time_slices, log_levels
+            ).methods(),
+        }
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """The methods of all parts by name, bytes in and bytes out."""
-        methods = {name: method for part in self._parts for name, method in part.methods().items()}
-        return grpc.method_handlers_generic_handler(self.name, methods)
+        """The methods of all subjects by name, bytes in and bytes out."""
+        return grpc.method_handlers_generic_handler(self.name, self._methods)

@@ -5,6 +5,7 @@ Also here:
 * The history of RMs' configurations: list, roll back, and read the default's file again.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,8 @@ from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
 from licorne_server.configurations import Change, Changes, DefaultFileError, Revision, Revisions, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
-from licorne_server.security.access import Access
-from licorne_server.services.admin.differences import Differences, differences
-from licorne_server.services.admin.plan_messages import problem_message
-from licorne_server.services.admin.rights import Audit, Names
+from licorne_server.services.admin.messages import Differences, differences, problem_message
+from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.wire.caps import (
     MAX_CONFIG_BYTES,
@@ -32,45 +31,36 @@ from licorne_server.wire.caps import (
 )
 from licorne_server.wire.errors import config_refused, invalid_argument, not_found
 
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""Bytes of the texts in one answer."""
+
 
 class ConfigurationMethods:
-    """`GetConfiguration`, `ValidateConfiguration` and `UpdateConfiguration`."""
+    """The calls about an RM's configuration, its history, and the default."""
 
-    def __init__(
-        self,
-        access: Access,
-        names: Names,
-        audit: Audit,
-        thread: ConfigThread,
-        changes: Changes,
-    ) -> None:
+    def __init__(self, rights: Rights, thread: ConfigThread, changes: Changes) -> None:
         """Over the configurations of RMs; `thread` parses configurations."""
+        self._rights = rights
         self._thread = thread
-        self._access = access
-        self._names = names
-        self._audit = audit
         self._changes = changes
 
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
+        of, common = self._rights.audited, ("base_revision", "comment")
+        update = of("update configuration", self._update, "policy_group", *common, by_rm=True)
+        roll_back = of("roll back configuration", self._roll_back, "revision", *common, by_rm=True)
+        reload = of("reload configuration", self._reload)
         return {
             "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
             "ValidateConfiguration": unary_handler(pb.ValidateConfigurationRequest, self._validate),
-            "UpdateConfiguration": unary_handler(
-                pb.UpdateConfigurationRequest,
-                self._audit.of(
-                    "update configuration",
-                    self._update,
-                    "policy_group",
-                    "base_revision",
-                    "comment",
-                    by_rm=True,
-                ),
-            ),
+            "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, update),
+            "ListConfigurations": unary_handler(pb.ListConfigurationsRequest, self._list),
+            "RollBackConfiguration": unary_handler(pb.RollBackConfigurationRequest, roll_back),
+            "ReloadConfiguration": unary_handler(pb.ReloadConfigurationRequest, reload),
         }
 
     async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:
-        report = self._names.known_rm(request.rm_id, context)
+        report = self._rights.known_rm(request.rm_id, context)
         current = self._changes.configurations.get(request.rm_id).current
         return pb.GetConfigurationResponse(
             rm_id=request.rm_id,
@@ -91,11 +81,11 @@ class ConfigurationMethods:
         _check_size(request.config)
         running = None
         if request.compare_rm_id:
-            self._names.known_rm(request.compare_rm_id, context)
+            self._rights.known_rm(request.compare_rm_id, context)
             running = self._changes.configurations.get(request.compare_rm_id).current.text
         try:
             configuration, compared = await self._thread.run(
-                Origin(self._access.caller(context).peer, VALIDATION),
+                Origin(self._rights.access.caller(context).peer, VALIDATION),
                 partial(_compared, request.config, running, strict=request.strict),
                 len(request.config) + len(running or ""),
             )
@@ -116,33 +106,87 @@ class ConfigurationMethods:
         for name, problem in (
             ("policy_group", text_problem("policy_group", request.policy_group)),
             ("extra_config", extra_problem("extra_config", request.extra_config)),
-            ("comment", comment_problem(request.comment)),
         ):
             if problem:
                 raise invalid_argument(problem, name)
-        self._names.known_rm(request.rm_id, context)
-        caller = self._access.caller(context)
+        operator = self._rights.access.caller(context).operator
+
+        def wanted() -> tuple[str, dict[str, Any]]:
+            source = Source.OPERATOR if operator else Source.RM
+            about = {"policy_group": request.policy_group, "extra_config": request.extra_config}
+            return request.config, {"source": source, "comment": request.comment, **about}
+
+        return pb.UpdateConfigurationResponse(**await self._change(request, context, wanted))
+
+    async def _roll_back(self, request: pb.RollBackConfigurationRequest, context: Any) -> Message:
+        def wanted() -> tuple[str, dict[str, Any]]:
+            revisions = self._changes.configurations.get(request.rm_id)
+            number = request.revision or _before(revisions)
+            found = _found(revisions, number)
+            comment = request.comment or f"rollback to revision {number}"
+            about = {"comment": comment, "extra_config": found.extra_config}
+            return found.text, {"source": Source.ROLLBACK, **about}
+
+        return pb.RollBackConfigurationResponse(**await self._change(request, context, wanted))
+
+    async def _change(
+        self,
+        request: pb.UpdateConfigurationRequest | pb.RollBackConfigurationRequest,
+        context: Any,
+        wanted: Callable[[], tuple[str, dict[str, Any]]],
+    ) -> dict[str, Any]:
+        """Change an RM's configuration; returns the fields of the answer.
+
+        `wanted` gives the text and the other fields of the `Change`, as soon as it is this one's
+        turn.
+        """
+        problem = comment_problem(request.comment)
+        if problem:
+            raise invalid_argument(problem, "comment")
+        self._rights.known_rm(request.rm_id, context)
+        peer = self._rights.access.caller(context).peer
         applier = self._changes.applier
         async with self._changes.configuring(request.rm_id):
-            self._names.known_rm(request.rm_id, context)
+            self._rights.known_rm(request.rm_id, context)
             applier.check_base(request.rm_id, request.base_revision)
-            origin = Origin(caller.peer, f"RM {request.rm_id}")
-            change = Change(
-                rm_id=RmId(request.rm_id),
-                config=await self._thread.parse(origin, request.config),
-                source=Source.OPERATOR if caller.operator else Source.RM,
-                by=caller.peer,
-                comment=request.comment,
-                policy_group=request.policy_group,
-                extra_config=request.extra_config,
-            )
+            text, about = wanted()
+            config = await self._thread.parse(Origin(peer, f"RM {request.rm_id}"), text)
+            change = Change(rm_id=RmId(request.rm_id), config=config, by=peer, **about)
             applied = await applier.apply(change)
-        return pb.UpdateConfigurationResponse(
-            changed=applied.changed,
-            checksum=applied.revision.checksum,
-            revision=applied.revision.number,
-            persistent=applied.persistent,
-            registered=applied.registered,
+        return {
+            "changed": applied.changed,
+            "checksum": applied.revision.checksum,
+            "revision": applied.revision.number,
+            "persistent": applied.persistent,
+            "registered": applied.registered,
+        }
+
+    async def _list(self, request: pb.ListConfigurationsRequest, context: Any) -> Message:
+        self._rights.known_rm(request.rm_id, context)
+        revisions = self._changes.configurations.get(request.rm_id)
+        wanted = reversed(revisions.kept)
+        if request.revision:
+            wanted = iter([_found(revisions, request.revision)])
+        answer = pb.ListConfigurationsResponse()
+        left = MAX_ANSWER_BYTES if request.with_config else -1
+        for revision in wanted:
+            size = revision.size + len(revision.extra)
+            left = left - size if left >= 0 else left
+            answer.revisions.append(_shown(revision, with_config=left >= 0))
+        return answer
+
+    async def _reload(self, _: pb.ReloadConfigurationRequest, __: Any) -> Message:
+        try:
+            reloaded = await self._changes.reloader.reload()
+        except DefaultFileError as error:
+            raise config_refused(str(error), error.problems) from None
+        return pb.ReloadConfigurationResponse(
+            changed=reloaded.changed,
+            checksum=reloaded.checksum,
+            rms=[
+                pb.ReloadedRm(rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal)
+                for rm in reloaded.rms
+            ],
         )
 
 
@@ -167,105 +211,6 @@ def _check_size(config: str) -> None:
         raise invalid_argument(problem, "config")
 
 
-MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""Bytes of the texts in one answer."""
-
-
-class RevisionMethods:
-    """`ListConfigurations`, `RollBackConfiguration` and `ReloadConfiguration`."""
-
-    def __init__(
-        self,
-        access: Access,
-        names: Names,
-        audit: Audit,
-        thread: ConfigThread,
-        changes: Changes,
-    ) -> None:
-        """Over the revisions of RMs; `thread` parses configurations."""
-        self._access = access
-        self._names = names
-        self._audit = audit
-        self._thread = thread
-        self._changes = changes
-
-    def methods(self) -> dict[str, Handler]:
-        """The methods by name."""
-        roll_back = self._audit.of(
-            "roll back configuration",
-            self._roll_back,
-            "revision",
-            "base_revision",
-            "comment",
-            by_rm=True,
-        )
-        reload = self._audit.of("reload configuration", self._reload)
-        return {
-            "ListConfigurations": unary_handler(pb.ListConfigurationsRequest, self._list),
-            "RollBackConfiguration": unary_handler(pb.RollBackConfigurationRequest, roll_back),
-            "ReloadConfiguration": unary_handler(pb.ReloadConfigurationRequest, reload),
-        }
-
-    async def _list(self, request: pb.ListConfigurationsRequest, context: Any) -> Message:
-        self._names.known_rm(request.rm_id, context)
-        revisions = self._changes.configurations.get(request.rm_id)
-        wanted = reversed(revisions.kept)
-        if request.revision:
-            wanted = iter([_found(revisions, request.revision)])
-        answer = pb.ListConfigurationsResponse()
-        left = MAX_ANSWER_BYTES if request.with_config else -1
-        for revision in wanted:
-            size = revision.size + len(revision.extra)
-            left = left - size if left >= 0 else left
-            answer.revisions.append(_shown(revision, with_config=left >= 0))
-        return answer
-
-    async def _roll_back(self, request: pb.RollBackConfigurationRequest, context: Any) -> Message:
-        problem = comment_problem(request.comment)
-        if problem:
-            raise invalid_argument(problem, "comment")
-        self._names.known_rm(request.rm_id, context)
-        caller = self._access.caller(context)
-        applier = self._changes.applier
-        async with self._changes.configuring(request.rm_id):
-            self._names.known_rm(request.rm_id, context)
-            applier.check_base(request.rm_id, request.base_revision)
-            revisions = self._changes.configurations.get(request.rm_id)
-            number = request.revision or _before(revisions)
-            wanted = _found(revisions, number)
-            origin = Origin(caller.peer, f"RM {request.rm_id}")
-            change = Change(
-                rm_id=RmId(request.rm_id),
-                config=await self._thread.parse(origin, wanted.text),
-                source=Source.ROLLBACK,
-                by=caller.peer,
-                comment=request.comment or f"rollback to revision {number}",
-                extra_config=wanted.extra_config,
-            )
-            applied = await applier.apply(change)
-        return pb.RollBackConfigurationResponse(
-            changed=applied.changed,
-            checksum=applied.revision.checksum,
-            revision=applied.revision.number,
-            persistent=applied.persistent,
-            registered=applied.registered,
-        )
-
-    async def _reload(self, _: pb.ReloadConfigurationRequest, __: Any) -> Message:
-        try:
-            reloaded = await self._changes.reloader.reload()
-        except DefaultFileError as error:
-            raise config_refused(str(error), error.problems) from None
-        return pb.ReloadConfigurationResponse(
-            changed=reloaded.changed,
-            checksum=reloaded.checksum,
-            rms=[
-                pb.ReloadedRm(rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal)
-                for rm in reloaded.rms
-            ],
-        )
-
-
 def _before(revisions: Revisions) -> int:
     """The number of the revision before the one in force.
 
@@ -287,8 +232,8 @@ def _found(revisions: Revisions, number: int) -> Revision:
     found = revisions.find(number)
     if found is None:
         first, last = revisions.kept[0].number, revisions.current.number
-        kept = f"{first} to {last} are" if first < last else f"{last} is"
-        raise not_found(f"revision {number} of RM {revisions.rm_id} is not kept: {kept}")
+        retained = f"{first} to {last} are" if first < last else f"{last} is"
+        raise not_found(f"revision {number} of RM {revisions.rm_id} is not kept: {retained}")
     return found
 
 

@@ -27,8 +27,7 @@ from licorne_server.http.dumps import DumpInProgress, StateDumps
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
-from licorne_server.security.access import Access
-from licorne_server.services.admin.rights import Audit, Names
+from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler, watch_handler
 from licorne_server.services.paging import Page, filled
 from licorne_server.telemetry.logs import levels
@@ -42,157 +41,64 @@ from licorne_server.wire.errors import (
     not_found,
 )
 
-
-class RmMethods:
-    """`ForgetRm`."""
-
-    def __init__(
-        self,
-        rms: Rms,
-        names: Names,
-        audit: Audit,
-        eviction: Eviction,
-        configurations: Configurations,
-    ) -> None:
-        """Over the RMs as the server knows them; `eviction` forgets one.
-
-        Its `configurations` are forgotten with it.
-        """
-        self._rms = rms
-        self._names = names
-        self._audit = audit
-        self._eviction = eviction
-        self._configurations = configurations
-
-    def methods(self) -> dict[str, Handler]:
-        """The methods by name."""
-        forget = self._audit.of("forget RM", self._forget, "force")
-        return {"ForgetRm": unary_handler(pb.ForgetRmRequest, forget)}
-
-    async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
-        report = self._names.known_rm(request.rm_id, context)
-        if report is not None:
-            rm = self._rms.get(request.rm_id, "ForgetRm")
-            await self._eviction.forget(rm, force=request.force)
-        async with self._rms.lock(request.rm_id):
-            if self._rms.find(request.rm_id) is None:
-                self._configurations.forget(RmId(request.rm_id))
-        return pb.ForgetRmResponse()
-
-
-STALL_SECONDS = 30.0
-"""Seconds without progress after which a reader is cut off."""
-
-
-class DumpMethods:
-    """`DumpState`."""
-
-    def __init__(self, dumps: StateDumps, names: Names, access: Access, audit: Audit) -> None:
-        """`dumps` is shared with HTTP: there is one dump at a time."""
-        self._dumps = dumps
-        self._names = names
-        self._access = access
-        self._audit = audit
-
-    def methods(self) -> dict[str, Handler]:
-        """The methods by name."""
-        dump = self._audit.of("dump state", self._dump)
-        return {"DumpState": watch_handler(pb.DumpStateRequest, dump)}
-
-    async def _dump(self, request: pb.DumpStateRequest, context: Any) -> None:
-        """Send the document in pieces, made in time slices."""
-        if request.rm_id:
-            self._names.rm(request.rm_id, context)
-        peer = self._access.caller(context).peer
-        try:
-            async with self._dumps.dump(request.rm_id, peer) as chunks:
-                async for chunk in chunks:
-                    async with asyncio.timeout(STALL_SECONDS):
-                        response = pb.DumpStateResponse(json=chunk)
-                        await context.write(response.SerializeToString())
-        except DumpInProgress as error:
-            raise exhausted(str(error), "DUMP_IN_PROGRESS") from None
-        except TimeoutError:
-            raise aborted("the dump was not read for too long", "SLOW_READER") from None
-
+MAX_REASON_BYTES = 1024
+"""Bytes of the reason for ending an application; it is stored with the application."""
 
 MAX_WANTED = 100
 """RMs of a page: each may want dozens of levels, and an answer is serialized in one step."""
 
-
-class LogMethods:
-    """`GetLogLevels` and `SetLogLevel`."""
-
-    def __init__(self, access: Access, audit: Audit, time_slices: TimeSlices, wanted: RmLogLevels) -> None:
-        """The levels are the process's; `wanted` are those requested by RMs.
-
-        Lists of them are made in `time_slices`.
-        """
-        self._access = access
-        self._audit = audit
-        self._time_slices = time_slices
-        self._wanted = wanted
-
-    def methods(self) -> dict[str, Handler]:
-        """The methods by name."""
-        change = self._audit.of("set log level", self._set, "logger", "level")
-        return {
-            "GetLogLevels": unary_handler(pb.GetLogLevelsRequest, self._get),
-            "SetLogLevel": unary_handler(pb.SetLogLevelRequest, change),
-        }
-
-    async def _get(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
-        self._access.check_operator(context)
-        peer = self._access.caller(context).peer
-        response = pb.GetLogLevelsResponse(levels=levels().given())
-        wanted = self._wanted.wanted()
-
-        def add(rm_id: RmId) -> pb.WantedLogLevels | None:
-            its = wanted.get(rm_id)
-            return response.wanted.add(rm_id=rm_id, levels=its) if its else None
-
-        # Rows are made inside the response: to copy them into it would take as long as to make
-        # them, in one step.
-        ids = sorted(wanted)
-        behind = islice(ids, bisect_right(ids, request.page_token), None)
-        size = min(request.page_size or MAX_WANTED, MAX_WANTED)
-        page = await filled(Page(behind, add, size=size), self._time_slices, peer)
-        response.next_page_token = page.last or ""
-        return response
-
-    async def _set(self, request: pb.SetLogLevelRequest, context: Any) -> Message:
-        problem = levels().problem(request.logger, request.level)
-        if problem is not None:
-            raise invalid_argument(problem.text, problem.field)
-        levels().set(request.logger, request.level)
-        return pb.SetLogLevelResponse(levels=levels().given())
-
+STALL_SECONDS = 30.0
+"""Seconds without progress after which a reader is cut off."""
 
 T = TypeVar("T", bound=Effect)
 
-MAX_REASON_BYTES = 1024
-"""Bytes of the reason for ending an application; it is stored with the application."""
 
+class OperatorMethods:
+    """The calls that change what the core or the process does, and the state dump."""
 
-class VerbMethods:
-    """`SetNodeSchedulable`, `StopApplication` and `SetQueueStopped`."""
+    def __init__(
+        self,
+        rights: Rights,
+        engine: Engine,
+        rms: Rms,
+        eviction: Eviction,
+        configurations: Configurations,
+        dumps: StateDumps,
+        time_slices: TimeSlices,
+        log_levels: RmLogLevels,
+    ) -> None:
+        """Send commands to the engine.
 
-    def __init__(self, engine: Engine, names: Names, audit: Audit) -> None:
-        """Send commands to the engine."""
+        `eviction` forgets an RM, and its `configurations` go with it. `dumps` is shared with HTTP:
+        there is one dump at a time. `log_levels` are those requested by RMs; lists of them are made
+        in `time_slices`.
+        """
+        self._rights = rights
         self._engine = engine
-        self._names = names
-        self._audit = audit
+        self._rms = rms
+        self._eviction = eviction
+        self._configurations = configurations
+        self._dumps = dumps
+        self._time_slices = time_slices
+        self._log_levels = log_levels
 
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
-        of = self._audit.of
+        of = self._rights.audited
         node = of("set node schedulable", self._node, "partition", "node_id", "schedulable")
         stop = of("stop application", self._application, "partition", "application_id", "reason")
         queue = of("set queue stopped", self._queue, "partition", "queue", "stopped")
+        forget = of("forget RM", self._forget, "force")
+        level = of("set log level", self._set_level, "logger", "level")
+        dump = of("dump state", self._dump)
         return {
             "SetNodeSchedulable": unary_handler(pb.SetNodeSchedulableRequest, node),
             "StopApplication": unary_handler(pb.StopApplicationRequest, stop),
             "SetQueueStopped": unary_handler(pb.SetQueueStoppedRequest, queue),
+            "ForgetRm": unary_handler(pb.ForgetRmRequest, forget),
+            "GetLogLevels": unary_handler(pb.GetLogLevelsRequest, self._levels),
+            "SetLogLevel": unary_handler(pb.SetLogLevelRequest, level),
+            "DumpState": watch_handler(pb.DumpStateRequest, dump),
         }
 
     async def _node(self, request: pb.SetNodeSchedulableRequest, context: Any) -> Message:
@@ -245,7 +151,7 @@ class VerbMethods:
         for field, problem in (partition, *problems):
             if problem:
                 raise invalid_argument(problem, field)
-        self._names.rm(request.rm_id, context)
+        self._rights.rm(request.rm_id, context)
 
     async def _carry_out(self, command: Command, wanted: type[T]) -> T:
         """Have the core do it; what came of it.
@@ -254,6 +160,58 @@ class VerbMethods:
             CallError: the core has refused it.
         """
         return _outcome(await self._engine.submit(command), wanted)
+
+    async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
+        report = self._rights.known_rm(request.rm_id, context)
+        if report is not None:
+            rm = self._rms.get(request.rm_id, "ForgetRm")
+            await self._eviction.forget(rm, force=request.force)
+        async with self._rms.lock(request.rm_id):
+            if self._rms.find(request.rm_id) is None:
+                self._configurations.forget(RmId(request.rm_id))
+        return pb.ForgetRmResponse()
+
+    async def _levels(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
+        self._rights.access.check_operator(context)
+        peer = self._rights.access.caller(context).peer
+        response = pb.GetLogLevelsResponse(levels=levels().given())
+        wanted = self._log_levels.wanted()
+
+        def add(rm_id: RmId) -> pb.WantedLogLevels | None:
+            its = wanted.get(rm_id)
+            return response.wanted.add(rm_id=rm_id, levels=its) if its else None
+
+        # Rows are made inside the response: to copy them into it would take as long as to make
+        # them, in one step.
+        ids = sorted(wanted)
+        behind = islice(ids, bisect_right(ids, request.page_token), None)
+        size = min(request.page_size or MAX_WANTED, MAX_WANTED)
+        page = await filled(Page(behind, add, size=size), self._time_slices, peer)
+        response.next_page_token = page.last or ""
+        return response
+
+    async def _set_level(self, request: pb.SetLogLevelRequest, context: Any) -> Message:
+        problem = levels().problem(request.logger, request.level)
+        if problem is not None:
+            raise invalid_argument(problem.text, problem.field)
+        levels().set(request.logger, request.level)
+        return pb.SetLogLevelResponse(levels=levels().given())
+
+    async def _dump(self, request: pb.DumpStateRequest, context: Any) -> None:
+        """Send the document in pieces, made in time slices."""
+        if request.rm_id:
+            self._rights.rm(request.rm_id, context)
+        peer = self._rights.access.caller(context).peer
+        try:
+            async with self._dumps.dump(request.rm_id, peer) as chunks:
+                async for chunk in chunks:
+                    async with asyncio.timeout(STALL_SECONDS):
+                        response = pb.DumpStateResponse(json=chunk)
+                        await context.write(response.SerializeToString())
+        except DumpInProgress as error:
+            raise exhausted(str(error), "DUMP_IN_PROGRESS") from None
+        except TimeoutError:
+            raise aborted("the dump was not read for too long", "SLOW_READER") from None
 
 
 def _outcome(effects: Sequence[Effect], wanted: type[T]) -> T:

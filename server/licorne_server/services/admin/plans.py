@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
@@ -28,11 +27,10 @@ from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import Copies
 from licorne_server.fair import TimeSlices
 from licorne_server.rms.registry import Rms
-from licorne_server.security.access import Access
-from licorne_server.services.admin.plan_messages import configuration_plan, refused_plan, submission_plan
-from licorne_server.services.admin.rights import Names
+from licorne_server.services.admin.messages import configuration_plan, refused_plan, submission_plan
+from licorne_server.services.admin.rights import Rights
 from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
-from licorne_server.services.calls import unary_handler
+from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.wire.asks import AskReader
 from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
 from licorne_server.wire.errors import config_refused, invalid_argument, text_refused
@@ -52,8 +50,7 @@ class PlanMethods:
 
     def __init__(
         self,
-        access: Access,
-        names: Names,
+        rights: Rights,
         rms: Rms,
         time_slices: TimeSlices,
         thread: ConfigThread,
@@ -66,13 +63,12 @@ class PlanMethods:
         """
         self._rms = rms
         self._time_slices = time_slices
-        self._access = access
-        self._names = names
+        self._rights = rights
         self._thread = thread
         self._copies = copies
         self._changes = changes
 
-    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         return {
             "PlanConfiguration": unary_handler(pb.PlanConfigurationRequest, self._configuration),
@@ -83,8 +79,8 @@ class PlanMethods:
         problem = size_problem("config", bytes_of((request.config,)), MAX_CONFIG_BYTES)
         if problem:
             raise invalid_argument(problem, "config")
-        self._names.rm(request.rm_id, context)
-        peer = self._access.caller(context).peer
+        self._rights.rm(request.rm_id, context)
+        peer = self._rights.access.caller(context).peer
         configurations = self._changes.configurations
         # An update without a text brings the default back.
         config: SubmittedConfig = configurations.default.current
@@ -99,7 +95,7 @@ class PlanMethods:
         command = UpdateConfiguration(rm_id=rm_id, config=config)
 
         def check() -> None:
-            self._names.rm(request.rm_id, context)
+            self._rights.rm(request.rm_id, context)
             self._changes.applier.check_base(request.rm_id, request.base_revision)
 
         def base() -> int:
@@ -130,7 +126,7 @@ class PlanMethods:
             CallError: the configuration would be refused, or the base is stale.
         """
         async with self._time_slices.slice(peer):
-            report = self._names.rm(request.rm_id, context)
+            report = self._rights.rm(request.rm_id, context)
             self._changes.applier.check_base(request.rm_id, request.base_revision)
             refused = self._changes.check(report.rm_id, config)
             if refused is not None:
@@ -142,8 +138,8 @@ class PlanMethods:
             return configuration_plan(plan, base)
 
     async def _submission(self, request: pb.PlanSubmissionRequest, context: Any) -> Message | bytes:
-        self._names.rm(request.rm_id, context)
-        peer = self._access.caller(context).peer
+        self._rights.rm(request.rm_id, context)
+        peer = self._rights.access.caller(context).peer
         if request.text:
             request = await self._described(request, peer)
         new, asks = await read_submission(request, self._rms.pace())
@@ -152,7 +148,7 @@ class PlanMethods:
             peer,
             rm_id,
             partial(_plan_submission, rm_id, new, asks),
-            partial(self._names.rm, request.rm_id, context),
+            partial(self._rights.rm, request.rm_id, context),
         )
 
     async def _described(self, request: pb.PlanSubmissionRequest, peer: str) -> pb.PlanSubmissionRequest:

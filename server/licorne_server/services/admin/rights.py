@@ -30,36 +30,47 @@ _OF_THE_LINE = frozenset({"event", "level", "logger", "timestamp"})
 """Fields that every line has: those of a request are logged as ``asked_level`` and so on."""
 DONE = "done"
 
+MOST_NAMED = 20
+"""RMs that a refusal names."""
+
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message | None)
 
 
-class Audit:
-    """Admits operators, and logs the caller, the request and the outcome."""
+class Rights:
+    """Admits operators, and finds the RM of a request after checking the caller's right to know of it."""
 
-    def __init__(self, access: Access) -> None:
-        """`access` identifies the caller."""
-        self._access = access
+    access: Access
+    """Identifies callers."""
 
-    def of(
+    def __init__(self, views: Views, access: Access, configurations: Configurations) -> None:
+        """Over the reports of the core, and the rights of callers.
+
+        `configurations` know RMs that are not registered now.
+        """
+        self.access = access
+        self._views = views
+        self._configurations = configurations
+
+    def audited(
         self,
         action: str,
         serve: Callable[[Request, Any], Awaitable[Answer]],
-        *told: str,
+        *fields: str,
         by_rm: bool = False,
     ) -> Callable[[Request, Any], Awaitable[Answer]]:
         """Wrap a method: operators only, with one audit line for each call.
 
-        The line has the request fields listed in `told`, its RM, and the plain fields of the
-        answer. With `by_rm` an RM may call it about itself; `serve` checks the RM.
+        The line has these fields of the request, its RM, and the plain fields of the answer. With
+        `by_rm` an RM may call it about itself; `serve` checks the RM.
         """
 
         async def audited(request: Request, context: Any) -> Answer:
             outcome = "INTERNAL"
-            about = {_told_as(name): _shown(getattr(request, name)) for name in told}
+            about = {_logged_as(name): _shown(getattr(request, name)) for name in fields}
             try:
                 if not by_rm:
-                    self._access.check_operator(context)
+                    self.access.check_operator(context)
                 answer = await serve(request, context)
                 about |= _plain(answer)
                 outcome = DONE
@@ -92,45 +103,9 @@ class Audit:
     def _by(self, context: Any) -> str:
         """The caller's name from its certificate, token or address; empty if unknown."""
         try:
-            return self._access.caller(context).peer
+            return self.access.caller(context).peer
         except CallError:
             return ""
-
-
-def _told_as(name: str) -> str:
-    return f"asked_{name}" if name in _OF_THE_LINE else name
-
-
-def _shown(value: object) -> object:
-    return shown(value) if isinstance(value, str) else value
-
-
-def _plain(answer: Message | None) -> dict[str, object]:
-    """The fields of an answer that are one number, text or flag each."""
-    if answer is None:
-        return {}
-    return {
-        _told_as(field.name): _shown(getattr(answer, field.name))
-        for field in answer.DESCRIPTOR.fields
-        if not field.is_repeated and field.message_type is None
-    }
-
-
-MOST_NAMED = 20
-"""RMs that a refusal names."""
-
-
-class Names:
-    """Finds the subject of a request, after checking the caller's right to know of it."""
-
-    def __init__(self, views: Views, access: Access, configurations: Configurations) -> None:
-        """Over the reports of the core, and the rights of callers.
-
-        `configurations` know RMs that are not registered now.
-        """
-        self._views = views
-        self._access = access
-        self._configurations = configurations
 
     def rm(self, rm_id: str, context: Any) -> RmReport:
         """The RM that a request names.
@@ -167,13 +142,13 @@ class Names:
         problem = rm_id_problem(rm_id)
         if problem:
             raise invalid_argument(problem, "rm_id")
-        self._access.check_read(context, rm_id)
+        self.access.check_read(context, rm_id)
 
     def _unnamed(self, context: Any) -> CallError:
         """The refusal of a request without an RM, listing those that the caller may name."""
-        caller = self._access.caller(context)
+        caller = self.access.caller(context)
         known = dict.fromkeys(map(rm_of, self._views.partition_names()))
-        rm_ids = [rm_id for rm_id in known if self._access.may_read(caller, rm_id)]
+        rm_ids = [rm_id for rm_id in known if self.access.may_read(caller, rm_id)]
         named = ", ".join(rm_ids[:MOST_NAMED])
         more = f" and {len(rm_ids) - MOST_NAMED} more" if len(rm_ids) > MOST_NAMED else ""
         which = f", name one of them: {named}{more}" if rm_ids else ""
@@ -184,3 +159,22 @@ class Names:
             return self._views.rm(rm_id)
         except NotFound:
             return None
+
+
+def _logged_as(name: str) -> str:
+    return f"asked_{name}" if name in _OF_THE_LINE else name
+
+
+def _shown(value: object) -> object:
+    return shown(value) if isinstance(value, str) else value
+
+
+def _plain(answer: Message | None) -> dict[str, object]:
+    """The fields of an answer that are one number, text or flag each."""
+    if answer is None:
+        return {}
+    return {
+        _logged_as(field.name): _shown(getattr(answer, field.name))
+        for field in answer.DESCRIPTOR.fields
+        if not field.is_repeated and field.message_type is None
+    }
