@@ -45,20 +45,27 @@ class RoundRobin(Generic[K, T]):
         """Make empty lines."""
         # The first key is the next. A key whose line is empty is not there.
         self._lines: dict[K, deque[T]] = {}
-        self._size = 0
-
-    def __len__(self) -> int:
+        self.size = 0
         """Number of items of all lines."""
-        return self._size
 
     def line(self, key: K) -> Sequence[T]:
         """The items of one line."""
         return self._lines.get(key, ())
 
+    @property
+    def keys(self) -> int:
+        """Number of keys with a line."""
+        return len(self._lines)
+
     def put(self, key: K, item: T) -> None:
         """Put an item at the end of a line."""
         self._lines.setdefault(key, deque()).append(item)
-        self._size += 1
+        self.size += 1
+
+    def put_first(self, key: K, item: T) -> None:
+        """Put an item at the beginning of a line; the turn of the key stays."""
+        self._lines.setdefault(key, deque()).appendleft(item)
+        self.size += 1
 
     def take(self) -> T:
         """Take the first item of the next key, which goes behind all other keys."""
@@ -67,7 +74,7 @@ class RoundRobin(Generic[K, T]):
         item = line.popleft()
         if line:
             self._lines[key] = line
-        self._size -= 1
+        self.size -= 1
         return item
 
     def remove(self, key: K, item: T) -> None:
@@ -75,7 +82,7 @@ class RoundRobin(Generic[K, T]):
         line = self._lines.get(key)
         if line is not None and item in line:
             line.remove(item)
-            self._size -= 1
+            self.size -= 1
             if not line:
                 del self._lines[key]
 
@@ -83,7 +90,7 @@ class RoundRobin(Generic[K, T]):
         """Empty all lines; returns the items."""
         items = [item for line in self._lines.values() for item in line]
         self._lines.clear()
-        self._size = 0
+        self.size = 0
         return items
 
 
@@ -154,7 +161,7 @@ class Turns:
 
         One that was cancelled just now stands in the line until it has run: it is passed over.
         """
-        while self._waiting:
+        while self._waiting.size:
             turn = self._waiting.take()
             if not turn.done():
                 turn.set_result(None)

@@ -17,7 +17,7 @@ def lines(*items: str) -> RoundRobin[str, str]:
 
 def taken(found: RoundRobin[str, str]) -> list[str]:
     """All items in their turns."""
-    return [found.take() for _ in range(len(found))]
+    return [found.take() for _ in range(found.size)]
 
 
 def test_keys_take_turns() -> None:
@@ -39,7 +39,7 @@ def test_removed_items_have_no_turn() -> None:
     found.remove("a", "a1")
     found.remove("a", "a1")
     found.remove("b", "b1")
-    assert (list(found.line("a")), list(found.line("b")), len(found)) == ([], ["b2"], 1)
+    assert (list(found.line("a")), list(found.line("b")), found.size) == ([], ["b2"], 1)
     assert taken(found) == ["b2"]
 
 
@@ -47,7 +47,7 @@ def test_cleared_lines_are_empty() -> None:
     """All items are handed over, those of a key together."""
     found = lines("a1", "b1", "a2")
     assert found.clear() == ["a1", "a2", "b1"]
-    assert not found
+    assert found.size == 0
 
 
 class Full(Exception):

@@ -134,7 +134,7 @@ class ConfigThread:
 
     def _begin(self) -> None:
         """Begin the next piece of work, unless one is under way."""
-        if self._busy or self._stopped or not self._waiting:
+        if self._busy or self._stopped or not self._waiting.size:
             return
         self._busy = True
         job = self._waiting.take()

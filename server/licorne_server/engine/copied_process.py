@@ -137,20 +137,20 @@ def _prepare(writer: int, parent: int, seconds: int) -> None:
         return
 
 
-def _close_all_but(kept: int) -> None:
+def _close_all_but(pipe: int) -> None:
     try:
         opened = [int(name) for name in os.listdir(_OPENED)]
     except OSError:
         opened = list(range(os.sysconf("SC_OPEN_MAX")))
     for number in opened:
-        if number != kept:
+        if number != pipe:
             with suppress(OSError):  # that of the list itself is closed already
                 os.close(number)
 
 
-def whole_answer(told: bytes) -> tuple[bytes, bytes] | None:
+def whole_answer(received: bytes) -> tuple[bytes, bytes] | None:
     """Kind of a received answer, and the answer; None if it is truncated."""
-    kind, rest = told[:1], told[1:]
+    kind, rest = received[:1], received[1:]
     answer = rest[_LENGTH:]
     if not kind or len(answer) != int.from_bytes(rest[:_LENGTH]):
         return None

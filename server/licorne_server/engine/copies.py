@@ -208,10 +208,10 @@ class Copies:
             try:
                 begin = partial(self._start, rm_id, question, check, started)
                 await self._copy(peer, rm_id, begin)
-                told = await _told(started[0].answers)
+                received = await _received(started[0].answers)
             finally:
                 how = "".join([await self._end(child) for child in started])
-            return self._answer(told, how)
+            return self._answer(received, how)
 
     async def stop(self) -> None:
         """End the copy. Waiting callers get `Stopped`."""
@@ -330,7 +330,7 @@ class Copies:
             status = 0
         return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
 
-    def _answer(self, told: bytes | None, how: str) -> bytes:
+    def _answer(self, received: bytes | None, how: str) -> bytes:
         """The answer itself.
 
         Raises:
@@ -338,9 +338,9 @@ class Copies:
         """
         if self._stopped.is_set():
             raise Stopped
-        if told is None:
+        if received is None:
             raise aborted(f"the plan took more than {DEADLINE:g} s", "PLAN_TOO_LONG")
-        whole = whole_answer(told)
+        whole = whole_answer(received)
         if whole is None:
             log.warning("copy ended without an answer", how=how)
             why = f" by {how}" if how else ""
@@ -363,7 +363,7 @@ def _kill(child: Child) -> None:
         os.kill(child.pid, signal.SIGKILL)
 
 
-async def _told(answers: int) -> bytes | None:
+async def _received(answers: int) -> bytes | None:
     """All bytes of a pipe until its other end is closed; None on a timeout."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()

@@ -157,7 +157,7 @@ class Engine:
             raise Stopped
         future = asyncio.get_running_loop().create_future()
         entry = Entry(command, future, is_current)
-        if self._is_idle and not self._inbox.size:
+        if self._is_idle:
             # The inbox is empty: the next round has this command's turn only.
             self._is_idle, self._due = False, -inf
             try:
@@ -173,6 +173,7 @@ class Engine:
     def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
         """Queue a command without waiting for its effects. A stopped engine drops it."""
         if not self._stopped:
+            self._is_idle = False
             self._inbox.put(Entry(command, is_current=is_current))
             self._wake.set()
 
@@ -189,7 +190,8 @@ class Engine:
                 if perf_counter() >= stop:
                     break
             is_due = deadline is not None and deadline <= self.now()
-            self.busy = is_due or self._inbox.size > 0
+            inbox = self._inbox
+            self.busy = is_due or inbox.answers.size + inbox.commands.size > 0
             self.rounds += 1
             if self.busy:
                 for _ in range(self.budget.rounds):
@@ -227,17 +229,17 @@ class Engine:
     def _handle_inbox(self) -> None:
         """Handle queued commands within the budget for them."""
         inbox = self._inbox
-        if inbox.answers:
+        if inbox.answers.size:
             for answers in inbox.take_answers():
                 self._handle(answers)
         stop = perf_counter() + self.budget.inbox
-        while inbox.commands:
-            self._handle(inbox.take())
+        while inbox.commands.size:
+            self._handle(inbox.commands.take())
             if perf_counter() > stop:
                 return
 
     def _handle(self, entry: Entry) -> None:
-        command, future, is_current, told = entry
+        command, future, is_current, earlier = entry
         new: list[Effect] = []
         begin = perf_counter()
         try:
@@ -256,10 +258,10 @@ class Engine:
         self._route(new)
         if self.witness is not None and self.witness.looks:
             self.witness.saw(command, [*new, last] if last else new, spent)
-        effects = [*told, *new] if future is not None else []
+        effects = [*earlier, *new] if future is not None else []
         if isinstance(last, Unfinished):
             # It has begun: it is carried out to its end, even if its caller is gone.
-            self._inbox.put_first(Entry(last.rest, future, told=effects))
+            self._inbox.put_first(Entry(last.rest, future, effects=effects))
         elif future is not None and not future.done():
             future.set_result(effects)
         spent = perf_counter() - begin

@@ -9,13 +9,13 @@ RMs are active.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, Command, OfNoRm
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import RmId
+from licorne_server.fair import RoundRobin
 
 TOGETHER_SECONDS = 1.0
 """Seconds for which two RMs count as active after a command of one followed the other's."""
@@ -66,8 +66,6 @@ class BudgetChooser:
 MOST_ANSWERS = 16
 """Commands with answers of one RM that are handled before the other commands of a round."""
 
-T = TypeVar("T")
-
 
 class Entry(NamedTuple):
     """A command that waits, or the rest of one."""
@@ -77,72 +75,48 @@ class Entry(NamedTuple):
     """Receives the effects, for a caller that waits."""
     is_current: Callable[[], bool] | None = None
     """True if the command is still valid; None for always."""
-    told: Sequence[Effect] = ()
+    effects: Sequence[Effect] = ()
     """The effects so far of a command of which this is the rest."""
 
 
 class Inbox:
-    """Queues by RM: answers to checks apart from all other commands.
+    """Lines by RM: answers to checks apart from all other commands."""
 
-    The RM with the next turn comes first in both.
-    """
-
-    __slots__ = ("answers", "commands", "size")
+    __slots__ = ("answers", "commands")
 
     def __init__(self) -> None:
-        """Make empty queues."""
-        self.answers: dict[RmId, deque[Entry]] = {}
-        self.commands: dict[RmId | None, deque[Entry]] = {}
-        self.size = 0
+        """Make empty lines."""
+        self.answers: RoundRobin[RmId, Entry] = RoundRobin()
+        self.commands: RoundRobin[RmId | None, Entry] = RoundRobin()
+
+    @property
+    def size(self) -> int:
         """Number of queued commands, answers included."""
+        return self.answers.size + self.commands.size
 
     def put(self, entry: Entry) -> None:
         """Have a command handled after those of its RM that wait; an answer before them."""
         command = entry.command
         if isinstance(command, AnswerPredicates | AnswerPreemptions):
-            self.answers.setdefault(command.rm_id, deque()).append(entry)
+            self.answers.put(command.rm_id, entry)
         else:
-            self.commands.setdefault(_rm_of(command), deque()).append(entry)
-        self.size += 1
+            self.commands.put(_rm_of(command), entry)
 
     def put_first(self, entry: Entry) -> None:
         """Have the rest of a command handled before all other commands of its RM."""
-        self.commands.setdefault(_rm_of(entry.command), deque()).appendleft(entry)
-        self.size += 1
+        self.commands.put_first(_rm_of(entry.command), entry)
 
     def take_answers(self) -> list[Entry]:
         """The first answers of each RM that has sent any, up to `MOST_ANSWERS` of each."""
         taken: list[Entry] = []
         for _ in range(MOST_ANSWERS):
-            if not self.answers:
-                break
-            taken += [_take_turn(self.answers) for _ in range(len(self.answers))]
-        self.size -= len(taken)
+            taken += [self.answers.take() for _ in range(self.answers.keys)]
         return taken
 
-    def take(self) -> Entry:
-        """Take the next command of the RM whose turn it is; there must be one."""
-        self.size -= 1
-        return _take_turn(self.commands)
-
     def take_all(self) -> list[Entry]:
-        """Empty the queues; returns their entries."""
-        entries = [entry for line in (*self.answers.values(), *self.commands.values()) for entry in line]
-        self.answers.clear()
-        self.commands.clear()
-        self.size = 0
-        return entries
+        """Empty the lines; returns their entries."""
+        return [*self.answers.clear(), *self.commands.clear()]
 
 
 def _rm_of(command: Command) -> RmId | None:
     return None if isinstance(command, OfNoRm) else command.rm_id
-
-
-def _take_turn(lines: dict[T, deque[Entry]]) -> Entry:
-    """The first entry of the first line, which goes behind the others if it has more."""
-    rm_id = next(iter(lines))
-    line = lines.pop(rm_id)
-    entry = line.popleft()
-    if line:
-        lines[rm_id] = line
-    return entry

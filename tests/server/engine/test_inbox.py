@@ -14,8 +14,8 @@ def command(rm: str, name: str) -> Command:
 def taken(inbox: Inbox) -> list[Command]:
     """What is handled, in order."""
     commands = []
-    while inbox.commands:
-        commands.append(inbox.take().command)
+    while inbox.commands.size:
+        commands.append(inbox.commands.take().command)
     return commands
 
 
@@ -65,4 +65,3 @@ def test_all_that_waits_can_be_taken() -> None:
     inbox.put_first(Entry(command("two", "n")))
     assert len(inbox.take_all()) == 3
     assert inbox.size == 0
-    assert not inbox.commands
