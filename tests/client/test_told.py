@@ -11,7 +11,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import ContainerStates, Events
 from licorne.v1.state_pb2 import ListEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.rms import event_feed
+from licorne_server.services import session
 from support.peers.scripted import ScriptedStream, listening, scripted
 from support.peers.shim import connected, eventually, serving
 
@@ -139,7 +139,7 @@ async def test_a_stopped_feed_hands_over_nothing() -> None:
 
 async def test_a_server_tells_the_events_that_it_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """A real server's events arrive from the registration on, with the ids that `State` has."""
-    monkeypatch.setattr(event_feed, "FEED_SECONDS", 0.02)
+    monkeypatch.setattr(session, "FEED_SECONDS", 0.02)
     heard: list[EventRecord] = []
     async with (
         serving() as server,

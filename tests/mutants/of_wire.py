@@ -58,15 +58,16 @@ WIRE = (
     ),
     Defect(
         "room-that-never-comes",
-        "Conversation.carry_out",
+        "Exchange._carry_out",
         without("over"),
         "an RM whose stream broke while its outbox was full never comes back",
         ("test_read_ahead",),
+        nth=1,
     ),
     Defect(
         "former-life",
-        "Rm.registration_guard",
-        swap("==", ">="),
+        "Registration.is_current",
+        returns("True"),
         "what is left of a request gets into the books of the next registration",
         (
             "rms/test_session",

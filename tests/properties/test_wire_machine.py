@@ -6,7 +6,6 @@ the server's books must show just that.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import hypothesis
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from licorne_core.messages.commands import TerminationType
-from licorne_server.rms.intake import Entry, Intake
+from licorne_server.rms.exchange import Entry, Intake
 from licorne_server.rms.outbox import Outbox, Sent
-from licorne_server.rms.rm import Rm, Session
+from licorne_server.rms.rm import Registration, Session
 from licorne_server.rms.streams import Stream
 from licorne_server.wire.framing import Split
 from support.wire.connection import APPLICATIONS, KINDS, NODES
@@ -326,12 +325,12 @@ def lose_the_last(patch: pytest.MonkeyPatch) -> None:
 def forget_registrations(patch: pytest.MonkeyPatch) -> None:
     """What is left of a slow request gets into the books of the next registration."""
     hand_in_late(patch)
-    patch.setattr(Rm, "registration_guard", lambda _: lambda: True)
+    patch.setattr(Registration, "is_current", lambda _: True)
 
 
 def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
     """A request whose stream breaks is neither carried out to its end nor counted."""
-    patch.setattr(Stream, "to_completion", lambda _: nullcontext())
+    patch.setattr(Stream, "is_handling", property(lambda _: False, lambda *_: None), raising=False)
 
 
 def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ class EventLog:
         block.time = self._time = facts[-1].time
         self._trim()
         if self._news is not None:
-            self._tell()
+            self._wake_readers()
 
     def follow(self, settings: ExtraConfig) -> None:
         """Follow other settings from now on."""
@@ -130,7 +130,7 @@ class EventLog:
     def end(self, ending: Ending) -> None:
         """Notify all readers of the end of the log."""
         self.ending = ending
-        self._tell()
+        self._wake_readers()
 
     def read(self, start: int, count: int) -> Iterator[tuple[int, EventRecord]]:
         """At most `count` events from the id `start` on, each with its id.
@@ -147,8 +147,7 @@ class EventLog:
 
     def written(self, event_id: int, encode: Encode) -> Written:
         """The block of an event in the log, in the encoding of a reader."""
-        block = self._blocks[self._place_of(event_id)]
-        assert block is not None, "the event is kept"
+        block = _retained(self._blocks[self._place_of(event_id)])
         written = block.forms.get(encode)
         if written is None:
             written = block.forms[encode] = Written(block, encode)
@@ -229,7 +228,7 @@ class EventLog:
         """The id of the first event of a block that is not older than the seconds."""
         oldest = self._time - self._bounds.seconds
         young = max(self._young, self._begin)
-        while _kept(self._blocks[young]).time < oldest:
+        while _retained(self._blocks[young]).time < oldest:
             young += 1
         self._young = young
         return self._first_id_at(young)
@@ -239,7 +238,7 @@ class EventLog:
 
     def _drop_block(self) -> None:
         """Drop the oldest block. Its place is removed together with others, which is cheaper."""
-        block = _kept(self._blocks[self._begin])
+        block = _retained(self._blocks[self._begin])
         self._blocks[self._begin] = None
         self._begin += 1
         self.memory -= block.size
@@ -267,7 +266,7 @@ class EventLog:
             block.forms.clear()
         self._written.clear()
 
-    def _tell(self) -> None:
+    def _wake_readers(self) -> None:
         """Wake the waiting readers."""
         if self._news is not None:
             self._news.set()
@@ -276,17 +275,16 @@ class EventLog:
 
 def _expanded(blocks: Sequence[Block | None], start: int, stop: int) -> Iterator[tuple[int, EventRecord]]:
     for block in blocks:
-        yield from _kept(block).events(start, stop)
+        yield from _retained(block).events(start, stop)
 
 
-def _kept(block: Block | None) -> Block:
-    assert block is not None, "only those before the first that is kept are gone"
+def _retained(block: Block | None) -> Block:
+    assert block is not None, "only blocks before the first one of the log are gone"
     return block
 
 
 def _first_id(block: Block | None) -> int:
-    assert block is not None, "only those before the first that is kept are gone"
-    return block.first_id
+    return _retained(block).first_id
 
 
 class EventLogs:

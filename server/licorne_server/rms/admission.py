@@ -143,7 +143,7 @@ class Admission:
         self._configurations.save(command.rm_id)
         tell_warnings(command.rm_id, usable)
         if entry.applied is not None:
-            _tell(entry.applied, entry, after)
+            _log_outcome(entry.applied, entry, after)
         if then is not None:
             await then()
         return None
@@ -207,7 +207,7 @@ def _as_well(unusable: Unusable | None) -> str:
     return f"; revision {unusable.number}, which was applied, cannot be used either: {unusable.why}"
 
 
-def _tell(applied: Revision, entry: _Entry, after: Revisions | None) -> None:
+def _log_outcome(applied: Revision, entry: _Entry, after: Revisions | None) -> None:
     """Log the outcome for an applied configuration."""
     about = {"revision": applied.number, "source": applied.source.value, "by": applied.by}
     rm_id = entry.command.rm_id

@@ -186,7 +186,7 @@ class Eviction:
         The engine asks right before the core removes the RM. So core and server forget it in one
         step, whatever becomes of the caller.
         """
-        is_current = rm.registration_guard()
+        is_current = rm.registration.is_current
 
         def forgets() -> bool:
             if self._rms.find(rm.rm_id) is not rm or not is_current() or not may_go(rm):

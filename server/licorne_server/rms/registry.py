@@ -27,8 +27,8 @@ from licorne_server.events.log import EventLogs
 from licorne_server.fair import FairLock
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
-from licorne_server.rms.rejections import tell_rejections
 from licorne_server.rms.rm import Rm, problem
+from licorne_server.rms.rm_log import log_rejections
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.errors import CallError, failed_precondition, unavailable
@@ -85,7 +85,7 @@ class Rms:
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
-        self.on_extra = self.on_forgotten = _nobody_hears
+        self.on_extra = self.on_forgotten = _ignore
 
     def pace(self) -> Pace:
         """The pace at which one message is read: large ones take turns."""
@@ -193,7 +193,7 @@ class Rms:
         """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
-                # Most of what RMs are told.
+                # Most effects are allocations.
                 rm = self._rms.get(effect.rm_id)
                 if rm is not None:
                     rm.place(effect)
@@ -245,7 +245,7 @@ class Rms:
                 for payload in rm.payloads(effect):
                     rm.outbox.put(payload)
             rm.measures.told(effect, self._now())
-            tell_rejections(effect)
+            log_rejections(effect)
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)
@@ -300,7 +300,7 @@ def any_connected(rms: Rms) -> bool:
     return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
 
 
-def _nobody_hears(_: RmId) -> None:
+def _ignore(_: RmId) -> None:
     """Default listener, which ignores RMs."""
 
 

@@ -7,6 +7,7 @@ A session of `Session.Update` outlives each of its streams.
 import asyncio
 import json
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
@@ -27,11 +28,10 @@ from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.asks import AskingReader, AskReader
 from licorne_server.wire.caps import MAX_STATE_DUMP, MAX_STATE_VALUES, size_problem
-from licorne_server.wire.checks import CheckEncoder
+from licorne_server.wire.checks import CheckEncoder, victim_payloads
 from licorne_server.wire.errors import CallError, exhausted, invalid_argument
 from licorne_server.wire.framing import delimited
 from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, made, payloads
-from licorne_server.wire.victims import victim_payloads
 
 DEADLINE = 5.0
 """Seconds that an RM has for its answer."""
@@ -124,6 +124,10 @@ class Session:
     """True until the RM's replay ends; nothing of it is scheduled before."""
     received: int
     """Number of the last request that was handled."""
+    sent: int
+    """Number of the last response that was sent."""
+    refused: Counter[Kind]
+    """Items since the replay began that were refused before the core saw them."""
     next_event: int
     """Id of the next event to send to the RM, if it wants events."""
 
@@ -138,30 +142,8 @@ class Session:
         # handled; what lies between them waits.
         self._read = 0
         self.received = 0
-        self._sent = 0
-        # Items refused before the core saw them, since the replay began.
-        self._refused: dict[Kind, int] = {}
-
-    @property
-    def sent(self) -> int:
-        """Number of the last response that was sent."""
-        return self._sent
-
-    def next_number(self) -> int:
-        """The number of the response that is sent now."""
-        self._sent += 1
-        return self._sent
-
-    def check_acknowledged(self, number: int) -> None:
-        """Refuse an acknowledgement of a message that was not sent.
-
-        Raises:
-            CallError: INVALID_ARGUMENT.
-        """
-        if number > self._sent:
-            raise invalid_argument(
-                f"response {number} is acknowledged, but {self._sent} were sent", "acknowledged"
-            )
+        self.sent = 0
+        self.refused = Counter()
 
     def begin_stream(self) -> None:
         """On a new stream the RM goes on behind the last request that was handled."""
@@ -182,21 +164,22 @@ class Session:
         self._read = number or self._read
         return True
 
-    def handled(self, number: int) -> None:
-        """The request of that number, if it has one, was carried out to its end."""
-        self.received = number or self.received
 
-    def begin_replay(self) -> None:
-        """Count refused items from now on."""
-        self._refused.clear()
+class Registration:
+    """One registration of an RM, until the RM registers anew."""
 
-    def refuse(self, kind: Kind, count: int) -> None:
-        """Count items of a request that were refused before the core saw them."""
-        self._refused[kind] = self._refused.get(kind, 0) + count
+    number: int
+    """Its number, from 1."""
+    ended: bool
 
-    def refused(self, kind: Kind) -> int:
-        """Number of items refused since the replay began."""
-        return self._refused.get(kind, 0)
+    def __init__(self, number: int) -> None:
+        """Make it the present one."""
+        self.number = number
+        self.ended = False
+
+    def is_current(self) -> bool:
+        """Returns True while it is the RM's present one: guards commands that were sent in it."""
+        return not self.ended
 
 
 log = structlog.get_logger("core.rm")
@@ -205,8 +188,8 @@ log = structlog.get_logger("core.rm")
 class Rm:
     """One registered RM. It stays the same object when the RM registers anew."""
 
-    registration: int
-    """Number of the registration, from 1."""
+    registration: Registration
+    """The present registration."""
     outbox: Outbox
     """Messages to the RM that are not sent or not acknowledged yet."""
     measures: RmMeasures
@@ -251,18 +234,14 @@ class Rm:
         self.rm_id = rm_id
         self.peer = ""
         self.since = now()
-        self.registration = 0
         self.outbox = outbox
-        self.encoder = AllocationEncoder()
-        self.check_encoder = CheckEncoder()
-        self.reader = AskReader(self.rm_id)
-        self.session = None
         self.state = RmState()
         self.streams = {}
-        self.halted = ""
         self.resyncs = 0
         self.settled = asyncio.Event()
         self.settled.set()
+        self.registration = Registration(0)
+        self.renew(0)
 
     @property
     def connected(self) -> bool:
@@ -271,7 +250,8 @@ class Rm:
 
     def renew(self, registration: int) -> None:
         """The RM was registered anew: drop what waited for it and what belongs to its session."""
-        self.registration = registration
+        self.registration.ended = True
+        self.registration = Registration(registration)
         if not self.connected:
             self.since = self._now()
         self.resyncs += self.outbox.overflowed
@@ -310,11 +290,6 @@ class Rm:
         if isinstance(effect, PreemptionsAsked):
             return victim_payloads(effect)
         return payloads(effect, self.encoder)
-
-    def registration_guard(self) -> Callable[[], bool]:
-        """A function that returns True while the present registration is the RM's current one."""
-        registration = self.registration
-        return lambda: self.registration == registration
 
     async def displace(self, kind: Kind, farewell: CallError) -> None:
         """End the open stream of a kind with an error, and wait until nothing of it runs."""

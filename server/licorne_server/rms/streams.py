@@ -13,8 +13,7 @@ that were read behind it are dropped with the stream: the RM may have registered
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +59,8 @@ class Stream:
     """Set when the writer should write what waits and then return."""
     over: bool
     """True once the stream has ended: nothing more is read, begun or written."""
+    is_handling: bool
+    """True while a request is carried out: it comes to its end, even if the stream ends first."""
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
     peer: str
@@ -80,9 +81,7 @@ class Stream:
         self._wake: Callable[[], None] | None = None
         # Since when, in the loop's time, a message has been waited for; None while none is.
         self._reading_since: float | None = None
-        # Whether a request is being carried out.
-        self._finishing_request = False
-        self.over = False
+        self.over = self.is_handling = False
         self.peer = context.peer()
         self.traffic = Traffic()
         self.reason = ""
@@ -136,15 +135,6 @@ class Stream:
         self.traffic.messages_read += 1
         self.traffic.bytes_read += len(message)
         return message
-
-    @contextmanager
-    def to_completion(self) -> Iterator[None]:
-        """Let the work inside come to its end, even if the stream ends first."""
-        self._finishing_request = True
-        try:
-            yield
-        finally:
-            self._finishing_request = False
 
     def silence(self) -> float:
         """Seconds since the wait for the RM's next message began."""
@@ -218,7 +208,7 @@ class Stream:
             self._link.streams -= 1
             writer.cancel()
             reader.cancel()
-            if not self._finishing_request:
+            if not self.is_handling:
                 worker.cancel()
             await self._settle(every)
         if self._ended.done():

@@ -80,7 +80,7 @@ class StandardHealth:
         """Report NOT_SERVING until `serving`."""
         self._servicer = health.aio.HealthServicer()
         self._services = ("", *services)
-        self._telling: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add the service to a server."""
@@ -92,23 +92,23 @@ class StandardHealth:
 
     def stalled(self) -> None:
         """Report NOT_SERVING until `well`. This returns before watchers know."""
-        self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     def well(self) -> None:
         """Report SERVING for every service again, unless it failed or drains."""
-        self._tell(_SERVING)
+        self._report(_SERVING)
 
     def failed(self) -> None:
         """Report NOT_SERVING for ever."""
-        self._keep(self.draining())
+        self._spawn(self.draining())
 
-    def _tell(self, status: int) -> None:
-        self._keep(self._set_all(status))
+    def _report(self, status: int) -> None:
+        self._spawn(self._set_all(status))
 
-    def _keep(self, telling: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(telling)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _set_all(self, status: int) -> None:
         for service in self._services:

@@ -1,6 +1,14 @@
-"""`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3)."""
+"""`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3).
 
+An RM may want its own events over its session (spec § 12.1.1). They are read from the log like
+those of any subscriber. They go into the outbox only while it is nearly empty, so that decisions do
+not wait behind them, and no RM is held because of its events.
+"""
+
+import asyncio
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,25 +21,107 @@ from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
+from licorne_server.events.log import EventLog, EventLogs
+from licorne_server.events.watch import Over, Overtaken, Watch
 from licorne_server.fair import TimeSlices
 from licorne_server.rms.admission import Admission
-from licorne_server.rms.event_feed import feeding
 from licorne_server.rms.outbox import Sent
 from licorne_server.rms.registry import Rms
-from licorne_server.rms.rejections import telling_refusal
 from licorne_server.rms.rm import Rm, Session
+from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.calls import CallGuard, stream_handler
-from licorne_server.services.conversation import REQUESTS, Conversation, control
+from licorne_server.services.session_exchange import UPDATES, SessionExchange, control
 from licorne_server.wire.caps import ADVISED_ITEMS
 from licorne_server.wire.checks import policy
 from licorne_server.wire.envelope import Sealer
 from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument
+from licorne_server.wire.events import record_of_session, session_events
 from licorne_server.wire.framing import check_fields
 from licorne_server.wire.items import parse
 from licorne_server.wire.requests import registration
-from licorne_server.wire.responses import Kind
+from licorne_server.wire.responses import Kind, Payload
+
+_feed_log = structlog.get_logger("core.event_feed")
+
+FEED_SECONDS = 2.0
+"""Seconds that events gather between two messages, unless they fill one."""
+
+FEED_BYTES = 64 * 1024
+
+
+@asynccontextmanager
+async def feeding(rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSlices) -> AsyncIterator[None]:
+    """Send events to the RM inside the block, if its session wants them."""
+    if not session.callbacks.events:
+        yield
+        return
+    feed = Feed(rm, session, logs.get(rm.rm_id), time_slices)
+    task = asyncio.create_task(feed.run(), name=f"events of {rm.rm_id}")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _feed_log.error("no more events for the RM", rm_id=rm.rm_id, exc_info=error)
+
+
+class Feed:
+    """Reads the log for one session, on from the event that its last stream came to."""
+
+    def __init__(self, rm: Rm, session: Session, events: EventLog, time_slices: TimeSlices) -> None:
+        """Read for a session that was opened or resumed just now."""
+        self._rm = rm
+        self._is_current = rm.registration.is_current
+        self._session = session
+        self._events = events
+        self._watch = Watch(events, session.next_event, time_slices, f"RM {rm.rm_id}")
+        self._sent_at = -FEED_SECONDS
+
+    async def run(self) -> None:
+        """Send events until the log ends."""
+        with self._events.reading():
+            await self._send_all()
+
+    async def _send_all(self) -> None:
+        while True:
+            try:
+                await self._due()
+                size = self._events.settings.event_request_capacity
+                batch = await self._watch.next(record_of_session, size, FEED_BYTES)
+            except Overtaken as error:
+                self._watch.next_id = error.next_id
+                continue
+            except Over:
+                return
+            data = session_events(batch.first_id, batch.data)
+            await self._put(Payload(Kind.SESSION, "events", data, batch.events))
+            self._session.next_event = self._watch.next_id
+
+    async def _due(self) -> None:
+        """Wait for an event, and then until there are enough for a full message or it is time.
+
+        Raises:
+            Over: no event will come any more.
+        """
+        await self._watch.arrival()
+        try:
+            async with asyncio.timeout_at(self._sent_at + FEED_SECONDS):
+                while self._watch.waiting < self._events.settings.event_request_capacity:
+                    await self._events.news()
+        except TimeoutError:
+            pass
+
+    async def _put(self, payload: Payload) -> None:
+        """Put a message into the outbox, as soon as there is room in it."""
+        while self._is_current():
+            if self._rm.outbox.offer(payload):
+                self._sent_at = asyncio.get_running_loop().time()
+                return
+            await asyncio.sleep(FEED_SECONDS)
+
 
 log = structlog.get_logger("core.session")
 
@@ -42,7 +132,7 @@ REGISTRATION = (UpdateRequest.HELLO_FIELD_NUMBER, Hello.REGISTRATION_FIELD_NUMBE
 
 
 class SessionService:
-    """Opens and resumes sessions; `Conversation` reads and writes an open stream."""
+    """Opens and resumes sessions; `SessionExchange` reads and writes an open stream."""
 
     name = "licorne.v1.Session"
 
@@ -89,15 +179,21 @@ class SessionService:
             raise invalid_argument("the first message of a stream must be a Hello", "hello")
         hello = request.hello
         what = "registration" if hello.HasField("registration") else "session"
-        with telling_refusal(what, hello.rm_id, self._access, context):
+        with logging_refusal(what, hello.rm_id, self._access, context):
             rm, session, resend = await self._open(hello, stream, context)
-        talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
-        welcome = self._welcome(session, resumed=resend is not None)
-        sealer = Sealer(self._epoch, rm.registration)
-        write = talk.write(sealer, welcome, resend or [])
+        exchange = SessionExchange(
+            self._engine,
+            self._rms,
+            rm,
+            session,
+            stream,
+            self._heartbeat,
+            Sealer(self._epoch, rm.registration.number),
+            [self._welcome(session, resumed=resend is not None), *(resend or ())],
+        )
         try:
             async with feeding(rm, session, self._rms.events, self._time_slices):
-                await stream.run(talk.read(), talk.carry_out(), write, rm.outbox.wake)
+                await exchange.run()
         finally:
             rm.detach(Kind.SESSION, stream)
 
@@ -206,7 +302,7 @@ class SessionService:
         rm = self._rms.get(rm_id, "Hello")
         await rm.displace(Kind.SESSION, farewell)
         taken = aborted(f"RM {rm_id} is served over {self.name} now", "STREAM_REPLACED")
-        for kind in REQUESTS.values():
+        for kind in UPDATES.values():
             await rm.displace(kind, taken)
         rm.open_session(Session(hello.instance, hello.callbacks))
 
@@ -215,7 +311,7 @@ class SessionService:
         assert rm.session is not None, "a session was opened or resumed just now"
         return rm, rm.session
 
-    def _welcome(self, session: Session, *, resumed: bool) -> bytes:
+    def _welcome(self, session: Session, *, resumed: bool) -> Sent:
         welcome = Welcome(
             resumed=resumed,
             resume_token=session.token,
@@ -223,7 +319,7 @@ class SessionService:
             max_items=ADVISED_ITEMS,
             server_version=self._version,
         )
-        return control(UpdateResponse.WELCOME_FIELD_NUMBER, welcome)
+        return Sent(0, Kind.SESSION, control(UpdateResponse.WELCOME_FIELD_NUMBER, welcome))
 
 
 def _registration(hello: Hello) -> RegisterRm | None:

@@ -32,8 +32,8 @@ from licorne_server.process.memory import Memory
 from licorne_server.process.settings import Settings
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms, any_connected
+from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.security.tls import CertificateEnd

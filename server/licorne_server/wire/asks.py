@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.asks import NO_TAGS, Ask, AskClass
-from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.values.rm_caps import ENTRY_BYTES, footprint_of
 from licorne_server.wire.bounded_cache import (
     CLASSES_BYTES,
@@ -90,8 +90,8 @@ def read_context(parent: str, state: str = "") -> TraceContext | None:
 log = structlog.get_logger("core.convert_asks")
 
 _KEY_TAG = 0x0A
-_KEPT_BYTES = 2048
-"""Larger asks are not remembered."""
+_CACHED_BYTES = 2048
+"""Larger asks are not cached."""
 
 _READ_BYTES = 400
 """Estimated bytes of memory of an ask, or an ask class, without its texts, tags and amounts."""
@@ -139,12 +139,13 @@ def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
 class AskReader:
     """Reads the asks of one RM, and caches their common parts."""
 
+    rm_id: RmId
     time: float
     """Arrival time of the asks that are read now, in unix seconds; 0 if it is not measured."""
 
     def __init__(self, rm_id: str) -> None:
         """Start with empty caches. `rm_id` is the RM of the asks."""
-        self._rm_id = rm_id
+        self.rm_id = RmId(rm_id)
         self.time = 0.0
         # The last ask with these bytes behind its key.
         self._kinds: BoundedCache[bytes, Ask] = BoundedCache(KINDS_BYTES)
@@ -220,7 +221,7 @@ class AskReader:
         ask = self._parse(raw)
         if ask.node_id is None:
             raise problem
-        about = {"rm_id": self._rm_id, "key": ask.key, "application": ask.app_id}
+        about = {"rm_id": self.rm_id, "key": ask.key, "application": ask.app_id}
         log.warning("allocation taken without its tags", **about, reason=str(problem))
         return ask
 
@@ -238,10 +239,10 @@ class AskReader:
         # An ask whose key stands elsewhere, or twice, cannot be known by the bytes behind it.
         head = ask.key.encode()
         prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
-        if prefix is not None and len(raw) <= _KEPT_BYTES and raw.startswith(prefix):
+        if prefix is not None and len(raw) <= _CACHED_BYTES and raw.startswith(prefix):
             rest = raw[len(prefix) :]
             if not rest.startswith(b"\x0a"):
-                self._kinds.keep(rest, ask, _size(rest, tags))
+                self._kinds.put(rest, ask, _size(rest, tags))
         return ask
 
     def _made_from(self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]) -> Ask:
@@ -289,7 +290,7 @@ class AskReader:
             check(text_problem(field, value, limit))
             if len(value) > MAX_ID:
                 return value
-            known = self._names.keep(value, value, WIDE * len(value))
+            known = self._names.put(value, value, WIDE * len(value))
         return known
 
     def _task_group(self, wire: si.Allocation) -> str:
@@ -314,11 +315,11 @@ class AskReader:
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
             made = AskClass.of(amounts, NodeId(required) if required else None, predicate)
-            if len(raw) > _KEPT_BYTES:
+            if len(raw) > _CACHED_BYTES:
                 return made
             size = _size(raw, amounts) + WIDE * (len(required) + len(predicate or ""))
-            same = self._same.entries.get(made) or self._same.keep(made, made, size)
-            known = self._classes.keep((raw, required, predicate), same, size)
+            same = self._same.entries.get(made) or self._same.put(made, made, size)
+            known = self._classes.put((raw, required, predicate), same, size)
         return known
 
 
@@ -337,14 +338,14 @@ class AskingReader(AskReader):
 
     def read(self, raw: bytes) -> Ask:
         """As for any RM, and give an ask that shares with none a text of its own."""
-        return self._told_apart(super().read(raw))
+        return self._distinct(super().read(raw))
 
     def read_large(self, large: Large) -> Ask:
         """As for any RM, and give an ask that shares with none a text of its own."""
-        return self._told_apart(super().read_large(large))
+        return self._distinct(super().read_large(large))
 
     @staticmethod
-    def _told_apart(ask: Ask) -> Ask:
+    def _distinct(ask: Ask) -> Ask:
         if ask.ask_class.predicate is None:
             # No id holds a line feed, so no two asks have the same text.
             predicate = f"ask\n{ask.app_id}\n{ask.key}"

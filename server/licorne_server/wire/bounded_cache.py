@@ -42,7 +42,7 @@ class BoundedCache(Generic[K, V]):
     __slots__ = ("_most", "entries", "size")
 
     entries: dict[K, V]
-    """The cached values, to be looked up for each ask. Only `keep` changes it."""
+    """The cached values, to be looked up for each ask. Only `put` changes it."""
     size: int
     """Estimated bytes of the entries."""
 
@@ -52,7 +52,7 @@ class BoundedCache(Generic[K, V]):
         self.size = 0
         self._most = most
 
-    def keep(self, key: K, value: V, size: int) -> V:
+    def put(self, key: K, value: V, size: int) -> V:
         """Cache a new value; it and its key have `size` bytes in addition to `ENTRY`.
 
         Returns:

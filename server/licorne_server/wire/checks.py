@@ -1,27 +1,42 @@
-"""Predicate checks and their answers on the wire (spec §§ 1.6.12, 8.4).
+"""Predicate and preemption checks and their answers on the wire (spec §§ 1.6.12, 8.4, 9.4.5).
 
-There may be a check for every ask, so both directions work on bytes: checks are written from cached
-pieces, and answers are read without a parse where nothing is refused.
+There may be a predicate check for every ask, so both directions work on bytes: checks are written
+from cached pieces, and answers are read without a parse where nothing is refused. There are few
+preemption checks: each is for an ask that has waited long, and for many victims at once.
 
-Also here:
-
-* Callbacks for checks that an RM's hello opts into (spec §§ 1.6.12, 8.4, 9.4.5).
+An RM opts into checks with the callbacks of its hello.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import (
     AnswerPredicates,
+    AnswerPreemptions,
     FailMode,
     NodeRefusal,
     PredicateAnswer,
     PredicatePolicy,
+    PreemptionAnswer,
 )
-from licorne_core.messages.effects import AskedCheck, PredicatesAsked
+from licorne_core.messages.effects import (
+    AskedCheck,
+    AskedNode,
+    AskedPreemption,
+    PredicatesAsked,
+    PreemptionsAsked,
+)
+from licorne_core.values.errors import shown
 from licorne_core.values.ids import NodeId, RmId
-from licorne_server.wire.bounded_cache import CHECKS_BYTES, WIDE, BoundedCache
-from licorne_server.wire.caps import MAX_ALL_REFUSALS, MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
+from licorne_server.wire.bounded_cache import CHECKS_BYTES
+from licorne_server.wire.caps import (
+    MAX_ALL_REFUSALS,
+    MAX_ANSWERS,
+    MAX_ID,
+    MAX_NEEDS,
+    MAX_REASON,
+    MAX_REFUSALS,
+)
 from licorne_server.wire.errors import invalid_argument
 from licorne_server.wire.framing import (
     FIELD,
@@ -35,23 +50,52 @@ from licorne_server.wire.framing import (
     varint,
 )
 from licorne_server.wire.items import parse
-from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
+from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload, Pieces
 
 NO_REASON = "no reason given"
 
-_ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
-_CHECKS = sp.PredicateChecks.CHECKS_FIELD_NUMBER
-_ANSWERS = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
-_REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
+MAX_CHECK_BYTES = 1024 * 1024
+"""A preemption check ends with the node that exceeds it. By default clients take messages of 4 MiB."""
 
 PART_REFUSALS = 2_000
-"""Answers, and nodes refused by them, that go into one command."""
+"""Predicate answers, and nodes refused by them, that go into one command."""
 
-_REFUSAL = 4 * FIELD
-"""Work of reading one refusal."""
+PART_ANSWERS = 20
+"""Preemption answers that go into one command; each may name `MAX_NEEDS` nodes."""
+
+_ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
+_CHECKS = 1
+"""The field of checks in a message of checks, and of answers in a message of answers."""
+
+_NODES = sp.PreemptionCheck.NODES_FIELD_NUMBER
+_REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
+_NEEDED = sp.PreemptionAnswer.NODES_FIELD_NUMBER
+
+_NAMED = 4 * FIELD
+"""Work of reading one node that an answer refuses or needs."""
 
 _OTHER_FIELDS = 100
 """Bound on the fields of an answer outside its list."""
+
+
+def _payloads(kind: Kind, checks: Iterable[tuple[int, bytes]]) -> Iterator[Payload]:
+    """Checks with their numbers, split by the bounds on items and bytes of a response.
+
+    A check may name many nodes. So a thousand checks may exceed the message size of a client.
+    """
+    parts: list[bytes] = []
+    size = last = 0
+    for number, check in checks:
+        part = delimited(_CHECKS, check)
+        full = len(parts) == MAX_RESPONSE_ITEMS or size + len(part) > MAX_RESPONSE_BYTES
+        if parts and full:
+            yield Payload(kind, kind.value, b"".join(parts), len(parts), last)
+            parts, size = [], 0
+        parts.append(part)
+        size += len(part)
+        last = number
+    if parts:
+        yield Payload(kind, kind.value, b"".join(parts), len(parts), last)
 
 
 class CheckEncoder:
@@ -59,46 +103,57 @@ class CheckEncoder:
 
     def __init__(self) -> None:
         """Start with an empty cache."""
-        self._pieces: BoundedCache[tuple[int, str], bytes] = BoundedCache(CHECKS_BYTES)
+        self._pieces = Pieces(CHECKS_BYTES)
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
-        """PredicateChecks, split by the bounds on checks and bytes of a response.
-
-        A check may name many nodes. So a thousand checks may exceed the message size of a client.
-        """
-        partition = self._piece(_PARTITION, asked.partition)
+        """PredicateChecks within the bounds of a response."""
+        partition = self._pieces.of(_PARTITION, asked.partition)
         deadline = _varint_field(_DEADLINE, round(asked.deadline * 1000))
-        parts: list[bytes] = []
-        size = last = 0
-        for check in asked.checks:
-            part = self._check(check, partition, deadline)
-            full = len(parts) == MAX_RESPONSE_ITEMS or size + len(part) > MAX_RESPONSE_BYTES
-            if parts and full:
-                yield _payload(parts, last)
-                parts, size = [], 0
-            parts.append(part)
-            size += len(part)
-            last = check.check
-        yield _payload(parts, last)
+        checks = ((check.check, self._check(check, partition, deadline)) for check in asked.checks)
+        return _payloads(Kind.CHECKS, checks)
 
     def _check(self, check: AskedCheck, partition: bytes, deadline: bytes) -> bytes:
+        pieces = self._pieces
         parts = [
             _varint_field(_ID, check.check),
             partition,
-            self._piece(_APPLICATION, check.app_id),
+            pieces.of(_APPLICATION, check.app_id),
             delimited(_KEY, check.key.encode()),
             b"\x28\x01" if check.allocate else b"",
-            *(self._piece(_NODE, node) for node in check.nodes),
+            *(pieces.of(_NODE, node) for node in check.nodes),
             deadline,
         ]
-        return delimited(_CHECKS, b"".join(parts))
+        return b"".join(parts)
 
-    def _piece(self, field: int, text: str) -> bytes:
-        piece = self._pieces.entries.get((field, text))
-        if piece is None:
-            piece = delimited(field, text.encode())
-            self._pieces.keep((field, text), piece, len(piece) + WIDE * len(text))
-        return piece
+
+def victim_payloads(asked: PreemptionsAsked) -> Iterator[Payload]:
+    """PreemptionChecks within the bounds of a response, with at least one check each."""
+    return _payloads(Kind.VICTIMS, ((check.check, _preemption(asked, check)) for check in asked.checks))
+
+
+def _preemption(asked: PreemptionsAsked, check: AskedPreemption) -> bytes:
+    """The nodes come best first. Those beyond the limit count as refused."""
+    head = sp.PreemptionCheck(
+        id=check.check,
+        partition_name=asked.partition,
+        application_id=check.app_id,
+        allocation_key=check.key,
+        deadline_milliseconds=round(asked.deadline * 1000),
+    )
+    parts = [head.SerializeToString()]
+    room = MAX_CHECK_BYTES
+    for node in check.nodes:
+        if room <= 0:
+            break
+        part = delimited(_NODES, _node(node).SerializeToString())
+        parts.append(part)
+        room -= len(part)
+    return b"".join(parts)
+
+
+def _node(node: AskedNode) -> sp.NodeVictims:
+    victims = [sp.Victim(application_id=app_id, allocation_key=key) for app_id, key in node.victims]
+    return sp.NodeVictims(node_id=node.node_id, victims=victims, start_index=node.start)
 
 
 async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPredicates]:
@@ -113,7 +168,7 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
     parts: list[list[PredicateAnswer]] = [[]]
     room = PART_REFUSALS
     refused = 0
-    for item in await answers_in(raw, "PredicateAnswers", "predicate_answers.answers", pace):
+    for item in await _answers_in(raw, "PredicateAnswers", "predicate_answers.answers", pace):
         answer = _answer(item, reasons)
         refused += len(answer.refused)
         if refused > MAX_ALL_REFUSALS:
@@ -126,12 +181,34 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
             room = PART_REFUSALS
         parts[-1].append(answer)
         room -= len(answer.refused) + 1
-        if pace.spend(len(item) + (len(answer.refused) + 1) * _REFUSAL):
+        if pace.spend(len(item) + (len(answer.refused) + 1) * _NAMED):
             await pace.rest()
     return [AnswerPredicates(rm_id=rm_id, answers=part) for part in parts if part]
 
 
-async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
+async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPreemptions]:
+    """A PreemptionAnswers, part by part.
+
+    Only the core compares its nodes and positions with those of the check.
+
+    Raises:
+        CallError: there are too many answers, one names too many nodes or one node twice, or a
+            position is below any.
+        Malformed: the bytes are no PreemptionAnswers.
+    """
+    answers: list[PreemptionAnswer] = []
+    for item in await _answers_in(raw, "PreemptionAnswers", "preemption_answers.answers", pace):
+        answer = _preemption_answer(item)
+        answers.append(answer)
+        if pace.spend(len(item) + (len(answer.needed) + 1) * _NAMED):
+            await pace.rest()
+    return [
+        AnswerPreemptions(rm_id=rm_id, answers=answers[begin : begin + PART_ANSWERS])
+        for begin in range(0, len(answers), PART_ANSWERS)
+    ]
+
+
+async def _answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
     """The bytes of each answer in a message with answers in field 1.
 
     Raises:
@@ -143,12 +220,12 @@ async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[b
     for count, item in enumerate(fields(raw), 1):
         if count > MAX_ANSWERS:
             raise invalid_argument(f"{message} holds more than {MAX_ANSWERS} answers", field)
-        if item.kind == LENGTH and item.number == _ANSWERS:
+        if item.kind == LENGTH and item.number == _CHECKS:
             found.append(raw[item.value : item.end])
     return found
 
 
-def check_entries(what: str, raw: bytes, number: int, most: int, field: str) -> None:
+def _check_entries(what: str, raw: bytes, number: int, most: int, field: str) -> None:
     """Refuse an answer with too many entries in the field `number`, or with too many fields.
 
     Raises:
@@ -171,7 +248,7 @@ def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
             # Most answers refuse nothing, and are only this.
             return PredicateAnswer(varint(raw, item.value)[0])
     field = "predicate_answers.answers.refused"
-    check_entries("PredicateAnswer", raw, _REFUSED, MAX_REFUSALS, field)
+    _check_entries("PredicateAnswer", raw, _REFUSED, MAX_REFUSALS, field)
     wire = parse(sp.PredicateAnswer, raw)
     refused = [
         NodeRefusal(node_id=NodeId(item.node_id), reason=_reason(item.reason, reasons))
@@ -179,6 +256,28 @@ def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
         if len(item.node_id) <= MAX_ID
     ]
     return PredicateAnswer(wire.id, refused)
+
+
+def _preemption_answer(raw: bytes) -> PreemptionAnswer:
+    field = "preemption_answers.answers.nodes"
+    _check_entries("PreemptionAnswer", raw, _NEEDED, MAX_NEEDS, field)
+    wire = parse(sp.PreemptionAnswer, raw)
+    needed: dict[NodeId, int] = {}
+    for need in wire.nodes:
+        if need.index < -1:
+            raise invalid_argument(
+                f"PreemptionAnswer {wire.id}: index of node {shown(need.node_id)} is {need.index}, "
+                "it must not be below -1",
+                "preemption_answers.answers.nodes.index",
+            )
+        if need.node_id in needed:
+            raise invalid_argument(
+                f"PreemptionAnswer {wire.id} names node {shown(need.node_id)} twice",
+                "preemption_answers.answers.nodes.node_id",
+            )
+        if len(need.node_id) <= MAX_ID:
+            needed[NodeId(need.node_id)] = need.index
+    return PreemptionAnswer(wire.id, needed)
 
 
 def _reason(text: str, known: dict[str, str]) -> str:
@@ -193,10 +292,6 @@ def _reason(text: str, known: dict[str, str]) -> str:
             shown = ascii(shown)[1:-1][:MAX_REASON]
         reason = known[text] = shown or NO_REASON
     return reason
-
-
-def _payload(checks: list[bytes], last: int) -> Payload:
-    return Payload(Kind.CHECKS, "checks", b"".join(checks), len(checks), last_check=last)
 
 
 def _varint_field(number: int, value: int) -> bytes:

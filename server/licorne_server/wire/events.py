@@ -220,7 +220,7 @@ class _Amounts:
         amounts = {name: {"value": clamp(value)} for name, value in items}
         written = _Both(delimited(10, message.SerializeToString()), _json({"resources": amounts}))
         size = WIDE * len(written.piece) + len(written.text) + ENTRY * len(items)
-        return self._by_value.keep(items, written, size)
+        return self._by_value.put(items, written, size)
 
 
 _IDS = _Ids()

@@ -101,13 +101,13 @@ class Large:
     """All its texts, if there is no problem."""
     meant: dict[str, str] = field(default_factory=dict)
     """Its texts with a meaning for the server."""
-    kept: bytes = b""
+    retained: bytes = b""
     """Its meaningful texts with short values, as fields of the item."""
 
     @property
     def lighter(self) -> bytes:
         """The item without what only describes it."""
-        return self.light + self.kept
+        return self.light + self.retained
 
 
 def names_of(raw: bytes, limits: Mapping[int, int]) -> list[str]:
@@ -125,7 +125,7 @@ def without_entries(raw: bytes, layout: Layout) -> bytes:
     """
     found = _Found(raw, layout)
     found.see(skim(raw, found.wanted).places)
-    return found.light() + _kept(layout, _short(raw, found.texts[0], layout))
+    return found.light() + _fields_of(layout, _short(raw, found.texts[0], layout))
 
 
 async def take_apart(raw: bytes, layout: Layout, pace: Pace) -> Large:
@@ -225,7 +225,7 @@ def _read_entries(large: Large, raw: bytes, entries: Sequence[Place], layout: La
         except BadItem as problem:
             large.problem = str(problem)
     if layout.counted and entries:
-        large.kept += _kept(layout, _short(raw, entries, layout))
+        large.retained += _fields_of(layout, _short(raw, entries, layout))
 
 
 def _texts(raw: bytes, entries: Sequence[Place], layout: Layout) -> Mapping[str, str]:
@@ -245,7 +245,7 @@ def _meant(texts: Mapping[str, str], layout: Layout) -> dict[str, str]:
     return {name: value for name, value in texts.items() if name.lower() in layout.meant}
 
 
-def _kept(layout: Layout, texts: Mapping[str, str]) -> bytes:
+def _fields_of(layout: Layout, texts: Mapping[str, str]) -> bytes:
     return b"".join(
         delimited(
             layout.entries,
@@ -274,9 +274,10 @@ class Sort(NamedTuple, Generic[T, R]):
 
     layout: Layout
     read: Callable[[bytes], T]
-    read_large: Callable[[Large], T]
     refuse: Callable[[list[str], str], R]
     """Makes the refusal, from the names in the item and the reason."""
+    read_large: Callable[[Large], T] | None = None
+    """For items with texts, or of which something is taken in any case; None for `read` alone."""
     amounts: Callable[[T], Sized | None] = lambda _: None
     """The amounts of resources in an item; None for none."""
 
@@ -299,7 +300,11 @@ async def gather(
             if size > SMALL:
                 large = await take_apart(raw, sort.layout, pace)
                 names = large.head
-                taken.append(sort.read_large(large))
+                if sort.read_large is None:
+                    check(large.problem)
+                    taken.append(sort.read(large.light))
+                else:
+                    taken.append(sort.read_large(large))
             else:
                 taken.append(sort.read(raw))
             sizes.append(size)

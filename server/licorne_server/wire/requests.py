@@ -5,11 +5,11 @@ on. Checks of the core, such as unknown applications and negative amounts, are n
 The core never sees protobuf.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import TypeVar
+from typing import NamedTuple
 
 import structlog
 
@@ -55,7 +55,8 @@ from licorne_server.wire.caps import (
     text_problem,
 )
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.framing import Pace, Split
+from licorne_server.wire.framing import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Pace, Split
+from licorne_server.wire.framing import Layout as RequestLayout
 from licorne_server.wire.items import (
     BadItem,
     Large,
@@ -67,7 +68,7 @@ from licorne_server.wire.items import (
     read_texts,
     without_entries,
 )
-from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
+from licorne_server.wire.responses import Kind, runs
 
 log = structlog.get_logger("core.convert_in")
 
@@ -120,8 +121,6 @@ _AMOUNTS = attrgetter("ask_class.items")
 _COST_OF_ADDITION = 5
 """Cost of adding an application, in asks: it goes through all rules, and may make a queue."""
 
-R = TypeVar("R")
-
 
 @dataclass(slots=True)
 class Steps:
@@ -162,35 +161,34 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     )
 
 
-async def node_batch(rm_id: RmId, split: Split, batch_size: int, pace: Pace) -> Steps:
+async def node_batch(reader: AskReader, split: Split, batch_size: int, pace: Pace) -> Steps:
     """The steps of a NodeRequest."""
+    rm_id = reader.rm_id
     nodes, refused = await gather(split.items[1], batch_size, _nodes_of(rm_id), pace)
     result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in nodes], len(refused))
-    result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused)]
+    result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in runs(refused)]
     return result
 
 
-async def application_batch(rm_id: RmId, split: Split, batch_size: int, pace: Pace) -> Steps:
+async def application_batch(reader: AskReader, split: Split, batch_size: int, pace: Pace) -> Steps:
     """The steps of an ApplicationRequest: adds, then removals."""
+    rm_id = reader.rm_id
     adds = -(-batch_size // _COST_OF_ADDITION)
     new, refused = await gather(split.items[1], adds, _APPLICATIONS, pace)
     remove, bad_removals = await gather(split.items[2], batch_size, _REMOVALS, pace)
     result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in new], len(refused))
-    result.steps += [
-        ApplicationsAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused + bad_removals)
-    ]
+    result.steps += [ApplicationsAnswered(rm_id=rm_id, rejected=run) for run in runs(refused + bad_removals)]
     result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in remove]
     return result
 
 
-async def allocation_batch(
-    rm_id: RmId, split: Split, batch_size: int, reader: AskReader, pace: Pace
-) -> Steps:
+async def allocation_batch(reader: AskReader, split: Split, batch_size: int, pace: Pace) -> Steps:
     """The steps of an AllocationRequest: asks and allocations, then releases."""
+    rm_id = reader.rm_id
     result = Steps()
     refused: list[AllocationRejection] = []
     if split.items[4]:
-        sort = Sort(ASK, reader.read, reader.read_large, _refused_ask, _AMOUNTS)
+        sort = Sort(ASK, reader.read, _refused_ask, reader.read_large, _AMOUNTS)
         asks, refused = await gather(split.items[4], batch_size, sort, pace)
         result.refused = len(refused)
         for run in asks:
@@ -200,16 +198,25 @@ async def allocation_batch(
         releases, bad_releases = await gather(split.items[2], batch_size, _RELEASES, pace)
         refused = refused + bad_releases
     if refused:
-        result.steps += [AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused)]
+        result.steps += [AllocationsRejected(rm_id=rm_id, rejections=run) for run in runs(refused)]
     for some in releases:
         result.steps.append(UpdateAllocations(rm_id=rm_id, releases=some))
     return result
 
 
-def _answers(refused: Sequence[R]) -> Iterator[Sequence[R]]:
-    """The refusals in order, as many at a time as one response may have."""
-    for begin in range(0, len(refused), MAX_RESPONSE_ITEMS):
-        yield refused[begin : begin + MAX_RESPONSE_ITEMS]
+class Request(NamedTuple):
+    """One of the requests with items."""
+
+    layout: RequestLayout
+    steps: Callable[[AskReader, Split, int, Pace], Awaitable[Steps]]
+    """Reads its items with the caches of its RM, so many for a command, at the pace of a stream."""
+
+
+REQUESTS = {
+    Kind.NODES: Request(NODE_REQUEST, node_batch),
+    Kind.APPLICATIONS: Request(APPLICATION_REQUEST, application_batch),
+    Kind.ALLOCATIONS: Request(ALLOCATION_REQUEST, allocation_batch),
+}
 
 
 def _refused_node(names: list[str], reason: str) -> NodeRejection:
@@ -238,8 +245,8 @@ def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
     return Sort(
         NODE,
         partial(_node, rm_id),
-        partial(_large_node, rm_id),
         _refused_node,
+        partial(_large_node, rm_id),
         attrgetter("capacity"),
     )
 
@@ -336,21 +343,11 @@ def _user(wire: si.UserGroupInformation) -> UserGroup:
     return UserGroup(wire.user, tuple(group for group in wire.groups if group.isprintable()))
 
 
-def _large_removal(large: Large) -> RemoveApplication:
-    check(large.problem)
-    return _removal(large.light)
-
-
 def _removal(raw: bytes) -> RemoveApplication:
     wire = parse(si.RemoveApplicationRequest, raw)
     check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))
     return RemoveApplication(app_id=AppId(wire.applicationID), partition=wire.partitionName)
-
-
-def _large_release(large: Large) -> ReleaseRequest:
-    check(large.problem)
-    return _release(large.light)
 
 
 def _release(raw: bytes) -> ReleaseRequest:
@@ -373,9 +370,9 @@ def _release(raw: bytes) -> ReleaseRequest:
 _APPLICATIONS = Sort(
     APPLICATION,
     new_application,
-    _large_application,
     _refused_application,
+    _large_application,
     attrgetter("placeholder_ask"),
 )
-_REMOVALS = Sort(REMOVAL, _removal, _large_removal, _refused_application)
-_RELEASES = Sort(RELEASE, _release, _large_release, _refused_release)
+_REMOVALS = Sort(REMOVAL, _removal, _refused_application)
+_RELEASES = Sort(RELEASE, _release, _refused_release)

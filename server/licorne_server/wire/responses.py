@@ -56,6 +56,7 @@ from licorne_server.wire.framing import delimited, encode_varint
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -97,19 +98,19 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
         case AllocationsMade():
             return made(effect, encoder)
         case ApplicationsUpdated():
-            return map(_updated, _runs(effect.updates))
+            return map(_updated, runs(effect.updates))
         case ApplicationsAnswered():
             return [_applications_answered(effect)]
         case NodesAnswered():
             return [_nodes_answered(effect)]
         case AllocationsReleased():
-            return (_released(effect.partition, run) for run in _runs(effect.releases))
+            return (_released(effect.partition, run) for run in runs(effect.releases))
         case AllocationsRejected():
-            return map(_rejected, _runs(effect.rejections))
+            return map(_rejected, runs(effect.rejections))
         case ReplayEnded():
             return [_replay_ended(effect)]
         case ContainerStatesChanged():
-            return map(_container_states, _runs(effect.states))
+            return map(_container_states, runs(effect.states))
         case (
             Registered()
             | RegistrationFailed()
@@ -136,7 +137,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
 def made(effect: AllocationsMade, encoder: "AllocationEncoder") -> list[Payload]:
     """The responses for allocations."""
     found = []
-    for run in _runs(effect.allocations):
+    for run in runs(effect.allocations):
         data = encoder.encode(effect.partition, run)
         found.append(Payload(Kind.ALLOCATIONS, "new", data, len(run)))
     return found
@@ -240,10 +241,26 @@ def _payload(kind: Kind, sort: str, message: Message, items: int) -> Payload:
     return Payload(kind, sort, message.SerializeToString(), items)
 
 
-def _runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
+def runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    """The items in order, as many at a time as one response may have."""
     if len(items) <= MAX_RESPONSE_ITEMS:
         return [items] if items else []
     return [items[begin : begin + MAX_RESPONSE_ITEMS] for begin in range(0, len(items), MAX_RESPONSE_ITEMS)]
+
+
+class Pieces:
+    """Fields with a text, remembered while they repeat."""
+
+    __slots__ = ("_cache",)
+
+    def __init__(self, most: int) -> None:
+        """An empty cache of at most `most` bytes."""
+        self._cache: BoundedCache[tuple[int, str], bytes] = BoundedCache(most)
+
+    def of(self, field: int, text: str) -> bytes:
+        """The field of that number with the text."""
+        piece = self._cache.entries.get((field, text))
+        return _added(self._cache, (field, text), field, text) if piece is None else piece
 
 
 class AllocationEncoder:
@@ -258,15 +275,14 @@ class AllocationEncoder:
         self._classes: BoundedCache[tuple[Shape, int], bytes] = BoundedCache(SHAPES_BYTES)
         self._nodes: BoundedCache[str, bytes] = BoundedCache(NODES_BYTES)
         self._apps: BoundedCache[str, bytes] = BoundedCache(APPLICATIONS_BYTES)
-        # Pieces that are looked up less often, by the number of their field.
-        self._pieces: BoundedCache[tuple[int, str], bytes] = BoundedCache(PIECES_BYTES)
+        self._pieces = Pieces(PIECES_BYTES)
 
     def encode(self, partition: str, allocations: Sequence[Allocation]) -> bytes:
         """An AllocationResponse with all of them as `new`."""
         classes = self._classes.entries
         nodes = self._nodes.entries
         apps = self._apps.entries
-        last = self._piece(10, partition)
+        last = self._pieces.of(10, partition)
         parts: list[bytes] = []
         for allocation in allocations:
             ask = allocation.ask
@@ -275,12 +291,12 @@ class AllocationEncoder:
                 what = self._class(ask)
             node = nodes.get(allocation.node_id)
             if node is None:
-                node = _kept(self._nodes, 8, allocation.node_id)
+                node = _added(self._nodes, allocation.node_id, 8, allocation.node_id)
             app = apps.get(ask.app_id)
             if app is None:
-                app = _kept(self._apps, 9, ask.app_id)
+                app = _added(self._apps, ask.app_id, 9, ask.app_id)
             key = ask.key.encode()
-            rest = self._piece(11, ask.task_group) if ask.task_group else b""
+            rest = self._pieces.of(11, ask.task_group) if ask.task_group else b""
             preempts = ask.allow_preempt_self or ask.allow_preempt_other
             if preempts or ask.placeholder or ask.originator:
                 rest += _rare_pieces(ask)
@@ -304,21 +320,14 @@ class AllocationEncoder:
         if piece is None:
             piece = _class_piece(ask)
             amounts = len(ask.ask_class.items)
-            piece = self._classes.keep(key, piece, 2 * len(piece) + ENTRY * amounts)
-        return piece
-
-    def _piece(self, field: int, text: str) -> bytes:
-        piece = self._pieces.entries.get((field, text))
-        if piece is None:
-            piece = delimited(field, text.encode())
-            self._pieces.keep((field, text), piece, len(piece) + WIDE * len(text))
+            piece = self._classes.put(key, piece, 2 * len(piece) + ENTRY * amounts)
         return piece
 
 
-def _kept(known: BoundedCache[str, bytes], field: int, text: str) -> bytes:
-    """The field with a text, which is remembered from now on."""
+def _added(cache: BoundedCache[K, bytes], key: K, field: int, text: str) -> bytes:
+    """The field with a text, which the cache has from now on."""
     piece = delimited(field, text.encode())
-    return known.keep(text, piece, len(piece) + WIDE * len(text))
+    return cache.put(key, piece, len(piece) + WIDE * len(text))
 
 
 _BYTES = [bytes((value,)) for value in range(0x80)]

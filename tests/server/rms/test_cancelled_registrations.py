@@ -73,7 +73,7 @@ def test_the_session_before_it_ends(site: Site) -> None:
     session, _ = served(site)
     cancel_with_its_command_on_the_way(site, register(site))
     site.rest()
-    assert site.rms.get("rm", "").registration == 2
+    assert site.rms.get("rm", "").registration.number == 2
     assert session.status == (grpc.StatusCode.ABORTED, "registered anew over si.v1")
     assert not site.rms.get("rm", "").connected
 
@@ -94,7 +94,7 @@ def test_the_session_before_it_is_not_resumed(site: Site) -> None:
     again = hello(site)
     site.rest()
     assert sp.UpdateResponse.FromString(again.answers[0]).HasField("welcome")
-    assert site.rms.get("rm", "").registration == 3
+    assert site.rms.get("rm", "").registration.number == 3
 
 
 def test_it_counts_for_its_peer(site: Site) -> None:
@@ -121,7 +121,7 @@ def test_its_lock_is_held_until_it_is_carried_out(site: Site) -> None:
     again = register(site)
     site.rest()
     assert again.status == OK
-    assert site.rms.get("rm", "").registration == 2
+    assert site.rms.get("rm", "").registration.number == 2
     assert not site.rms.is_locked("rm")
 
 

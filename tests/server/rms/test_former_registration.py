@@ -1,14 +1,17 @@
 """What is left of a request when its RM registers anew is of its former life (spec § 1.6.2)."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
-from licorne_server.rms.intake import LAYOUTS, handle_request
+from licorne_server.rms.exchange import Entry, Exchange
+from licorne_server.rms.streams import Stream
 from licorne_server.serving.app import Server
 from licorne_server.wire.framing import split
+from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
 from support.core.steps import pace
 from support.peers.shim import Shim
@@ -38,15 +41,13 @@ async def test_rejections_of_a_former_registration_are_not_told(
     await shim.register()
     rm = server.rms.find(RmId("rm"))
     assert rm is not None
-    request = await split(message.SerializeToString(), LAYOUTS[kind], pace())
-    is_current = rm.registration_guard()
-    handled = asyncio.create_task(
-        handle_request(server.engine, server.rms, rm, kind, request, is_current, 0.0, pace())
-    )
+    request = await split(message.SerializeToString(), REQUESTS[kind].layout, pace())
+    exchange = Exchange(server.engine, server.rms, rm, Stream(SimpleNamespace(peer=str)), [kind])
+    handled = asyncio.create_task(exchange.handle(Entry(kind, 0, request)))
     await asyncio.sleep(0)
     assert not handled.done()
     if anew:
-        rm.renew(rm.registration + 1)
+        rm.renew(rm.registration.number + 1)
     assert await handled == MANY
     told = rm.outbox.messages > 0
     assert told is not anew

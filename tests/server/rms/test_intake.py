@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from licorne_server.rms import intake as module
-from licorne_server.rms.intake import ENTRY_COST, LAYOUTS, MAX_JOINED, MAX_WAITING, Entry, Intake
+from licorne_server.rms import exchange as module
+from licorne_server.rms.exchange import ENTRY_COST, MAX_JOINED, MAX_WAITING, Entry, Intake
 from licorne_server.wire.framing import Split
+from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
 from support.peers.shim import eventually
 
@@ -20,7 +21,7 @@ PATIENCE = 60.0
 
 def request(kind: Kind, added: str = "", removed: str = "") -> Split:
     """A request that adds and removes something for each letter."""
-    layout = LAYOUTS[kind]
+    layout = REQUESTS[kind].layout
     items: dict[int, list[bytes]] = {field: [] for field in (*layout.items, layout.nested)}
     items[ADDED[kind]] = [letter.encode() for letter in added]
     if removed:
@@ -65,7 +66,7 @@ async def taken_of(*entries: Entry) -> list[tuple[Kind, int, str, str]]:
     return taken
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", REQUESTS)
 async def test_what_waits_of_one_kind_is_one_request(kind: Kind) -> None:
     """Its items come in order, under the number of the last, for the RM of the first."""
     assert await taken_of(*(entry(kind, n, f"{n}{n}") for n in (1, 2, 3))) == [(kind, 3, "112233", "")]

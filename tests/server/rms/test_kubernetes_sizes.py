@@ -88,7 +88,7 @@ async def test_group_that_nobody_can_name_is_left_out() -> None:
 async def read_application(wire: si.AddApplicationRequest) -> Any:
     """The application as it reaches the core."""
     raw = si.ApplicationRequest(new=[wire]).SerializeToString()
-    steps = await application_batch(RM, await split(raw, APPLICATION_REQUEST, pace()), 10, pace())
+    steps = await application_batch(AskReader(RM), await split(raw, APPLICATION_REQUEST, pace()), 10, pace())
     [step] = steps.steps
     assert isinstance(step, UpdateApplications)
     return step.new[0]
@@ -179,7 +179,7 @@ async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str
     wire = node("n1", vcore=1)
     wire.attributes.update({**attributes, "si/node-partition": "gpu"})
     raw = si.NodeRequest(nodes=[wire]).SerializeToString()
-    [step] = (await node_batch(RM, await split(raw, NODE_REQUEST, pace()), 10, pace())).steps
+    [step] = (await node_batch(AskReader(RM), await split(raw, NODE_REQUEST, pace()), 10, pace())).steps
     assert isinstance(step, UpdateNodes)
     taken: NodeUpdate = step.nodes[0]
     assert (taken.node_id, taken.partition, taken.capacity) == (NodeId("n1"), "gpu", {"vcore": 1})

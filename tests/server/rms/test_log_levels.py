@@ -14,7 +14,7 @@ import licorne_server
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import RmId
-from licorne_server.rms.log_levels import MOST_TOLD, RmLogLevels
+from licorne_server.rms.rm_log import MOST_IGNORED, RmLogLevels
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import NAMES, TURNS
@@ -123,10 +123,10 @@ def test_what_is_told_and_kept_is_bounded() -> None:
     with capture_logs() as lines:
         rm_levels.follow(RmId("rm"))
     try:
-        assert sum(line["event"] == "log level ignored" for line in lines) == MOST_TOLD
+        assert sum(line["event"] == "log level ignored" for line in lines) == MOST_IGNORED
         (more,) = [line for line in lines if line["event"] == "more log levels ignored"]
         ignored = len(names) - len(NAMES) + 1
-        assert more["number"] == ignored - MOST_TOLD, "the audit's logger has no level"
+        assert more["number"] == ignored - MOST_IGNORED, "the audit's logger has no level"
         (wanted,) = [line for line in lines if line["event"] == "log levels wanted"]
         assert len(wanted["levels"]) == len(NAMES) - 1
         assert levels().threshold(TURNS).debugs
@@ -155,7 +155,7 @@ def test_names_are_compared_only_for_what_is_told() -> None:
         with capture_logs():
             RmLogLevels({RmId("rm"): given}.__getitem__).follow(RmId("rm"))
 
-    few, many = (lines_in(partial(follow, count), difflib) for count in (MOST_TOLD, 300))
+    few, many = (lines_in(partial(follow, count), difflib) for count in (MOST_IGNORED, 300))
     assert few.total()
     assert many.total() < 2 * few.total()
 

@@ -38,6 +38,13 @@ def drain(outbox: Outbox, kinds: tuple[Kind, ...] = ALL) -> list[tuple[Kind, byt
     return sent
 
 
+def send_one(outbox: Outbox, number: int) -> None:
+    """Send the next message under a number."""
+    batch = outbox.peek(ALL)
+    assert batch is not None
+    outbox.sending(batch, number)
+
+
 def test_neighbours_of_a_sort_leave_as_one(outbox: Outbox) -> None:
     """Messages of one sort are joined; another sort in between keeps its place."""
     for data, sort in ((b"a", "new"), (b"b", "new"), (b"c", "released"), (b"d", "new")):
@@ -94,9 +101,7 @@ def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(outbox: Outbo
     while not holds:
         number += 1
         outbox.put(payload(bytes(1000)))
-        batch = outbox.peek(ALL)
-        assert batch is not None
-        outbox.sending(batch, number)
+        send_one(outbox, number)
     assert outbox.room.is_set()
     outbox.acknowledge(number)
     assert holds == [True, False]
@@ -107,9 +112,7 @@ def test_sent_messages_are_kept_until_acknowledged(outbox: Outbox) -> None:
     """A resumed stream gets exactly what comes after the last acknowledged number."""
     for number in (1, 2, 3):
         outbox.put(payload(b"%d" % number))
-        batch = outbox.peek(ALL)
-        assert batch is not None
-        outbox.sending(batch, number)
+        send_one(outbox, number)
     outbox.acknowledge(1)
     after = outbox.after(1)
     assert after is not None
@@ -123,9 +126,7 @@ def test_rm_that_never_acknowledges_loses_only_its_resumption(outbox: Outbox) ->
     while outbox.after(0) is not None:
         number += 1
         outbox.put(payload(bytes(1000)))
-        batch = outbox.peek(ALL)
-        assert batch is not None
-        outbox.sending(batch, number)
+        send_one(outbox, number)
         assert outbox.size < SMALL.cap + 2_000
     assert not outbox.overflowed
     assert outbox.after(number) is not None
@@ -220,9 +221,7 @@ def test_checks_that_are_sent_again_are_known_as_such(outbox: Outbox) -> None:
     """What is kept until it is acknowledged names its last check as well."""
     for number, message in enumerate((payload(b"a"), check(7)), 1):
         outbox.put(message)
-        batch = outbox.peek(ALL)
-        assert batch is not None
-        outbox.sending(batch, number)
+        send_one(outbox, number)
     again = outbox.after(0)
     assert again is not None
     kept = [(sent.kind, sent.last_check) for sent in again]
@@ -252,3 +251,40 @@ def test_checks_of_both_kinds_have_one_order(outbox: Outbox) -> None:
         (Kind.CHECKS, b"5"),
     ]
     assert outbox.size == 0
+
+
+def test_between_the_water_marks_nothing_changes(outbox: Outbox, holds: list[bool]) -> None:
+    """An RM that is held is let go below low water, not as soon as it is below high water."""
+    for number in range(12):
+        outbox.put(payload(bytes(1000), sort=f"{number}"))
+    sizes = []
+    while holds == [True]:
+        batch = outbox.peek(ALL)
+        assert batch is not None
+        sizes.append(outbox.size)
+        outbox.sent(batch)
+    assert holds == [True, False]
+    assert outbox.size < SMALL.low <= min(sizes)
+
+
+def test_an_older_acknowledgement_brings_nothing_back(outbox: Outbox) -> None:
+    """What was acknowledged is gone, also when an earlier number is acknowledged behind it."""
+    for number in (1, 2, 3):
+        outbox.put(payload(bytes(10)))
+        send_one(outbox, number)
+    outbox.acknowledge(2)
+    outbox.acknowledge(1)
+    assert outbox.after(1) is None
+    left = outbox.after(2)
+    assert left is not None
+    assert [sent.number for sent in left] == [3]
+
+
+def test_whatever_is_alone_is_taken(outbox: Outbox) -> None:
+    """A message beyond low water that can wait elsewhere is taken once nothing else is there."""
+    assert outbox.offer(payload(bytes(100)))
+    assert not outbox.offer(payload(bytes(SMALL.low)))
+    send_one(outbox, 1)
+    assert not outbox.offer(payload(bytes(SMALL.low)))
+    outbox.acknowledge(1)
+    assert outbox.offer(payload(bytes(SMALL.low)))

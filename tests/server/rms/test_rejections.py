@@ -18,7 +18,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
-from licorne_server.rms.rejections import MOST_TOLD, tell_rejections
+from licorne_server.rms.rm_log import MOST_LOGGED, log_rejections
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.caps import MAX_ITEM_BYTES
 from support.peers.shim import Call, RawSession, Shim, application, ask, eventually, node, releases
@@ -114,15 +114,15 @@ def test_a_request_that_is_refused_whole_has_a_few_lines(logs: list[Any]) -> Non
             for number in range(count)
         ],
     )
-    tell_rejections(effect)
+    log_rejections(effect)
     assert [line["key"] for line in told(logs, "ask rejected")] == [
-        f"k{number}" for number in range(MOST_TOLD)
+        f"k{number}" for number in range(MOST_LOGGED)
     ]
-    half = (count - MOST_TOLD) // 2
+    half = (count - MOST_LOGGED) // 2
     assert told(logs, "more rejected") == [
         {
             "rm_id": "rm",
-            "items": {"ask": count - MOST_TOLD},
+            "items": {"ask": count - MOST_LOGGED},
             "codes": {"INVALID": half, "TOO_MANY": half},
         }
     ]
@@ -133,12 +133,12 @@ def test_nothing_is_made_where_the_level_is_off(logs: list[Any]) -> None:
     rejection = ApplicationRejection(app_id=AppId("a"), reason="r")
     effect = ApplicationsAnswered(rm_id=RM, rejected=[rejection])
     levels().set("core.rejections", "error")
-    tell_rejections(effect)
+    log_rejections(effect)
     assert not logs
     levels().set("core.rejections", "")
-    tell_rejections(NodesAnswered(rm_id=RM, accepted=[NodeId("n")]))
+    log_rejections(NodesAnswered(rm_id=RM, accepted=[NodeId("n")]))
     assert not logs
-    tell_rejections(effect)
+    log_rejections(effect)
     assert [line["event"] for line in logs] == ["application rejected"]
 
 

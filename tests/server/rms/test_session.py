@@ -160,34 +160,20 @@ async def test_repeated_request_is_handled_once(server: Server, session: RawSess
     assert report.allocations == 1
 
 
-async def test_gap_in_the_requests_ends_the_stream(session: RawSession) -> None:
-    """A missing request is a fault of the protocol, named with both numbers."""
+FAULTS = {
+    "request 5 where 1 was expected": sp.UpdateRequest(number=5, allocations=ASK),
+    "a request must have a number": sp.UpdateRequest(allocations=ASK),
+    "response 7 is acknowledged, but 0 were sent": sp.UpdateRequest(acknowledged=7, ack=sp.Ack()),
+    "a stream has one Hello only": sp.UpdateRequest(hello=sp.Hello(rm_id="rm")),
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+async def test_fault_of_the_protocol_ends_the_stream(session: RawSession, text: str) -> None:
+    """Each has a text of its own."""
     call, _ = await session.begin()
-    session.number = 4
-    await session.send(call, allocations=ASK)
-    assert await call.ending() == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "request 5 where 1 was expected",
-    )
-
-
-async def test_request_without_number_ends_the_stream(session: RawSession) -> None:
-    """What changes something must be numbered."""
-    call, _ = await session.begin()
-    await call.send(sp.UpdateRequest(allocations=ASK))
-    assert await call.ending() == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "a request must have a number",
-    )
-
-
-async def test_acknowledging_what_was_never_sent_ends_the_stream(session: RawSession) -> None:
-    """An acknowledgement beyond the last response is a fault of the protocol."""
-    call, _ = await session.begin()
-    await call.send(sp.UpdateRequest(acknowledged=7, ack=sp.Ack()))
-    code, text = await call.ending()
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert text == "response 7 is acknowledged, but 0 were sent"
+    await call.send(FAULTS[text])
+    assert await call.ending() == (grpc.StatusCode.INVALID_ARGUMENT, text)
 
 
 async def test_newer_instance_fences_the_older(session: RawSession) -> None:
@@ -294,42 +280,6 @@ async def test_both_sides_hear_from_each_other() -> None:
         assert text.startswith("nothing was heard for")
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "text"),
-    [
-        ({"rm_id": ""}, "INVALID_ARGUMENT", "registration of RM failed: rmID is empty"),
-        (
-            {"rm_id": "[a]"},
-            "INVALID_ARGUMENT",
-            "registration of RM failed: rmID must not hold '[' or ']': [a]",
-        ),
-        ({"protocol": 2}, "FAILED_PRECONDITION", "protocol 2 is not spoken here, 1 is"),
-        (
-            {"registration": si.RegisterResourceManagerRequest(rmID="other")},
-            "INVALID_ARGUMENT",
-            "registration of RM failed: rmID is other, but the hello's rm_id is rm",
-        ),
-    ],
-)
-async def test_hello_that_is_wrong_is_refused(
-    session: RawSession, changes: dict[str, Any], code: str, text: str
-) -> None:
-    """Each fault of a hello has its own words."""
-    fields: dict[str, Any] = {"rm_id": "rm", "protocol": 1, "instance": 1}
-    fields["registration"] = si.RegisterResourceManagerRequest()
-    call = session.open()
-    await call.send(sp.UpdateRequest(hello=sp.Hello(**(fields | changes))))
-    assert await call.ending() == (grpc.StatusCode[code], text)
-
-
-async def test_hello_without_registration_needs_a_session(session: RawSession) -> None:
-    """Where nothing can be resumed a registration is needed."""
-    call = await session.hello(registration=None, token="gone")
-    code, text = await call.ending()
-    assert code is grpc.StatusCode.FAILED_PRECONDITION
-    assert text == "the session cannot be resumed, and the hello has no registration"
-
-
 async def test_first_message_must_be_a_hello(session: RawSession) -> None:
     """Anything else before the hello ends the stream."""
     call = session.open()
@@ -337,15 +287,6 @@ async def test_first_message_must_be_a_hello(session: RawSession) -> None:
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text == "the first message of a stream must be a Hello"
-
-
-async def test_refused_registration_names_every_problem(session: RawSession) -> None:
-    """A hello with a bad configuration fails as RegisterResourceManager would."""
-    bad = si.RegisterResourceManagerRequest(config="partitions: 3")
-    call = await session.hello(registration=bad)
-    code, text = await call.ending()
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert text.startswith("registration of RM failed: 1:13: partitions:")
 
 
 async def test_rm_of_a_session_has_no_other_streams(session: RawSession) -> None:

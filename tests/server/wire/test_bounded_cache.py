@@ -34,7 +34,7 @@ def test_a_full_table_forgets_everything_and_goes_on() -> None:
     """What is remembered never takes more than the table may, and the newest is always there."""
     table: BoundedCache[int, str] = BoundedCache(40 * ENTRY)
     for number in range(1_000):
-        assert table.keep(number, "value", ENTRY) == "value"
+        assert table.put(number, "value", ENTRY) == "value"
         assert table.size == 2 * ENTRY * len(table.entries) <= 40 * ENTRY
         assert number in table.entries
     assert len(table.entries) == 20
@@ -43,8 +43,8 @@ def test_a_full_table_forgets_everything_and_goes_on() -> None:
 def test_what_is_too_large_is_not_remembered() -> None:
     """One large entry pushes nothing out."""
     table: BoundedCache[str, str] = BoundedCache(LARGEST * 1_000)
-    table.keep("small", "value", 10)
-    assert table.keep("large", "value", 1_000) == "value"
+    table.put("small", "value", 10)
+    assert table.put("large", "value", 1_000) == "value"
     assert list(table.entries) == ["small"]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from licorne_server.services.conversation import NUMBERED
+from licorne_server.services.session_exchange import NUMBERED
 from licorne_server.wire.envelope import Sealer, open_envelope
 from licorne_server.wire.errors import Malformed
 from licorne_server.wire.framing import delimited

@@ -103,14 +103,6 @@ def test_number_of_items_is_capped_in_nested_lists_too() -> None:
             split_up(raw, wire.ALLOCATION_REQUEST)
 
 
-def test_tag_of_more_bytes_than_it_needs_is_a_tag() -> None:
-    """A number may be written with zeros behind it, and that of a field is no exception."""
-    split = split_up(b"\xa2\x00\x01a\x22\x01b\xa2\x80\x00\x01c", wire.ALLOCATION_REQUEST)
-    assert split.items[4] == [b"a", b"b", b"c"]
-    nested = split_up(wire.delimited(2, b"\x8a\x00\x01a"), wire.ALLOCATION_REQUEST)
-    assert nested.items[2] == [b"a"]
-
-
 def test_number_of_too_many_bytes_is_malformed() -> None:
     """Ten bytes hold any number; more of them are none, however many come."""
     assert wire.varint(b"\xff" * 9 + b"\x01", 0) == (2**64 - 1, 10)

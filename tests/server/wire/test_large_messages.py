@@ -26,7 +26,7 @@ from licorne_server.wire.caps import (
     MAX_REQUEST_FIELDS,
     MAX_UPDATE_FIELDS,
 )
-from licorne_server.wire.checks import PART_REFUSALS, predicate_answers
+from licorne_server.wire.checks import PART_ANSWERS, PART_REFUSALS, predicate_answers, preemption_answers
 from licorne_server.wire.envelope import open_envelope
 from licorne_server.wire.errors import CallError, Malformed
 from licorne_server.wire.framing import (
@@ -41,7 +41,6 @@ from licorne_server.wire.framing import (
 from licorne_server.wire.items import COMMAND_AMOUNTS, COMMAND_BYTES
 from licorne_server.wire.requests import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
-from licorne_server.wire.victims import PART_ANSWERS, preemption_answers
 from support.core.steps import at_once, pace, stretches
 from support.peers.shim import Call, RawSession, Shim, ask, node, resource
 
@@ -64,18 +63,18 @@ def entries(field: int, count: int) -> bytes:
 
 async def read_nodes(raw: bytes) -> Steps:
     """What becomes of a NodeRequest."""
-    return await node_batch(RM, await split(raw, NODE_REQUEST, pace()), 500, pace())
+    return await node_batch(AskReader(RM), await split(raw, NODE_REQUEST, pace()), 500, pace())
 
 
 async def read_applications(raw: bytes) -> Steps:
     """What becomes of an ApplicationRequest."""
-    return await application_batch(RM, await split(raw, APPLICATION_REQUEST, pace()), 500, pace())
+    return await application_batch(AskReader(RM), await split(raw, APPLICATION_REQUEST, pace()), 500, pace())
 
 
 async def read_asks(raw: bytes, reader: AskReader | None = None) -> Steps:
     """What becomes of an AllocationRequest."""
     request = await split(raw, ALLOCATION_REQUEST, pace())
-    return await allocation_batch(RM, request, 500, reader or AskReader(RM), pace())
+    return await allocation_batch(reader or AskReader(RM), request, 500, pace())
 
 
 def one_ask(rest: bytes) -> Work:

@@ -11,9 +11,9 @@ from licorne_core.messages.commands import PreemptionAnswer
 from licorne_core.messages.effects import AskedNode, AskedPreemption, AskedVictim, PreemptionsAsked
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.wire.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
+from licorne_server.wire.checks import MAX_CHECK_BYTES, preemption_answers, victim_payloads
 from licorne_server.wire.errors import CallError, Malformed
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, Kind
-from licorne_server.wire.victims import MAX_CHECK_BYTES, preemption_answers, victim_payloads
 from support.core.steps import at_once, pace
 from support.peers.shim import faults
 

@@ -29,8 +29,8 @@ from licorne_server.process.bounds import OutboxBounds, PeerBounds, RmBounds
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
+from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.services.admin import AdminService

@@ -14,8 +14,8 @@ from licorne_server.engine.engine import Engine
 from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import StateDumps
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
+from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.operations import OperatorMethods

@@ -25,8 +25,8 @@ from licorne_server.engine.engine import Engine
 from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import DumpInProgress, StateDumps
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
+from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler, watch_handler
 from licorne_server.services.paging import Page, filled

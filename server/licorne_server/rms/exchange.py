@@ -1,28 +1,32 @@
-"""Requests of a stream that are read and not carried out: bounded, in order, and joined.
+"""One open stream of an RM: its requests are read, carried out in order, and answered.
 
 Real shims send one item in each message. Queued requests are carried out as one, so that a turn of
 the core is not made for every item. A single request is carried out at once. In a rush, each close
 behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
 number is unknown.
 
-Also here:
-
-* Carrying out what an RM requests, over `si.v1` and over a session alike.
+`Exchange` is a stream of `si.v1`: it carries one kind of request, no numbers and no farewell. A
+message that was written is taken as received. `services/session_exchange.py` adds what a session
+says.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, NoReturn
 
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.messages.effects import Effect
+from licorne_core.values.errors import shown
 from licorne_server.engine.engine import Engine
+from licorne_server.rms.outbox import Batch
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm
-from licorne_server.wire.framing import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Pace, Split
-from licorne_server.wire.requests import Steps, allocation_batch, application_batch, node_batch
+from licorne_server.rms.streams import Stream
+from licorne_server.wire.errors import CallError, Malformed, invalid_argument
+from licorne_server.wire.framing import Split, split
+from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
 
 MAX_WAITING = 1024 * 1024
@@ -185,59 +189,129 @@ class Intake:
         return entry
 
 
-LAYOUTS = {
-    Kind.NODES: NODE_REQUEST,
-    Kind.APPLICATIONS: APPLICATION_REQUEST,
-    Kind.ALLOCATIONS: ALLOCATION_REQUEST,
-}
+class Exchange:
+    """Reads and writes one stream after its first message."""
 
+    def __init__(self, engine: Engine, rms: Rms, rm: Rm, stream: Stream, kinds: Sequence[Kind]) -> None:
+        """Over an open stream of an RM; it carries responses of these `kinds`."""
+        self._engine = engine
+        self._rms = rms
+        self._rm = rm
+        self._stream = stream
+        self._kinds = kinds
+        self._intake = Intake()
+        # What is read and what is carried out goes on at a pace of its own.
+        self._reading, self._carrying_out = rms.pace(), rms.pace()
 
-async def handle_request(
-    engine: Engine,
-    rms: Rms,
-    rm: Rm,
-    kind: Kind,
-    request: Split,
-    is_current: Callable[[], bool],
-    read_time: float,
-    pace: Pace,
-) -> int:
-    """Carry out one request of an RM; returns the number of items refused before the core saw them.
+    async def run(self) -> None:
+        """Read and write until the stream has ended.
 
-    `is_current` is True while the registration of the request is the RM's current one. If it is
-    not, the rest of the request is dropped. The request was read at `read_time`, in unix seconds;
-    its items are read at the `pace` of its stream.
+        Raises:
+            CallError: the stream was ended from outside, or its RM has to register anew.
+            Malformed: a message makes no sense. Requests before it were carried out.
+        """
+        await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
 
-    Raises:
-        CallError: the RM is not registered any more.
-    """
-    rm.reader.time = read_time
-    taken = await _steps(rm, kind, request, engine.budget.items, pace)
-    for step in taken.steps:
-        if not isinstance(step, Effect):
-            if rms.tracing is not None and isinstance(step, UpdateAllocations):
-                await rms.tracing.asked(rm.rm_id, step)
+    async def _read(self) -> None:
+        """Read requests until the RM's side ends or a message is malformed."""
+        intake = self._intake
+        try:
+            while (raw := await self._stream.read()) is not None and await self._take(raw):
+                if intake.is_full:
+                    await intake.room()
+        except (CallError, Malformed) as error:
+            # What came before it is carried out.
+            intake.end(error)
+        finally:
+            intake.end()
+
+    async def _take(self, raw: bytes) -> bool:
+        """Put a message into the intake; returns False after the RM's last one."""
+        await self._queue(self._kinds[0], raw)
+        return True
+
+    async def _queue(self, kind: Kind, payload: bytes, number: int = 0) -> None:
+        """Put a request with items into the intake."""
+        now = self._engine.now()
+        request = await split(payload, REQUESTS[kind].layout, self._reading)
+        if request.rm_id and request.rm_id != self._rm.rm_id:
+            self._refuse_foreign(kind, request.rm_id)
+        self._intake.put(Entry(kind, number, request, size=len(payload), time=now))
+
+    def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
+        raise invalid_argument(f"rmID is {shown(rm_id)} on a stream of RM {self._rm.rm_id}", "rmID")
+
+    async def _carry_out(self) -> None:
+        """Carry out the queued requests, until there is nothing more or the stream has ended."""
+        rm, stream = self._rm, self._stream
+        while not self._stream.over and (entry := await self._intake.take()) is not None:
+            if entry.request is not None:
+                await rm.outbox.room.wait()
+                await rm.settled.wait()
+                rm.check()
+                if stream.over:
+                    return
+            # The core cannot take half of a request back: once begun, it comes to its end.
+            stream.is_handling = True
             try:
-                effects = await engine.submit(step, is_current=is_current)
+                await self.handle(entry)
             finally:
-                if rms.tracing is not None:
-                    rms.tracing.carried_out(rm.rm_id, step)
-            check_registered(effects, LAYOUTS[kind].message)
-        elif is_current():
-            rms.route([step])
-            await asyncio.sleep(0)
-    return taken.refused
+                stream.is_handling = False
 
+    async def handle(self, entry: Entry) -> int:
+        """Carry out an entry to its end; returns the number of items refused before the core saw them.
 
-async def _steps(rm: Rm, kind: Kind, request: Split, batch_size: int, pace: Pace) -> Steps:
-    match kind:
-        case Kind.NODES:
-            return await node_batch(rm.rm_id, request, batch_size, pace)
-        case Kind.APPLICATIONS:
-            return await application_batch(rm.rm_id, request, batch_size, pace)
-        case Kind.ALLOCATIONS:
-            return await allocation_batch(rm.rm_id, request, batch_size, rm.reader, pace)
-        case Kind.CHECKS | Kind.VICTIMS | Kind.SESSION:
-            raise AssertionError("what only a session can say is no request with items")
-        case _:
-            assert_never(kind)
+        If the RM registers anew meanwhile, the rest is dropped.
+
+        Raises:
+            CallError: the RM is not registered any more.
+        """
+        assert entry.request is not None, "without a session all entries are requests with items"
+        engine, rm, tracing = self._engine, self._rm, self._rms.tracing
+        is_current, reader = rm.registration.is_current, rm.reader
+        reader.time = entry.time
+        layout, steps_of = REQUESTS[entry.kind]
+        taken = await steps_of(reader, entry.request, engine.budget.items, self._carrying_out)
+        for step in taken.steps:
+            if not isinstance(step, Effect):
+                if tracing is not None and isinstance(step, UpdateAllocations):
+                    await tracing.asked(rm.rm_id, step)
+                try:
+                    effects = await engine.submit(step, is_current=is_current)
+                finally:
+                    if tracing is not None:
+                        tracing.carried_out(rm.rm_id, step)
+                check_registered(effects, layout.message)
+            elif is_current():
+                self._rms.route([step])
+                await asyncio.sleep(0)
+        return taken.refused
+
+    async def _write(self) -> None:
+        """Write what the outbox has for the stream, until there is nothing more to say."""
+        rm, stream, outbox = self._rm, self._stream, self._rm.outbox
+        await self._begin()
+        while not stream.over:
+            rm.check()
+            batch = outbox.peek(self._kinds)
+            if batch is not None:
+                if await stream.more_may_come(batch.items, busy=self._engine.busy):
+                    continue
+                await self._send(batch)
+                stream.wrote_items = batch.items
+            elif stream.finishing.is_set():
+                return
+            else:
+                await self._idle()
+
+    async def _begin(self) -> None:
+        """Write what comes before all else."""
+
+    async def _send(self, batch: Batch) -> None:
+        """Write a batch and remove it from the outbox."""
+        await self._stream.write(batch.data)
+        self._rm.outbox.sent(batch)
+
+    async def _idle(self) -> None:
+        """Wait for something to write."""
+        await self._rm.outbox.wait(self._kinds)
