@@ -3,16 +3,13 @@
 A disagreement is a defect of the core. It goes into the log and the metrics.
 """
 
-import asyncio
-
 import structlog
 
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
-from licorne_server.process.clock import Clock
-from licorne_server.process.loop import stop_task
+from licorne_server.process.clock import Clock, Periodic
 from licorne_server.telemetry.logs import note_lost
 
 log = structlog.get_logger("core.audits")
@@ -26,42 +23,26 @@ SHOWN = 3
 PEER = "audits"
 
 
-class Audits:
+class Audits(Periodic):
     """The audits of one server."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
         """Make no audit yet; `start` begins to wait for the first one."""
+        super().__init__("audits", clock, AUDIT_SECONDS)
         self._views = views
-        self._clock = clock
         self._time_slices = time_slices
-        self._task: asyncio.Task[None] | None = None
         self.count = 0
         """Audits of all partitions that came to their end."""
         self.findings = 0
         """Disagreements found by the last audit, in all partitions."""
 
-    def start(self) -> None:
-        """Make audits from now on."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="audits")
-
-    async def stop(self) -> None:
-        """Stop the audits."""
-        await stop_task(self._task)
-
-    async def _run(self) -> None:
-        woken = asyncio.Event()
-        due = self._clock.now() + AUDIT_SECONDS
-        while True:
-            await self._clock.wait(due, woken)
-            woken.clear()
-            if self._clock.now() < due:
-                continue
-            try:
-                await self._audit_all()
-            except Exception:
-                # It may be the log itself that fails: the next audit comes all the same.
-                note_lost("audit failed")
-            due = self._clock.now() + AUDIT_SECONDS
+    async def _work(self) -> float:
+        try:
+            await self._audit_all()
+        except Exception:
+            # It may be the log itself that fails: the next audit comes all the same.
+            note_lost("audit failed")
+        return self._clock.now() + AUDIT_SECONDS
 
     async def _audit_all(self) -> None:
         """Audit one partition after the other; a failure of one stops no other."""

@@ -6,7 +6,10 @@ turn took, are made without it.
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from typing import Protocol
+
+from licorne_server.process.loop import stop_task
 
 
 class Clock(Protocol):
@@ -48,3 +51,35 @@ class SystemClock:
             await event.wait()
         finally:
             timer.cancel()
+
+
+class Periodic(ABC):
+    """A task that works whenever it is due by a clock."""
+
+    def __init__(self, name: str, clock: Clock, seconds: float) -> None:
+        """Work for the first time in so many seconds after the start."""
+        self._name = name
+        self._clock = clock
+        self._seconds = seconds
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to wait for the first time."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
+
+    async def stop(self) -> None:
+        """Stop working."""
+        await stop_task(self._task)
+
+    @abstractmethod
+    async def _work(self) -> float:
+        """Work, without failing; returns when it is due again, in unix seconds."""
+
+    async def _run(self) -> None:
+        woken = asyncio.Event()
+        due = self._clock.now() + self._seconds
+        while True:
+            await self._clock.wait(due, woken)
+            woken.clear()
+            if self._clock.now() >= due:
+                due = await self._work()

@@ -14,8 +14,7 @@ from licorne_core.messages.commands import RemoveRm
 from licorne_core.values.errors import NotFound
 from licorne_core.views import Views
 from licorne_server.engine.engine import Engine
-from licorne_server.process.clock import Clock
-from licorne_server.process.loop import stop_task
+from licorne_server.process.clock import Clock, Periodic
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
@@ -36,7 +35,7 @@ LEAST_PAUSE = 1.0
 """Seconds between two looks at all RMs, at the least."""
 
 
-class Eviction:
+class Eviction(Periodic):
     """Removes RMs from the core and from the server at once."""
 
     forgotten: int
@@ -45,21 +44,15 @@ class Eviction:
     def __init__(self, engine: Engine, rms: Rms, views: Views, clock: Clock, after: float) -> None:
         """An RM is forgotten when it is gone for `after` seconds; 0 for never."""
         self.forgotten = 0
+        super().__init__("departures", clock, after)
         self._engine = engine
         self._rms = rms
         self._views = views
-        self._clock = clock
-        self._after = after
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to look for RMs that are gone for long enough."""
-        if self._after:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="departures")
-
-    async def stop(self) -> None:
-        """Stop looking."""
-        await stop_task(self._task)
+        if self._seconds:
+            super().start()
 
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
         """The longest-gone of the wanted RMs that may lose their place.
@@ -116,8 +109,8 @@ class Eviction:
 
     def _may_be_replaced(self, rm: Rm) -> bool:
         """True if the RM is unused, and gone for long enough for its books."""
-        kept = RETURNING if self._has_books(rm) else SETTLING
-        return self._clock.now() - rm.since >= kept and self._may_go(rm)
+        grace = RETURNING if self._has_books(rm) else SETTLING
+        return self._clock.now() - rm.since >= grace and self._may_go(rm)
 
     def _has_books(self, rm: Rm) -> bool:
         """True if the RM has a node, an application or an ask."""
@@ -149,33 +142,27 @@ class Eviction:
         """Number of booked allocations, those of placeholders among them."""
         return self._views.running(rm.rm_id)
 
-    async def _run(self) -> None:
-        woken = asyncio.Event()
-        due = self._clock.now() + self._after
-        while True:
-            await self._clock.wait(due, woken)
-            woken.clear()
-            if self._clock.now() >= due:
-                due = self._clock.now() + RETRY
-                try:
-                    due = await self._look()
-                except Exception:
-                    log.exception("RMs that are gone are not forgotten")
+    async def _work(self) -> float:
+        try:
+            return await self._look()
+        except Exception:
+            log.exception("RMs that are gone are not forgotten")
+            return self._clock.now() + RETRY
 
     async def _look(self) -> float:
         """Evict RMs that are gone long enough; returns the next time to look, in unix seconds."""
         now = self._clock.now()
         # RMs that go from now on are due later than this.
-        due = now + self._after
+        due = now + self._seconds
         for rm in self._rms.all():
-            end = rm.since + self._after
+            end = rm.since + self._seconds
             if rm.connected:
                 continue
             if end > now:
                 due = min(due, end)
                 continue
             with suppress(Defect, Stopped):
-                await self._remove(rm, self._may_go, f"gone for {self._after:g} s")
+                await self._remove(rm, self._may_go, f"gone for {self._seconds:g} s")
             if self._rms.find(rm.rm_id) is rm:
                 due = min(due, now + RETRY)
         return max(due, now + LEAST_PAUSE)
