@@ -5,20 +5,3 @@ text that an RM registers with counts as another one only if it differs from the
 sent before. An applied configuration that has become unusable when its RM registers does not keep
 the RM out: the RM's own text comes into force instead.
 """
-
-from licorne_server.configurations.applying import Change
-from licorne_server.configurations.history import Configurations, Keeper
-from licorne_server.configurations.reloading import Changes, Default, DefaultFileError
-from licorne_server.configurations.revisions import Revision, Revisions, Source
-
-__all__ = [
-    "Change",
-    "Changes",
-    "Configurations",
-    "Default",
-    "DefaultFileError",
-    "Keeper",
-    "Revision",
-    "Revisions",
-    "Source",
-]

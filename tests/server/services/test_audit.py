@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
-from licorne_server.configurations import Configurations, Default, Keeper
+from licorne_server.configurations.history import Configurations, Keeper
+from licorne_server.configurations.reloading import Default
 from licorne_server.process.clock import SystemClock
 from licorne_server.security.access import Access
 from licorne_server.services.admin.rights import EVENT, Rights

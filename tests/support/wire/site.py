@@ -16,7 +16,8 @@ from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_core.views.audit.invariants import check_invariants
-from licorne_server.configurations import Changes, Configurations, Default, Keeper
+from licorne_server.configurations.history import Configurations, Keeper
+from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine

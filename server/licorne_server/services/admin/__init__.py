@@ -7,7 +7,7 @@ something is wrapped by `Rights`, which admits operators and leaves a line in th
 import grpc
 
 from licorne_core.views import Views
-from licorne_server.configurations import Changes
+from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine

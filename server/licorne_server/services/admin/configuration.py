@@ -16,7 +16,9 @@ from licorne_core.config import load
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
-from licorne_server.configurations import Change, Changes, DefaultFileError, Revision, Revisions, Source
+from licorne_server.configurations.applying import Change
+from licorne_server.configurations.reloading import Changes, DefaultFileError
+from licorne_server.configurations.revisions import Revision, Revisions, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.services.admin.messages import Differences, differences, problem_message
 from licorne_server.services.admin.rights import Rights

@@ -20,7 +20,7 @@ from licorne_core.messages.effects import (
     QueueStoppedSet,
 )
 from licorne_core.values.ids import AppId, NodeId, RmId
-from licorne_server.configurations import Configurations
+from licorne_server.configurations.history import Configurations
 from licorne_server.engine.engine import Engine
 from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import DumpInProgress, StateDumps

@@ -21,7 +21,7 @@ from licorne_core.whatif import (
     plan_configuration,
     plan_submission,
 )
-from licorne_server.configurations import Changes
+from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import Copies
