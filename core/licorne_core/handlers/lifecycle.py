@@ -46,8 +46,6 @@ def advance(
     An event that leads nowhere from the present state does nothing. Without `noted` the caller
     publishes it, together with other facts.
     """
-    if not app.can(event):
-        return []
     before = app.state
     if not app.enter(event, now):
         return []

@@ -75,12 +75,8 @@ class LimitBook:
         for tracker in app.trackers:
             tracker.members[app.app_id] = app
 
-    def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
-        """The users or groups that an application counts for or that a limit names, sorted."""
-        return sorted(self.known(kind, queues))
-
     def known(self, kind: str, queues: Iterable[Queue]) -> set[str]:
-        """The same in any order."""
+        """The users or groups that an application counts for or that a limit names."""
         named: set[str] = set()
         for queue in queues:
             named.update(queue.limits.of_kind(kind))

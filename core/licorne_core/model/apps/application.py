@@ -191,13 +191,9 @@ class Application:
         """The group of its user that it counts for; empty for none."""
         return self.owner.group
 
-    def can(self, event: AppEvent) -> bool:
-        """True if the event leads anywhere from the present state."""
-        return (self.state, event) in TRANSITIONS
-
     def enter(self, event: AppEvent, now: float) -> bool:
-        """Follow the event; True when the state changed. Only for events it `can` follow."""
-        state = TRANSITIONS[self.state, event]
+        """Follow the event; True when the state changed. It may lead nowhere from the present one."""
+        state = TRANSITIONS.get((self.state, event), self.state)
         if state is self.state:
             return False
         self.tally.moved(self.state.value, state.value)
