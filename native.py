@@ -29,8 +29,8 @@ COMPILED = (
     "core/licorne_core/**/*.py",
     "server/licorne_server/wire/*.py",
     "server/licorne_server/rms/outbox.py",
-    "server/licorne_server/events/blocks.py",
-    "server/licorne_server/events/log.py",
+    "server/licorne_server/rms/event_blocks.py",
+    "server/licorne_server/rms/event_log.py",
 )
 """What is done for every ask and allocation: the core, and the way between it and the wire."""
 

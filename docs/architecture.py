@@ -20,11 +20,11 @@ PICTURE = Path(__file__).with_name("architecture.svg")
 
 SERVER = (
     ("commands",),
-    ("serving", "testing"),
+    ("testing",),
     ("http", "services"),
     ("rms", "configurations"),
-    ("engine", "events", "security"),
-    ("telemetry", "fair"),
+    ("engine", "security"),
+    ("telemetry",),
     ("wire", "process"),
 )
 CORE = (

@@ -26,7 +26,7 @@ from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
 from licorne_server.commands.demo.world import GANG, OWNER, Submission, World, worlds
 from licorne_server.process.settings import Address, Settings
-from licorne_server.serving.app import running
+from licorne_server.services.server import running
 from licorne_server.telemetry.logs import set_up
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ COMMANDS, PAGE = SERVER / "commands", SERVER / "http" / "ui"
 TOOLS = ROOT / "tools" / "licorne_tools"
 COMMAND_LINE = (CLI, COMMANDS, TOOLS / "commands")
 WAITING_ROOM = CORE / "scheduling"
-WAKERS = {"changes", "settling", "wakeups"}
+WAKERS = {"wakeups"}
 """Who is told what has changed, so that others are looked at again."""
 WAKING = {"unpark", "unpark_all", "wake"}
 """What wakes without them."""

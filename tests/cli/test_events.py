@@ -14,7 +14,7 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.process.settings import Address
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.core.builders import START, happened
 from support.peers.shim import PATIENCE, Shim, connected, serving
 from support.peers.town import Shell

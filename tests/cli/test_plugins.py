@@ -25,7 +25,7 @@ except SystemExit:
 HEAVY = (
     "grpc",
     "licorne_core",
-    "licorne_server.serving",
+    "licorne_server.services",
     "licorne_server.commands.",
     "licorne_tools.bench",
 )

@@ -9,7 +9,7 @@ import pytest
 
 from licorne import Client, ConnectionLost, RetryConfig, TlsConfig, Unauthorized
 from licorne_server.process.settings import Tls
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import eventually, serving
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"

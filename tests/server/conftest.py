@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
 

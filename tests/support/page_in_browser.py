@@ -11,7 +11,7 @@ from playwright.async_api import Locator, Page, expect
 from licorne import Application, Ask, Client, Node
 from licorne_core.config import load
 from licorne_server.process.settings import Address, Settings
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import eventually
 
 GI = 1 << 30

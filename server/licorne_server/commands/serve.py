@@ -73,7 +73,7 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
 async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
     """Serve until a signal comes or the engine ends; the exit code."""
     # It takes long to load, and the help needs none of it.
-    from licorne_server.serving.app import running
+    from licorne_server.services.server import running
 
     signalled = asyncio.Event()
 

@@ -24,8 +24,8 @@ from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Source
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.engine import Engine
-from licorne_server.fair import FairLock
 from licorne_server.process.clock import Clock
+from licorne_server.process.fair import FairLock
 from licorne_server.process.loop import RunToCompletion, stop_task
 from licorne_server.rms.registry import Rms, configuring
 from licorne_server.wire.errors import CallError, Defect, failed_precondition, located

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, submitted
-from licorne_server.fair import RoundRobin
+from licorne_server.process.fair import RoundRobin
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import CONFIGURATIONS
 from licorne_server.wire.errors import exhausted

@@ -8,8 +8,8 @@ import structlog
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock, Periodic
+from licorne_server.process.fair import TimeSlices
 from licorne_server.telemetry.logs import note_lost
 
 log = structlog.get_logger("core.audits")

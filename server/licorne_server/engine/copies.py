@@ -34,7 +34,7 @@ from licorne_core.values.ids import RmId
 from licorne_server import FORK_VARIABLE, GRPC_HANDLES_FORKS
 from licorne_server.engine.copied_process import FAILED, Child, Spent, start, whole_answer
 from licorne_server.engine.engine import Engine
-from licorne_server.fair import FairLock, TimeSlices
+from licorne_server.process.fair import FairLock, TimeSlices
 from licorne_server.wire.errors import (
     Defect,
     Stopped,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, Command, OfNoRm
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import RmId
-from licorne_server.fair import RoundRobin
+from licorne_server.process.fair import RoundRobin
 
 TOGETHER_SECONDS = 1.0
 """Seconds for which two RMs count as active after a command of one followed the other's."""

@@ -1,7 +1,7 @@
 """The addresses of the HTTP server: connections, their bound, and TLS handshakes.
 
 A handshake is work for the loop that scheduling waits for, and any client may begin one. So
-handshakes take turns with all reads (`fair.py`), by host. Until a handshake is over its connection
+handshakes take turns with all reads (`process/fair.py`), by host. Until a handshake is over its connection
 is known to the door, which may close it to make room.
 """
 
@@ -15,8 +15,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
-from licorne_server.fair import TimeSlices
 from licorne_server.process.bounds import peer_of
+from licorne_server.process.fair import TimeSlices
 
 handshakes_log = structlog.get_logger("core.http.handshake")
 

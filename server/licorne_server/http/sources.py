@@ -11,9 +11,9 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.views import Views
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.events.log import EventLogs
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
+from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Access
 from licorne_server.services.history import Sample

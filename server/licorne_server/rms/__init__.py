@@ -1,9 +1,10 @@
-"""The RMs of a server: their streams and sessions, and the queues in both directions.
+"""The RMs of a server: their streams and sessions, the queues in both directions, and their events.
 
 In: messages from streams. Out: commands for the engine, and messages back, in order and bounded.
 `registry.py` has all RMs, `rm.py` one with its session. `admission.py` and `eviction.py` admit and
-evict them. `exchange.py` is an open stream, over the call of `streams.py`; `outbox.py` is
-the queue of messages to an RM.
+evict them. `exchange.py` is an open stream, over the call of `streams.py`; `outbox.py` is the queue
+of messages to an RM. `event_log.py` is the bounded ring of an RM's events, `event_watch.py` a reader
+at its own pace, and `event_blocks.py` the bytes that readers share.
 
-Caller: `services/` (one call a stream), and the engine (effects).
+Caller: `services/` (one call a stream), the engine (effects), and whoever reads events.
 """

@@ -23,9 +23,9 @@ from licorne_core.messages.effects import (
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
-from licorne_server.events.log import EventLogs
-from licorne_server.fair import FairLock
 from licorne_server.process.bounds import OutboxBounds
+from licorne_server.process.fair import FairLock
+from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.rm import Rm, problem
 from licorne_server.rms.rm_log import log_rejections

@@ -21,8 +21,8 @@ import structlog
 from google.protobuf.message import Message
 
 from licorne_core.values.errors import NotFound
-from licorne_server.fair import PeerQuota, refusing
 from licorne_server.process.bounds import PeerBounds, host_of, peer_of
+from licorne_server.process.fair import PeerQuota, refusing
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections, Link

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock, Periodic
+from licorne_server.process.fair import TimeSlices
 from licorne_server.services.paging import gathered
 
 SAMPLE_SECONDS = 60.0

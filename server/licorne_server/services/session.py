@@ -21,10 +21,10 @@ from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
-from licorne_server.events.log import EventLog, EventLogs
-from licorne_server.events.watch import Over, Overtaken, Watch
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.admission import Admission
+from licorne_server.rms.event_log import EventLog, EventLogs
+from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from licorne_server.rms.outbox import Sent
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm import Rm, Session

@@ -17,7 +17,7 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.calls import unary_handler

@@ -15,7 +15,7 @@ from licorne_core.views import Views
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.settings import Address, Settings, SettingsError, TraceSettings
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError
 
 if TYPE_CHECKING:

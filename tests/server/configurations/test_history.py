@@ -9,7 +9,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import Shim, connected, serving
 from support.peers.tls import Bearing
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text

@@ -17,7 +17,7 @@ from licorne_core.config import load
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.thread import Origin
 from licorne_server.process.bounds import RmBounds
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import (
     PATIENCE,
     RawSession,

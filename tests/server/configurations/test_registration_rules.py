@@ -8,7 +8,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1.admin_pb2 import ForgetRmRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import RawSession, Shim, eventually, hang_up
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues
 

@@ -16,7 +16,7 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_server.configurations import reloading
 from licorne_server.configurations.reloading import INTERVAL
 from licorne_server.process.bounds import RmBounds
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import Shim, connected, eventually, serving
 from support.server.configuring import BROKEN, A, Admin, B, C, queues, refusal, remove, text, write

@@ -15,7 +15,7 @@ from yarl import URL
 from licorne.v1 import admin_pb2, session_pb2, state_pb2
 from licorne_server.http.stream import accepts_gzip
 from licorne_server.process.bounds import EventBounds, RmBounds
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
 from support.peers.shim import LOOPBACK, connected, serving

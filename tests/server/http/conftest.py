@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 
 from licorne_core.config.extra import read_extra
-from licorne_server.events.log import EventLogs
 from licorne_server.http import HttpServer, Sources, Status
+from licorne_server.rms.event_log import EventLogs
 from support.core.driver import START, Driver
 from support.server.http_site import Site
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from yarl import URL
 
 from licorne_server.process.settings import Address, Settings, SettingsError
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.peers.tls import Bearing, https, tls
 

@@ -13,7 +13,7 @@ import pytest
 
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 

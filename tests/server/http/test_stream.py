@@ -12,7 +12,6 @@ import pytest
 
 from licorne_core.messages.commands import NodeAction
 from licorne_core.values.errors import NotFound
-from licorne_server.fair import TimeSlices
 from licorne_server.http import metrics, scrape, stream
 from licorne_server.http.json_apps import applications
 from licorne_server.http.json_apps import nodes as listed_nodes
@@ -26,6 +25,7 @@ from licorne_server.http.stream import (
     sliced,
     text_of,
 )
+from licorne_server.process.fair import TimeSlices
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
 from support.server.http_site import Site
 

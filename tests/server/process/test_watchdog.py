@@ -18,7 +18,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.process.watchdog import STOP_SECONDS, Watchdog
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.wire.errors import Stopped
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
 from support.server.process_log import opened

@@ -14,7 +14,7 @@ from licorne_core.messages.effects import (
     PredicatesAsked,
 )
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.wire.framing import delimited
 from support.peers.shim import RawSession, Shim, eventually, violations
 

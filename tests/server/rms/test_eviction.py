@@ -12,7 +12,7 @@ from licorne_core.messages.commands import RegisterRm
 from licorne_core.values.ids import RmId
 from licorne_server.process.bounds import RmBounds
 from licorne_server.rms.eviction import RETURNING, SETTLING
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
     RawSession,

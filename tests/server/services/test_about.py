@@ -6,7 +6,7 @@ import grpc
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import RawSession
 
 VERSION = version("licorne-server")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.services.history import SAMPLES, History
 from licorne_server.testing import VirtualClock
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register

@@ -4,7 +4,7 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import NotFound
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.services.paging import Page, filled, gathered, queues_after
 from support.core.builders import register
 from support.core.driver import Driver

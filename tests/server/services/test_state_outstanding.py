@@ -13,7 +13,7 @@ from licorne_core.messages.reports import OutstandingShape
 from licorne_core.values.ids import PartitionName
 from licorne_server.services import paging
 from licorne_server.services import state as service
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
     PATIENCE,

@@ -15,7 +15,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.clock import Clock
 from licorne_server.process.settings import Address, Settings
-from licorne_server.serving.app import Server, running
+from licorne_server.services.server import Server, running
 from licorne_server.wire.errors import CallError
 
 FREE_PLANS = RmBounds(plan_pause=0.0)

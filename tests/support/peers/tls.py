@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from licorne_server.process.settings import Tls
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 
 FILES = Path(__file__).parents[2] / "data" / "tls"
 SPIFFE = "spiffe://test/rm"

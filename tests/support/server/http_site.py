@@ -15,11 +15,11 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
-from licorne_server.events.log import EventLogs
-from licorne_server.fair import TimeSlices
 from licorne_server.http import Figures, RmFigures, Status
+from licorne_server.process.fair import TimeSlices
+from licorne_server.rms.event_log import EventLogs
 from licorne_server.services.history import Sample
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.core.driver import Driver
 
 

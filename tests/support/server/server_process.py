@@ -161,7 +161,7 @@ class ServerProcess:
 
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["licorne_server.commands.serve", "licorne_server.serving.app"])
+_FORKING.set_forkserver_preload(["licorne_server.commands.serve", "licorne_server.services.server"])
 
 
 def fork_licorne(

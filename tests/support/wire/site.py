@@ -21,14 +21,14 @@ from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
-from licorne_server.events.log import EventLogs
-from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
 from licorne_server.process.bounds import OutboxBounds, PeerBounds, RmBounds
 from licorne_server.process.build_info import BuildInfo
+from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.admission import Admission
+from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels

@@ -31,7 +31,7 @@ def stillness() -> Iterator[None]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("licorne_server.engine.engine.perf_counter", lambda: 0.0)
-            patch.setattr("licorne_server.fair.perf_counter", lambda: 0.0)
+            patch.setattr("licorne_server.process.fair.perf_counter", lambda: 0.0)
             for name in ("ALONE", "TOGETHER"):
                 patch.setattr(f"licorne_server.engine.inbox.{name}", BUDGET)
             yield

@@ -2,5 +2,5 @@
 
 The page only reads. Its live part comes as server-sent events from one `Feed`, which looks once for
 all viewers, and only while there are any. All else is read in pages, on demand. Everything is made
-in time slices (`fair.py`).
+in time slices (`process/fair.py`).
 """

@@ -12,7 +12,6 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
-from licorne_server.fair import TimeSlices
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (
@@ -29,6 +28,7 @@ from licorne_server.http.ui.feed import PEER
 from licorne_server.http.ui.pages import API, Maker
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
 from licorne_server.http.units import Asked
+from licorne_server.process.fair import TimeSlices
 from licorne_server.services.reports import explain_message
 
 MAX_RESOURCES = 8

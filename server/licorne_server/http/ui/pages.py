@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 from aiohttp import web
 
 from licorne_core.values.errors import NotFound, shown
-from licorne_server.fair import TimeSlices
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, reader_of, send_json
+from licorne_server.process.fair import TimeSlices
 
 PAGE = 100
 MAX_PAGE = 500

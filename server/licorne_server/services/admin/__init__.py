@@ -11,8 +11,8 @@ from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
-from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import StateDumps
+from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels

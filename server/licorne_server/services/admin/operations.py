@@ -22,8 +22,8 @@ from licorne_core.messages.effects import (
 from licorne_core.values.ids import AppId, NodeId, RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.engine.engine import Engine
-from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import DumpInProgress, StateDumps
+from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels

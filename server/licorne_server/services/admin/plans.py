@@ -25,7 +25,7 @@ from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import Copies
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.services.admin.messages import configuration_plan, refused_plan, submission_plan
 from licorne_server.services.admin.rights import Rights

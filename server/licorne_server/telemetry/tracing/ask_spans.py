@@ -17,8 +17,8 @@ from licorne_core.values.asks import NO_TAGS, Ask
 from licorne_core.values.ids import RmId
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.views import Standing
-from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import stop_task
 from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsk, FollowedAsks, Key, Stands
 from licorne_server.telemetry.tracing.spans import PEER, RM_ID, Ends, Spans, nanoseconds

@@ -24,7 +24,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import AttributeValue
 
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import stop_task
 from licorne_server.wire.asks import TraceContext
 

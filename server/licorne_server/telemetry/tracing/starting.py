@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 import structlog
 
 from licorne_core.views import Views
-from licorne_server.fair import TimeSlices
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.clock import Clock
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import TraceSettings
 
 if TYPE_CHECKING:

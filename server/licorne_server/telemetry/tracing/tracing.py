@@ -25,8 +25,8 @@ from licorne_core.messages.effects import (
     ReplayEnded,
 )
 from licorne_core.values.ids import PartitionName, RmId, rm_of
-from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import TraceSettings
 from licorne_server.telemetry.tracing.ask_spans import AskSpans, Looking
 from licorne_server.telemetry.tracing.exporting import Exporting

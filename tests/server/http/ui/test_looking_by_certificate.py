@@ -14,7 +14,7 @@ import pytest
 
 from licorne_server.http.identity import NO_CERTIFICATE
 from licorne_server.http.ui import pages
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 from support.server.http_site import API, Viewer

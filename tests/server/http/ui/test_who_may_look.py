@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from licorne_server.http.ui import pages
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.peers.tls import Bearing
 from support.server.http_site import API, Viewer

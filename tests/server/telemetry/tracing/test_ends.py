@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, AllocationsRejected, Effect, Registered
 from licorne_core.values.ids import AllocationKey, AppId, RmId
-from licorne_server.fair import SLICE_SECONDS, TimeSlices
+from licorne_server.process.fair import SLICE_SECONDS, TimeSlices
 from licorne_server.telemetry.tracing.ask_spans import AskSpans
 from licorne_server.telemetry.tracing.followed import MAX_OF_RM, CheckSpans, FollowedAsks
 from licorne_server.telemetry.tracing.spans import AT_ONCE, Ends, Spans

@@ -17,8 +17,8 @@ from licorne_core.config import load
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.messages.effects import ConfigurationRefused
 from licorne_core.values.ids import RmId
-from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import SystemClock
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import TraceSettings
 from licorne_server.telemetry.tracing.tracing import Tracing
 from licorne_server.wire.asks import AskReader

@@ -19,7 +19,7 @@ from licorne.v1.state_pb2 import WatchEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.configurations.thread import Origin
-from licorne_server.serving.app import Server
+from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, PATIENCE, connected, serving
 from support.peers.tls import Bearing
 

@@ -17,9 +17,9 @@ from licorne_core.events.journal import EventRecord, Fact
 from licorne_core.messages.effects import Happened
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId
-from licorne_server.events.blocks import Block, Encode, Written
-from licorne_server.fair import PeerQuota
 from licorne_server.process.bounds import EventBounds
+from licorne_server.process.fair import PeerQuota
+from licorne_server.rms.event_blocks import Block, Encode, Written
 
 FACT_BYTES = 300
 """Estimated memory of a fact without its ask."""

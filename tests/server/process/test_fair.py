@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from licorne_server.fair import PeerQuota, RoundRobin
+from licorne_server.process.fair import PeerQuota, RoundRobin
 
 
 def lines(*items: str) -> RoundRobin[str, str]:

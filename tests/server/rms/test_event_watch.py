@@ -7,11 +7,11 @@ import pytest
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.events.journal import EventRecord
 from licorne_core.values.ids import RmId
-from licorne_server import fair
-from licorne_server.events import watch as event_watch
-from licorne_server.events.log import Ending, EventLog
-from licorne_server.events.watch import Over, Overtaken, Watch
-from licorne_server.fair import TimeSlices
+from licorne_server.process import fair
+from licorne_server.process.fair import TimeSlices
+from licorne_server.rms import event_watch
+from licorne_server.rms.event_log import Ending, EventLog
+from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from support.core.builders import START, counted
 
 

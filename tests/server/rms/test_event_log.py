@@ -13,9 +13,9 @@ from licorne_core.config.extra import ExtraConfig
 from licorne_core.events.journal import EventRecord
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
-from licorne_server.events import log as event_log
-from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.process.bounds import EventBounds
+from licorne_server.rms import event_log
+from licorne_server.rms.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from support.core.builders import START, Counted, counted, happened
 
 RM, OTHER = RmId("rm"), RmId("other")

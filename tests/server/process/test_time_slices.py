@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 from structlog.testing import capture_logs
 
-from licorne_server import fair
-from licorne_server.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
+from licorne_server.process import fair
+from licorne_server.process.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
 from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
 from licorne_server.services.paging import gathered
 

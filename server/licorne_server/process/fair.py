@@ -29,7 +29,7 @@ OVERRUN = 2.0
 SHOWN_FRAMES = 4
 """Functions of a reader that the log names."""
 
-_PACKAGE, _SELF = Path(__file__).parent, Path(__file__).stem
+_PACKAGE, _SELF = Path(__file__).parents[1], Path(__file__).stem
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from licorne_server.events.blocks import Encode
-from licorne_server.events.log import Ending, EventLog
-from licorne_server.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices
+from licorne_server.rms.event_blocks import Encode
+from licorne_server.rms.event_log import Ending, EventLog
 
 GATHER_SECONDS = 0.02
 """Seconds that events gather after a batch that left none waiting. A later event leaves at once."""

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from licorne_server.fair import FairLock
+from licorne_server.process.fair import FairLock
 from licorne_server.wire.errors import CallError, Stopped
 
 PATIENCE = 60.0

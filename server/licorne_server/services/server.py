@@ -21,17 +21,17 @@ from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
-from licorne_server.events.log import EventLogs
-from licorne_server.fair import TimeSlices
 from licorne_server.http import Figures, HttpServer, Sources, Status
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.sources import rm_figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import Collector
 from licorne_server.process.memory import Memory
 from licorne_server.process.settings import Settings
 from licorne_server.rms.admission import Admission
+from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms, any_connected
 from licorne_server.rms.rm_log import RmLogLevels
