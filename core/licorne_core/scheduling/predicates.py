@@ -25,7 +25,7 @@ from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import Call, OpenCalls, Proposal
-from licorne_core.scheduling.waiting.blockers import Standing
+from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
@@ -118,7 +118,7 @@ class PredicateCheck(Call):
         return self.nodes[node][1] == node.narrowed_version
 
 
-class AnswersOwed(Standing):
+class AnswersOwed(Blocker):
     """Blocks asks with a predicate while too many wait for answers of the RM."""
 
     __slots__ = ("_waiting", "is_silent")
@@ -135,7 +135,7 @@ class AnswersOwed(Standing):
         """Requests that may wait for answers at a time."""
         return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
 
-    def has_room(self) -> bool:
+    def lets_through(self) -> bool:
         """True if another ask may wait."""
         return len(self._waiting) < self.most
 

@@ -27,7 +27,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal
 from licorne_core.scheduling.preemption.victims import Victim
-from licorne_core.scheduling.waiting.blockers import Blockers, OfThing, Standing
+from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, OfThing
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.values.timers import Due, Timer, Timers
 
@@ -221,7 +221,7 @@ class NextTurn(OfThing):
         return self._preemption.has_search(self.thing)
 
 
-class QuestionsOpen(Standing):
+class QuestionsOpen(Blocker):
     """The RM is being asked for so many asks that want victims that no more should come."""
 
     __slots__ = ("count",)
@@ -232,7 +232,7 @@ class QuestionsOpen(Standing):
         self.count = 0
         """The questions of this partition that are open."""
 
-    def has_room(self) -> bool:
+    def lets_through(self) -> bool:
         """True if it may be asked for another one."""
         return self.count < MOST_QUESTIONS
 

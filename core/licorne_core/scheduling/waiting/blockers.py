@@ -189,35 +189,6 @@ class Shortage(Blocker):
             self.pool.watched.remove(self)
 
 
-class Standing(Blocker):
-    """A blocker that stays without waiting items; it may open once it was found shut."""
-
-    __slots__ = ("was_shut",)
-
-    def __init__(self) -> None:
-        """Start open."""
-        super().__init__()
-        self.was_shut = False
-
-    def has_room(self) -> bool:
-        """True if another item may pass."""
-        raise NotImplementedError
-
-    def lets_through(self) -> bool:
-        """True if another item may pass; note it if none may."""
-        if self.has_room():
-            return True
-        self.was_shut = True
-        return False
-
-    def that_may_open(self) -> "list[Blocker]":
-        """Return itself if it was found shut, and is not any more."""
-        if not (self.was_shut and self.has_room()):
-            return []
-        self.was_shut = False
-        return [self]
-
-
 class OfThing(Blocker):
     """A blocker that depends on one thing, and is kept by it as long as items wait."""
 
