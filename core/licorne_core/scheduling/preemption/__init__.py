@@ -1,23 +1,23 @@
 """Preemption: stops allocations so that each queue gets its guarantee (spec § 9).
 
-The pages, from the inside out:
+Modules, the lowest first:
 
     laws            the laws of spec § 9.1, each a function of queues and amounts
     ledger          records of the last victims, and losses of leaves in the last hour
     victims         the order of victims, in each leaf and in all, and what-if books
-    victim_index    what searches keep: contents of nodes, least numbers of victims, orders of leaves
+    victim_index    caches of searches: contents of nodes, least numbers of victims, orders of leaves
     candidates      possible victims of one ask
     hosts           nodes that could be reserved for the ask
-    covering        the smallest set of victims on a node, and on other nodes, that is enough
+    covering        the smallest sufficient set of victims, on a node and on other nodes
     planning        the best victims for each node, and the best nodes
-    search          the search as a whole, and reasons without a plan
+    search          the whole search, and the reasons for finding no plan
     quota_change    enforcement of a changed maximum: its time and victims
 
-Nothing in here changes a book. The caller carries a plan out: it asks the RM to stop the victims,
-books them as preempting (`books.book_preempting`) and notes the losses of their leaves (`Losses.add`).
+The package reads the live books and never changes them. The caller carries a plan out: it asks the
+RM to stop the victims, books them as preempting (`books.book_preempting`) and notes the losses of
+their leaves (`Losses.add`).
 
-Data kept from search to search follows the versions of nodes and the counters of leaves, so that no
-caller has to report changes.
+Caches follow the versions of nodes and the counters of leaves, so no caller has to report changes.
 """
 
 from licorne_core.scheduling.preemption.covering import required_node_victims

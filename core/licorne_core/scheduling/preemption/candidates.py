@@ -37,19 +37,19 @@ from licorne_core.values.resources import Items
 
 
 class Giver(NamedTuple):
-    """A leaf with possible victims of the ask."""
+    """A leaf with possible victims of the ask, and the bounds on victims there."""
 
     leaf: Queue
     priority: int | None
-    """The highest priority that victims may have; None for any."""
+    """Highest priority of a victim; None for any."""
     guarantees: tuple[Allowance, ...]
     """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
     above: tuple[Mapping[str, int], ...]
-    """Amounts above guarantee of the same queues, regardless of what-if victims."""
+    """Amounts above guarantee of the same queues, before any what-if victim."""
     losses: Allowance
-    """Amounts that the leaf may still lose in this hour, by type of its loss limit."""
+    """Losses that the leaf may still have in this hour, by type of its loss limit."""
     may_lose: Mapping[str, int]
-    """The same amounts, regardless of what-if victims."""
+    """The same losses, before any what-if victim."""
 
 
 class Candidates:
@@ -73,7 +73,7 @@ class Candidates:
     )
 
     found: bool
-    """True if there was any candidate so far."""
+    """True if a candidate was found so far."""
     judged: int
     """Number of allocations and leaves looked at."""
     now: float
@@ -84,7 +84,7 @@ class Candidates:
     def __init__(
         self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf; `protected` is the queue whose guarantee it claims."""
+        """Search for an ask of the leaf; `protected` is the queue whose guarantee the ask claims."""
         self._index = index
         self._leaf = leaf
         self._protected = protected
@@ -110,7 +110,7 @@ class Candidates:
         return found
 
     def regular_on(self, node: Node) -> Iterator[Candidate]:
-        """Yield the regular ones on a node, in rank order; by age it looks at no others."""
+        """Regular candidates on a node, in rank order."""
         if self._by_cost:
             return (one for one in self.on_node(node) if not one.kind)
         return self.on_node_by_age(node, only_regular=True)
@@ -136,7 +136,7 @@ class Candidates:
                     yield candidate
 
     def any_on(self, node: Node) -> bool:
-        """True if anything on the node may go, as far as its leaf and its priority tell."""
+        """True if leaf and priority allow a victim on the node."""
         apps = self._index.on(node).apps
         known = self._some.get(apps)
         if known is None:
@@ -150,7 +150,7 @@ class Candidates:
         return giver.priority is None or priority <= giver.priority
 
     def in_order(self) -> Iterator[Candidate]:
-        """All of them, in rank order."""
+        """All candidates, in rank order."""
         if self._by_cost:
             candidates = [one for giver in self.givers() for one in self.of(giver)]
             return iter(sorted(candidates, key=_rank))
@@ -168,11 +168,11 @@ class Candidates:
                     yield judged
 
     def largest(self, giver: Giver, name: str) -> int:
-        """The largest amount of a type that one allocation of the leaf has."""
+        """Largest amount of a type in one allocation of the leaf."""
         return self._index.leaf(giver.leaf).largest.get(name, 0)
 
     def judge(self, app: Application, request: Request, node: Node, giver: Giver) -> Candidate | Out:
-        """Return the candidate of an allocation of the leaf, or the reason against it."""
+        """Return an allocation of the leaf as a candidate, or the reason that it is none."""
         out = self.refusal(request, giver)
         if out is not None:
             return out
@@ -217,18 +217,18 @@ class Candidates:
     # Leaves
 
     def givers(self) -> Iterator[Giver]:
-        """The leaves that may give, in the order of their paths."""
+        """Leaves with possible victims, in the order of their paths."""
         for leaf in self.leaves():
             giver = self.giver(leaf)
             if isinstance(giver, Giver):
                 yield giver
 
     def any_giver(self) -> bool:
-        """True if any leaf may give; if none may, no node need be looked at."""
+        """True if any leaf has possible victims. Otherwise no node need be looked at."""
         return next(self.givers(), None) is not None
 
     def leaves(self) -> Iterator[Queue]:
-        """All leaves of the fence."""
+        """All leaves inside the fence."""
         waiting = [self._fence.root]
         while waiting:
             queue = waiting.pop()
@@ -239,7 +239,7 @@ class Candidates:
                 waiting += [below[name] for name in sorted(below, reverse=True)]
 
     def giver(self, leaf: Queue) -> Giver | Out:
-        """Return the bounds on victims of the leaf, or the reason that it has none."""
+        """Return the bounds on victims in the leaf, or the reason that it has none."""
         known = self._givers.get(leaf)
         if known is None:
             known = self._givers[leaf] = self._judge_leaf(leaf)
@@ -252,7 +252,7 @@ class Candidates:
         return compared(apart, self._fence, priority)
 
     def next_loss_change(self, leaf: Queue) -> float | None:
-        """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
+        """Time at which the oldest loss of the leaf expires; None without losses."""
         return self._index.losses.next_change(leaf.path, self.now)
 
     def _judge_leaf(self, leaf: Queue) -> Giver | Out:
@@ -275,7 +275,7 @@ class Candidates:
         return Giver(leaf, priority, guarantees, above, dict(may_lose), may_lose)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
-        """Amounts of the queue above its guarantee, regardless of what-if victims."""
+        """Amounts of the queue above its guarantee, before any what-if victim."""
         known = self._books.get(queue)
         if known is None:
             known = self._books[queue] = above_guarantee(queue)
@@ -292,7 +292,7 @@ def _rank(candidate: Candidate) -> Any:
 
 
 def _loss(items: Items, run: float, giver: Giver) -> Items:
-    """Loss of the leaf, of the types that its limit names, zeros included."""
+    """Loss of the leaf by one victim, in the types of its loss limit, zeros included."""
     if not giver.may_lose:
         return ()
     lost = dict(loss_of(items, run))
@@ -300,7 +300,7 @@ def _loss(items: Items, run: float, giver: Giver) -> Items:
 
 
 def _charges(items: Items, lost: Items, giver: Giver) -> tuple[tuple[Allowance, str, int], ...]:
-    """Charges of a victim by allowance; an allowance that it does not touch is left out."""
+    """Charges of a victim to the allowances of its leaf, without allowances that it does not use."""
     charges = [
         (allowance, name, amount)
         for allowance in giver.guarantees

@@ -1,7 +1,7 @@
-"""Smallest sets of victims that cover the shortage, first in rank order (spec § 9.4).
+"""Smallest sets of victims that cover a shortage, first in rank order (spec § 9.4).
 
-On the node of a plan, on other nodes so that the ask's queues stay below their maxima (§ 9.4.6), and
-on a node that the ask requires: there no guarantee, fence or restraint counts (§ 9.5).
+The victims are on the node of a plan, on other nodes so that the ask's queues stay below their maxima
+(§ 9.4.6), or on the node that the ask requires. There no guarantee, fence or restraint counts (§ 9.5).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from licorne_core.values.ids import AppId
 
 
 class CoveringSets:
-    """Sets of candidates, by size and then by rank, tried on the what-if books.
+    """Sets of candidates by size, then by rank, tried on the what-if books.
 
-    A set is tried if the laws allow it. The answer is the first one that covers the shortage and that
-    `accept` agrees to; its victims are taken off while it is asked, and put back afterwards.
+    The answer is the first legal set that covers the shortage and for which `accept` is true. During
+    `accept` the victims of the set are taken off; afterwards they are put back.
     """
 
     __slots__ = ("_accept", "_allows", "_at", "_chosen", "_largest", "_what_if")
@@ -33,10 +33,10 @@ class CoveringSets:
         allows: Callable[[Candidate], bool],
         accept: Callable[[Sequence[Candidate]], bool],
     ) -> None:
-        """Take candidates by their place `at` in rank order; None behind the last.
+        """Search among the candidates for which `allows` is true.
 
-        `largest` is the largest amount of one candidate by type, from a place on. Only candidates
-        that `allows` agrees to are taken.
+        `at` returns the candidate at an index of the rank order, None behind the last. `largest`
+        returns, by type, the largest amount of one candidate from an index on.
         """
         self._what_if = what_if
         self._at = at
@@ -46,7 +46,7 @@ class CoveringSets:
         self._chosen: list[Candidate] = []
 
     def first(self, missing: Vector) -> tuple[Candidate, ...] | None:
-        """The first set; None if there is none, or if the steps are used up."""
+        """Return the first set; None if there is none, or if the steps are used up."""
         needs = [pair for pair in zip(missing, self._largest(0), strict=True) if pair[0]]
         if not all(largest for _, largest in needs):
             return None
@@ -61,10 +61,10 @@ class CoveringSets:
         return None
 
     def _search(self, start: int, size: int, missing: Vector) -> int | None:
-        """Add `size` more victims from a place on: None if that is enough; they stay in `_chosen`.
+        """Add `size` victims from the index `start` on. Return None on success: `_chosen` is the set.
 
-        Otherwise the largest number that could be added, or might be and suffice: if a number is out of
-        reach, so are all larger ones.
+        Otherwise return the largest number that can be added, or that may be added and suffice. If
+        a number cannot be reached, no larger one can.
         """
         if size == 0:
             return None if not any(missing) and self._accept(self._chosen) else 0
@@ -94,7 +94,7 @@ def sets_of(
     what_if: WhatIf,
     accept: Callable[[Sequence[Candidate]], bool],
 ) -> CoveringSets:
-    """Return the sets of these candidates, which are in rank order, with amounts of so many types."""
+    """Return the sets of these candidates, given in rank order, with amounts of `types` types."""
     largest: list[Vector] = [(0,) * types]
     for one in reversed(candidates):
         largest.append(tuple(map(max, largest[-1], one.gives)))
@@ -113,7 +113,7 @@ Kinds = frozenset[int]
 
 
 class OtherNodes:
-    """All candidates of a search in rank order, looked at only as far as needed."""
+    """All candidates of a search in rank order, found as far as needed."""
 
     __slots__ = (
         "_candidates",
@@ -127,7 +127,7 @@ class OtherNodes:
     )
 
     asked: bool
-    """True if victims elsewhere were looked for."""
+    """True if victims on other nodes were searched for."""
 
     def __init__(self, candidates: Candidates, what_if: WhatIf) -> None:
         """Start unsearched."""
@@ -142,7 +142,7 @@ class OtherNodes:
 
     @property
     def most(self) -> Vector:
-        """Most that all candidates together have, by type of the ask, within the laws."""
+        """Upper bound on the sum of all candidates within the laws, by type of the ask."""
         if self._most is None:
             givers = list(self._candidates.givers())
             self._most = tuple(
@@ -152,7 +152,7 @@ class OtherNodes:
 
     @property
     def largest(self) -> Vector:
-        """Most that one candidate has, by type of the ask."""
+        """Largest amount of one candidate, by type of the ask."""
         if self._largest is None:
             candidates = self._candidates
             givers = list(candidates.givers())
@@ -165,7 +165,7 @@ class OtherNodes:
         return self._largest
 
     def all_but(self, node: Node) -> Iterator[Candidate]:
-        """The candidates that are not on the node, in rank order."""
+        """Candidates on other nodes, in rank order."""
         index = 0
         while (one := self._at(index)) is not None:
             index += 1
@@ -173,7 +173,7 @@ class OtherNodes:
                 yield one
 
     def undisturbed(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
-        """Return `first` with no victim taken off; it is the same for most nodes, so it is kept."""
+        """Return `first` while no victim is taken off. Cached, as it is equal for most nodes."""
         if kinds not in self._undisturbed:
             found = self.first(missing, None, kinds)
             if self._what_if.left <= 0:
@@ -185,12 +185,12 @@ class OtherNodes:
         return self.first(missing, node, kinds)
 
     def least(self) -> int | None:
-        """The number of regular victims below which no plan can be; None if not known."""
+        """Lower bound on the number of regular victims of any plan; None if unknown."""
         found = self._undisturbed.get(frozenset({0}))
         return None if found is None else len(found)
 
     def first(self, missing: Vector, node: Node | None, kinds: Kinds) -> tuple[Candidate, ...] | None:
-        """Return the first set, by size and rank, that covers the shortage; None for none."""
+        """Return the first set on nodes other than `node` that covers the shortage; None for none."""
         self.asked = True
         if not covers(self.most, missing):
             return None
@@ -204,7 +204,7 @@ class OtherNodes:
         return sets.first(missing)
 
     def _at(self, index: int) -> Candidate | None:
-        """The candidate of that rank; None behind the last."""
+        """The candidate at an index of the rank order; None behind the last."""
         known = self._known
         if index >= len(known):
             if self._source is None:
@@ -217,7 +217,7 @@ class OtherNodes:
 
 
 def _most_of(giver: Giver, name: str) -> int:
-    """Most that the leaf can give of a type: its usage, or less if a guarantee is in the way."""
+    """Most that victims of the leaf can free of a type: its usage, bounded by guarantees."""
     leaf = giver.leaf
     most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
     for above in giver.above:
@@ -229,11 +229,11 @@ def _most_of(giver: Giver, name: str) -> int:
 def required_node_victims(
     app: Application, request: Request, node: Node, applications: Mapping[AppId, Application]
 ) -> tuple[Victim, ...]:
-    """Return the victims on the node for a pending ask that requires it.
+    """Return the victims on the node for a pending ask that requires the node.
 
-    Victims are collected until they alone cover the ask. There are none if they and the free room
-    do not suffice, or if present victims already make room. Nor are there any if all nodes together
-    would still have too little, as other nodes have more on them than they hold.
+    Victims are collected until they alone cover the ask. The result is empty if they and the free
+    room do not suffice, if present victims already make room, or if the ask would exceed the maximum
+    of root: other nodes have more allocated than their capacity.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)
@@ -273,9 +273,9 @@ def _on_required(request: Request, node: Node, applications: Mapping[AppId, Appl
 
 
 def _rank_there(victim: Victim, names: list[str]) -> tuple[int, int, float, int, str, str]:
-    """Rank regular ones first, then opted-out ones, then originators; each kind by the rest.
+    """Sort key: regular victims first, then opted-out ones, then originators (spec § 9.5).
 
-    Size counts in the types `names`, those of the ask.
+    Size is the sum of the ask's types, `names`.
     """
     ask = victim.request.ask
     kind = 2 if ask.originator else 0 if ask.allow_preempt_self else 1

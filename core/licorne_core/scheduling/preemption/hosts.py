@@ -18,26 +18,26 @@ GLANCE = 32
 """Nodes that are tried by id first: most searches end there, and need no victim counts.
 
 Measured by Python calls of the first search of a size among 500 and 2,000 nodes: 187 and 187;
-without a glance, 21,204 and 84,204.
+without these nodes, 21,204 and 84,204.
 """
 WALK = 8
-"""Most nodes looked at to find those, as a multiple of `GLANCE`."""
+"""Most nodes looked at to find the first nodes, as a multiple of `GLANCE`."""
 
 RESPECTED = 4.0
-"""Seconds for which a reservation holds against asks of higher priority; twice the wait for one."""
+"""Seconds for which a reservation holds against asks of higher priority: twice the wait for one."""
 
 
 def room_lacking(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> Vector | None:
-    """Amounts to free on the node, by type of the ask; None if it cannot host the ask.
+    """Amounts to free on the node, by type of the ask; None if the node cannot host the ask.
 
-    Resources of present victims count as freed. If the RM refuses a node that has room, victims do
-    not help there.
+    Resources of present victims count as freed. Victims do not help on a node that has room and that
+    the RM has refused.
     """
     if not is_free_for(node, request, applications, now):
         return None
-    # What the RM refuses as a place to wait for, it refuses whatever goes.
+    # An RM that refuses a reservation on the node refuses the ask there, with any victims.
     if node.results and node.results.get((request.ask.ask_class, False)):
         return None
     short = room_shortage(node, request.ask.ask_class.items)
@@ -47,7 +47,7 @@ def room_lacking(
 
 
 def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
-    """True if the node could be kept for the ask, however full it is, whatever the RM has said of it."""
+    """True if the node could be reserved for the ask, regardless of its usage and of RM answers."""
     if not node.schedulable:
         return False
     for reservation in node.reservations.values():
@@ -62,10 +62,10 @@ def yields(
     applications: Mapping[AppId, Application],
     now: float,
 ) -> bool:
-    """True if the reservation does not count against the ask: its own, or a lesser one's.
+    """True if the reservation is the ask's own, or yields to it.
 
-    A lesser ask is one of strictly lower priority that had its chance. It may go to other nodes,
-    and no victims were stopped for it.
+    A reservation yields after `RESPECTED` seconds to asks of strictly higher priority, unless its
+    ask requires the node or has had victims stopped.
     """
     if reservation is request.reservation:
         return True
@@ -81,7 +81,7 @@ def next_to_yield(
     applications: Mapping[AppId, Application],
     now: float,
 ) -> float | None:
-    """Time at which a lesser reservation is old enough to yield; None if none is too young."""
+    """Time at which the next reservation becomes old enough to yield to the ask; None for none."""
     times = [
         reservation.time + RESPECTED
         for reservation in reserved
@@ -93,7 +93,7 @@ def next_to_yield(
 
 
 class AskHosts:
-    """The nodes of one search, and the room that they lack by type of the ask."""
+    """The nodes of one search, and the room that each lacks by type of the ask."""
 
     __slots__ = (
         "_candidates",
@@ -108,7 +108,7 @@ class AskHosts:
     )
 
     looked_at: int
-    """Number of looks at nodes."""
+    """Number of nodes looked at, repeated looks included."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class AskHosts:
         glance: int,
         refused: Collection[Node],
     ) -> None:
-        """Start for a pending ask. Plans for `refused` nodes are of no use."""
+        """Start for a pending ask. `refused` nodes get no plan."""
         self._index = index
         self._candidates = candidates
         self._request = request
@@ -126,22 +126,22 @@ class AskHosts:
         self._glance = glance
         self._refused = refused
         self._seen: set[Node] = set()
-        # All nodes by their least number of victims, once that is needed.
+        # All nodes by their least number of victims, from the first use on.
         self._ranked: VictimCounts | None = None
         self.looked_at = 0
 
     def will_do(self) -> bool:
-        """True if one of the nodes will have room without victims."""
+        """True if a node will have room without further victims."""
         with_room = self._all_ranked().with_room()
         return any(self.lacking(node) is not None for node in with_room)
 
     def exist(self) -> bool:
-        """True if there is one at all."""
+        """True if any node can host the ask."""
         nodes = self._index.in_order()
         return any(self.lacking(node) is not None for node in nodes)
 
     def are_kept(self) -> bool:
-        """True if a node with candidates is closed to the ask by a reservation alone."""
+        """True if only a reservation closes a node with candidates to the ask."""
         now, applications = self._candidates.now, self._index.applications
         for reservation in self._index.reserved:
             node = self._reserved_node(reservation)
@@ -153,7 +153,7 @@ class AskHosts:
         return False
 
     def _reserved_node(self, reservation: Reservation) -> Node | None:
-        """Its node, if that would be a place for the ask were it not reserved."""
+        """The reserved node, if it could host the ask without the reservation."""
         if reservation.node_id is None:
             return None
         node = self._index.nodes[reservation.node_id]
@@ -162,7 +162,7 @@ class AskHosts:
         return None if node.results.get((self._request.ask.ask_class, False)) else node
 
     def are_refused(self) -> bool:
-        """True if the RM has refused the nodes; silence is no refusal."""
+        """True if the RM has refused the nodes. A missing answer is no refusal."""
         if self._refused:
             return True
         if self.exist():
@@ -174,9 +174,9 @@ class AskHosts:
         )
 
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
-        """Yield the first few nodes by id, with the least number of victims of each.
+        """Yield the first nodes by id: least number of victims, node, and the room that it lacks.
 
-        Yield none if all nodes were compared already: then the best is known at once.
+        Yield none if all nodes are ranked already: then `others` has the best nodes first.
         """
         if self._ranked is not None:
             return
@@ -196,7 +196,7 @@ class AskHosts:
                         self._seen.add(node)
 
     def others(self) -> Iterator[tuple[int, Node]]:
-        """The others, by the number of victims that they take at least, then by id."""
+        """Nodes that `first` did not yield, by their least number of victims, then by id."""
         seen, ranked = self._seen, self._all_ranked()
         self.looked_at += ranked.recount(self._index)
         for fewest, node in ranked.in_order():
@@ -205,12 +205,12 @@ class AskHosts:
                 yield fewest, node
 
     def may_lack(self, most: Vector) -> bool:
-        """True if any node may lack so much of each type at most."""
+        """True if the least room lacking on any node is within `most`, by type."""
         least = self._all_ranked().least_lacking()
         return least is not None and covers(most, least)
 
     def lacking(self, node: Node) -> Vector | None:
-        """Room that the node lacks in addition to victims; None if it cannot host the ask."""
+        """Room that the node lacks in addition to present victims; None if it cannot host the ask."""
         self.looked_at += 1
         return self._lacking(node)
 
@@ -228,7 +228,7 @@ class AskHosts:
         return keeps_all(leaf, self._wanted)
 
     def _may_do(self, fewest: int, node: Node) -> bool:
-        """True if there is anything on the node that could go, if anything has to."""
+        """True if the node needs no victims, or has possible ones."""
         return not fewest or self._candidates.any_on(node)
 
 

@@ -1,8 +1,8 @@
 """The laws of preemption: rights to preempt, protected queues, and guarantees (spec § 9.1).
 
-All laws look at *settled* usage: usage once every victim is gone and every beneficiary is placed. A
-queue *guarantees* a type if its guaranteed amount of it is above zero. Everything here reads the
-live books and changes nothing.
+All laws use *settled* usage: usage after all victims have ended and all beneficiaries are placed. A
+queue *guarantees* a type if its guaranteed amount of the type is above zero. All functions read the
+live books and change nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,21 +24,21 @@ class Law(StrEnum):
     OVER_GUARANTEE = "over guarantee"
     """The ask would take its queue above its guarantee (law 4)."""
     NO_NODE = "no node"
-    """No node could be kept for the ask: too small, drained, or kept for others."""
+    """No node could be reserved for the ask: all are too small, drained, or reserved for others."""
     WAITS_FOR_RELEASES = "waits for releases"
-    """The ask fits on a node as soon as present victims are gone."""
+    """The ask fits on a node as soon as present victims have ended."""
     NODES_KEPT = "nodes kept"
-    """The nodes with victims for it are kept for other asks; one of them may be given up."""
+    """The nodes with victims are reserved for other asks; one reservation may be given up."""
     NO_VICTIMS = "no victims"
     """No allocation may be a victim (laws 3, 5, 6 and 7)."""
     NOT_ENOUGH = "not enough"
-    """There are candidates; no choice of them helps and respects guarantees (law 2)."""
+    """There are candidates, but no set of them suffices and respects guarantees (law 2)."""
     RM_REFUSED = "RM refused"
     """The RM accepts the ask on no node, with any victims."""
 
 
 class Out(StrEnum):
-    """Reason that a leaf, or an allocation of a leaf that may give, is no candidate."""
+    """Reason that excludes a leaf, or an allocation of a leaf that is not excluded."""
 
     OWN_QUEUE = "own queue"
     """The leaf shares the ask's guarantee (law 3)."""
@@ -49,17 +49,17 @@ class Out(StrEnum):
     HIGHER_FENCE = "higher fence"
     """The leaf is inside a priority fence above the ask's priority (law 6)."""
     BELOW_GUARANTEE = "below guarantee"
-    """The leaf, or a queue above it, has no more than it is guaranteed (law 5)."""
+    """The leaf, or a queue above it, has no more than its guarantee (law 5)."""
     NOT_RUNNING = "not running"
-    """The allocation is on its way: assumed, or being stopped already."""
+    """The allocation is assumed, or being stopped already."""
     REQUIRED_NODE = "required node"
-    """The allocation may run on one node only."""
+    """The allocation requires its node."""
     OTHER_TYPES = "other types"
     """The allocation has no resource type in common with the ask."""
     HIGHER_PRIORITY = "higher priority"
     """The allocation's priority is above the ask's (law 6)."""
     TOO_YOUNG = "too young"
-    """The allocation has not run for `preemption.minimum.runtime`."""
+    """The allocation has run for less than `preemption.minimum.runtime`."""
     LOSS_LIMIT = "loss limit"
     """The leaf would lose more in an hour than `preemption.loss.limit`."""
 
@@ -71,20 +71,20 @@ LEAF_REASONS = (
     Out.HIGHER_FENCE,
     Out.BELOW_GUARANTEE,
 )
-"""Reasons that hold for all allocations of a leaf; leaves are counted, not allocations."""
+"""Reasons that exclude whole leaves, which are counted in place of their allocations."""
 
 
 class Fence(NamedTuple):
-    """End of the search for victims, and the ask's priority as seen on the way there."""
+    """The queue that bounds a search, and the ask's priority in each queue below."""
 
     root: Queue
-    """The queue below which victims are."""
+    """The queue that holds all possible victims."""
     priorities: dict[Queue, int]
-    """The ask's priority inside each queue from its leaf up to `root`, as its children count."""
+    """The ask's priority among the children of each queue, from the ask's leaf up to `root`."""
 
 
 class Comparison(NamedTuple):
-    """Two priorities as they count in the queue where their ways up meet (law 6)."""
+    """Priorities of the ask and of an allocation, as they count in their meeting queue (law 6)."""
 
     queue: QueuePath
     ask: int
@@ -92,11 +92,11 @@ class Comparison(NamedTuple):
 
 
 ANY_PRIORITY = None
-"""In place of a highest priority: victims may have whatever priority they have."""
+"""Highest priority of victims without a bound."""
 
 
 def settled(queue: Queue, name: str) -> int:
-    """Usage of a type once all decisions are carried out."""
+    """Settled usage of a type."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.promised.get(name, 0)
 
 
@@ -108,7 +108,7 @@ def guaranteed(queue: Queue, name: str) -> int:
 
 
 def entitled_queue(leaf: Queue, wanted: Items) -> Queue | None:
-    """The lowest queue from the leaf up that guarantees a type of the ask; None for none."""
+    """Lowest queue from the leaf up that guarantees a type of the ask; None for none."""
     for queue in leaf.lineage:
         if queue.guaranteed is not None and any(guaranteed(queue, name) for name, _ in wanted):
             return queue
@@ -116,7 +116,7 @@ def entitled_queue(leaf: Queue, wanted: Items) -> Queue | None:
 
 
 def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
-    """Law 4: with the ask, its queue stays within its guarantee of the ask's types."""
+    """Law 4: True if the queue and the ask stay within the queue's guarantee of the ask's types."""
     for name, value in wanted:
         due = guaranteed(entitled, name)
         if due and settled(entitled, name) + value > due:
@@ -125,13 +125,13 @@ def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
 
 
 def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
-    """Law 4 as a whole: the ask only claims guarantees of its queue."""
+    """Law 4 as a whole: True if a queue guarantees a type of the ask, and stays within its guarantee."""
     entitled = entitled_queue(leaf, wanted)
     return entitled is not None and stays_within_guarantee(entitled, wanted)
 
 
 def exceeds_max(queue: Queue, wanted: Items) -> bool:
-    """True if the ask would take the queue above its maximum in a type that both name."""
+    """True if the ask would take the queue above its maximum in a type of both."""
     limit = queue.max
     if limit is None:
         return False
@@ -142,7 +142,7 @@ def exceeds_max(queue: Queue, wanted: Items) -> bool:
 
 
 def fence_of(leaf: Queue, priority: int, wanted: Items) -> Fence:
-    """Law 7: walk up until a fence, a full queue or root is reached, and note the priorities."""
+    """Law 7: the first fence or full queue from the leaf up, or else root, with the priorities."""
     priorities: dict[Queue, int] = {}
     for queue in leaf.lineage:
         priorities[queue] = priority
@@ -154,7 +154,10 @@ def fence_of(leaf: Queue, priority: int, wanted: Items) -> Fence:
 
 
 def beside(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
-    """The queues from the leaf up to where its way meets the ask's; None outside the fence."""
+    """Queues from the leaf up to, and without, the meeting queue; None outside the fence.
+
+    The *meeting queue* is the lowest one that holds both the leaf and the ask.
+    """
     for index, queue in enumerate(leaf.lineage):
         if queue in fence.priorities:
             return leaf.lineage[:index]
@@ -162,13 +165,13 @@ def beside(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
 
 
 def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None:
-    """Law 6: the highest priority that a victim may have, at the bottom of these queues.
+    """Law 6: the highest priority of a victim in the lowest of the queues `apart` (from `beside`).
 
-    Both are compared as children of the queue where their ways meet, as the order of queues
-    compares them (spec §§ 4.10, 4.11): the settings of that queue, and of those above it, count for
-    neither. On the way down from there each queue takes its offset off. A priority fence hides
-    priorities inside: either nothing there may go, or everything whatever its priority
-    (ANY_PRIORITY). So may everything if the ask counts as the highest priority that there is.
+    Ask and victim are compared as children of their meeting queue, in the way of the order of queues
+    (spec §§ 4.10, 4.11). So the settings of the meeting queue and of the queues above do not count.
+    Each queue from there down takes its offset off. A priority fence hides the priorities inside:
+    either all allocations there are protected, or none (ANY_PRIORITY). None is protected either if
+    the ask counts as the highest priority of int32.
     """
     priority = fence.priorities[_meeting(apart)]
     for queue in reversed(apart):
@@ -182,7 +185,7 @@ def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None
 
 
 def compared(apart: tuple[Queue, ...], fence: Fence, priority: int) -> Comparison:
-    """Compare the ask to an allocation of that priority at the bottom of the queues (law 6)."""
+    """Compare the ask to an allocation of the priority in the lowest of the queues `apart` (law 6)."""
     for queue in apart:
         priority = queue.counts_as(priority)
     meeting = _meeting(apart)
@@ -190,14 +193,14 @@ def compared(apart: tuple[Queue, ...], fence: Fence, priority: int) -> Compariso
 
 
 def _meeting(apart: tuple[Queue, ...]) -> Queue:
-    """The queue where the ways of the ask and of the victim meet."""
+    """The meeting queue of ask and victim."""
     meeting: Queue | None = apart[-1].parent
     assert meeting is not None, "only root has no parent, and root is on every way"
     return meeting
 
 
 def above_guarantee(queue: Queue) -> dict[str, int]:
-    """Law 2: by guaranteed type, the amount that victims may take; may be negative."""
+    """Law 2: amounts above guarantee, by guaranteed type; may be negative."""
     sizes = queue.guaranteed
     if not sizes:
         return {}
@@ -205,11 +208,11 @@ def above_guarantee(queue: Queue) -> dict[str, int]:
 
 
 def is_over_guarantee(above: Sequence[Mapping[str, int]], wanted: Items) -> bool:
-    """Law 5: True if a leaf may give.
+    """Law 5: True if a leaf may have victims.
 
-    `above` has `above_guarantee` of the guaranteeing queues, from the leaf up to the meeting point.
-    The leaf may give if there are none, or if there is a type of the ask that at least one
-    guarantees, and of which all that guarantee it have more than that.
+    `above` is the `above_guarantee` of each guaranteeing queue, from the leaf up to the meeting queue.
+    The leaf may have victims if no queue guarantees anything. It may too if, for one type of the ask
+    with a guarantee, all queues that guarantee the type have more than their guarantee.
     """
     if not above:
         return True
@@ -221,9 +224,10 @@ def is_over_guarantee(above: Sequence[Mapping[str, int]], wanted: Items) -> bool
 
 
 def keeps_all(leaf: Queue, wanted: Items) -> bool:
-    """True if law 5 protects all of a leaf from any ask of these types: it guarantees each.
+    """True if law 5 protects the whole leaf from all asks of these types.
 
-    And it has no more than that of any. So it is spared whatever the queues above it have.
+    The leaf guarantees each type, and has no more than its guarantee of any. So the queues above it
+    do not matter.
     """
     sizes = leaf.guaranteed
     if not sizes:
@@ -233,7 +237,7 @@ def keeps_all(leaf: Queue, wanted: Items) -> bool:
         due = sizes.get(name, 0)
         if due <= 0:
             return False
-        # Nearly always that is enough, and searches ask very often: what is going only lowers it.
+        # An upper bound of `settled`, as victims only lower it. It decides most of the many calls.
         most = allocated.get(name, 0) + promised.get(name, 0)
         if most > due and settled(leaf, name) > due:
             return False
@@ -241,10 +245,9 @@ def keeps_all(leaf: Queue, wanted: Items) -> bool:
 
 
 def quota_shortage(lineage: Iterable[Queue], wanted: Items) -> tuple[int, ...]:
-    """By type of the ask, the amount to free below the queues' maxima; never below zero.
+    """Amounts to free for the maxima of the queues, by type of the ask; never below zero.
 
-    All victims are below the lowest queue that is too full, so one amount counts for all. A type
-    that root does not have cannot be freed.
+    All victims are below the lowest queue that is too full, so one amount counts for all queues.
     """
     return tuple(max(0, *(_beyond(queue, name, value) for queue in lineage)) for name, value in wanted)
 

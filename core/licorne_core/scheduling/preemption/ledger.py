@@ -1,9 +1,8 @@
 """Records of preemption: the last victims, for explanations, and the losses of leaves (spec § 9).
 
-A record holds the numbers of the moment at which the victim was chosen. Nothing in it changes later
-but the time at which the victim was gone. Losses are amounts times the seconds run, of the last hour;
-`preemption.loss.limit` bounds them. Sums are whole numbers, of amounts times milliseconds, so that
-what expires takes off exactly what was added.
+A record has the numbers at the time of the choice. Only its `released_time` changes later. Losses
+are amounts times seconds run, of the victims of the last hour; `preemption.loss.limit` bounds them.
+Sums are whole numbers, amounts times milliseconds, so that an expired loss is subtracted exactly.
 """
 
 from collections import OrderedDict, deque
@@ -16,23 +15,23 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, refund
 
 KEPT = 10_000
-"""Records that a ledger keeps."""
+"""Most records in a ledger."""
 
 
 class PreemptionRule(StrEnum):
-    """Reason that an allocation had to end."""
+    """Reason for stopping an allocation."""
 
     GUARANTEE = "guarantee"
-    """For an ask of a queue below its guarantee (spec § 9.1)."""
+    """An ask of a queue below its guarantee (spec § 9.1)."""
     REQUIRED_NODE = "required-node"
-    """For an ask that may go to no other node (spec § 9.5)."""
+    """An ask that requires the node (spec § 9.5)."""
     QUOTA = "quota"
-    """Because a queue had more than its new maximum (spec § 9.6)."""
+    """A changed maximum, which the queue exceeded (spec § 9.6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueNumbers:
-    """The amounts of a queue at some moment, by resource name; a `max` without a name has none."""
+    """Amounts of a queue at one time, by resource name. A type missing in `max` is unlimited."""
 
     path: QueuePath
     guaranteed: Resources
@@ -58,9 +57,8 @@ class QueueNumbers:
 class PreemptionRecord:
     """An allocation that the RM was asked to stop; times are in unix seconds.
 
-    The first five fields are the victim's. The beneficiary is the ask that is to run instead; for
-    the rule `QUOTA` its fields are empty, and `beneficiary_queue` is the queue whose maximum was
-    enforced.
+    The first five fields are those of the victim. With the rule `QUOTA` there is no beneficiary, and
+    `beneficiary_queue` is the queue whose maximum was enforced.
     """
 
     app_id: AppId
@@ -76,28 +74,28 @@ class PreemptionRecord:
     beneficiary_priority: int = 0
     beneficiary_queue: QueueNumbers | None = None
     released_time: float = 0.0
-    """Time at which the victim was gone; 0.0 while it is not."""
+    """Time of the victim's release; 0.0 until then."""
     number: int = 0
-    """Its number in the ledger, from 1 up without a gap; 0 before it is there."""
+    """Number in the ledger, from 1 up without a gap; 0 before the record is noted."""
 
 
 class Ledger:
-    """The records of the last victims; when there are too many, the oldest goes first.
+    """Records of the last victims, bounded; the oldest is dropped first.
 
-    No call but walking through `latest` takes longer when there are more records.
+    The cost of a call does not depend on the number of records, but for walks through `latest`.
     """
 
     __slots__ = ("_kept", "_last", "_noted", "_records", "counts")
 
     def __init__(self, kept: int = KEPT) -> None:
-        """Start empty, for so many records."""
+        """Start empty, for at most `kept` records."""
         self._kept = kept
         self.counts = dict.fromkeys(PreemptionRule, 0)
-        """Victims by rule, those that are not kept any more among them."""
+        """Number of victims by rule, those of dropped records included."""
         self._noted = 0
-        # By number, oldest first. A plain dict would get slower as its first entries go.
+        # By number, oldest first. A plain dict gets slower as its first entries are deleted.
         self._records: OrderedDict[int, PreemptionRecord] = OrderedDict()
-        # The number of each victim's last record that is kept.
+        # The number of the last record of each victim.
         self._last: dict[tuple[AppId, AllocationKey], int] = {}
 
     def __len__(self) -> int:
@@ -117,23 +115,23 @@ class Ledger:
                 del self._last[victim]
 
     def released(self, app_id: AppId, key: AllocationKey, now: float) -> None:
-        """An allocation is gone. Only the first time counts, and only for one that was a victim."""
+        """Note the release of an allocation. Ignored without a record, and from the second call on."""
         number = self._last.get((app_id, key))
         if number is not None and not self._records[number].released_time:
             self._records[number] = replace(self._records[number], released_time=now)
 
     def find(self, app_id: AppId, key: AllocationKey) -> PreemptionRecord | None:
-        """The last record about the allocation, if one is kept."""
+        """Last record of the allocation; None for none."""
         number = self._last.get((app_id, key))
         return None if number is None else self._records[number]
 
     def latest(
         self, app_id: str = "", key: str = "", *, before: int | None = None
     ) -> Iterator[PreemptionRecord]:
-        """Yield the records, newest first; with an application or a key only those of such victims.
+        """Yield records, newest first.
 
-        With `before` only those with lower numbers. Later ones are not among them, and
-        they end where the oldest were forgotten meanwhile.
+        `app_id` and `key` select victims; empty for all. `before` selects records with lower numbers.
+        Records noted meanwhile are not yielded. The walk ends at the first record dropped meanwhile.
         """
         newest = self._noted if before is None else min(self._noted, before - 1)
         for number in range(newest, 0, -1):
@@ -147,17 +145,17 @@ class Ledger:
 WINDOW = 3600.0
 """Seconds for which a loss counts."""
 UNIT = 1000
-"""Parts of a second in which losses are counted."""
+"""Units of time of a loss in a second."""
 
 
 def loss_of(items: Items, seconds: float) -> Items:
-    """Loss of an allocation of that size after that run time."""
+    """Loss by stopping an allocation of that size after `seconds`: amounts times milliseconds."""
     run = round(max(0.0, seconds) * UNIT)
     return tuple((name, value * run) for name, value in items)
 
 
 class Losses:
-    """The losses of all leaves of a partition. Times are in unix seconds and never go back."""
+    """Losses of all leaves of a partition. Times are in unix seconds and never decrease."""
 
     __slots__ = ("_entries", "_order", "_sums")
 
@@ -165,29 +163,29 @@ class Losses:
         """Start empty."""
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
-        # Of all leaves, oldest first: a removed one is not looked up.
+        # Of all leaves, oldest first. By path, so that a removed leaf expires as well.
         self._order: deque[tuple[float, QueuePath]] = deque()
 
     def add(self, leaf: QueuePath, lost: Items, now: float) -> None:
-        """Add the loss of a victim of the leaf; `lost` is that of `loss_of`."""
+        """Add the loss of a victim of the leaf; `lost` is the result of `loss_of`."""
         self._expire(now)
         self._order.append((now, leaf))
         self._entries.setdefault(leaf, deque()).append((now, lost))
         charge(self._sums.setdefault(leaf, {}), lost)
 
     def lost(self, leaf: QueuePath, now: float) -> Mapping[str, int]:
-        """Losses of the leaf in the last hour, in the unit of `loss_of`."""
+        """Sum of the leaf's losses in the last hour, in the unit of `loss_of`."""
         self._expire(now)
         return self._sums.get(leaf, EMPTY)
 
     def left(self, leaf: Queue, now: float) -> dict[str, int]:
-        """Amounts that a leaf may still lose in this hour, of the types that its settings limit."""
+        """Losses that the leaf may still have in this hour, by type of its loss limit."""
         limit = leaf.settings.preemption_loss_limit
         lost = self.lost(leaf.path, now) if limit else EMPTY
         return {name: amount * UNIT - lost.get(name, 0) for name, amount in limit}
 
     def next_change(self, leaf: QueuePath, now: float) -> float | None:
-        """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
+        """Time at which the oldest loss of the leaf expires; None without losses."""
         self._expire(now)
         entries = self._entries.get(leaf)
         return entries[0][0] + WINDOW if entries else None

@@ -34,28 +34,25 @@ class Plan(NamedTuple):
     other_nodes: tuple[Victim, ...]
     """Victims on other nodes, in rank order; without them a queue would exceed its maximum."""
     spare: tuple[Victim, ...] = ()
-    """More on the node that could go as well, in rank order, should the RM want them to."""
+    """Further possible victims on the node, in rank order. The RM may choose some of them as well."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:
-        """All that have to go."""
+        """All necessary victims."""
         return self.on_node + self.other_nodes
 
     @property
     def offered(self) -> tuple[Victim, ...]:
-        """Victims on the node offered to the RM: it may want the spare ones to go as well."""
+        """Victims on the node as sent to the RM: the necessary ones, then the spare ones."""
         return self.on_node + self.spare
 
     def victims_upto(self, upto: int) -> tuple[Victim, ...]:
-        """All that have to go if, of those on the node, the RM wants them up to this index to.
-
-        -1 is for none on the node. Those elsewhere go in any case.
-        """
+        """Offered victims up to the index `upto`, -1 for none, and all victims on other nodes."""
         return self.offered[: upto + 1] + self.other_nodes
 
     @property
     def start(self) -> int:
-        """Index of the last victim on the node, as sent to the RM; -1 for none."""
+        """Index of the last necessary victim in `offered`; -1 for none."""
         return len(self.on_node) - 1
 
     @property
@@ -64,7 +61,7 @@ class Plan(NamedTuple):
         return self.score_upto(self.start)
 
     def score_upto(self, upto: int) -> Score:
-        """The same for `victims_upto`; opted-out victims weigh more than originators."""
+        """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators."""
         kind, victims = 0, self.victims_upto(upto)
         for victim in victims:
             kind |= kind_of(victim.request)
@@ -72,13 +69,13 @@ class Plan(NamedTuple):
 
 
 SPARE = 32
-"""Further victims on a node that an RM is offered."""
+"""Most spare victims of a plan."""
 
 SHARES = 10
-"""The part of a search's steps that one node may use up is one in so many."""
+"""Divisor of a search's steps: the quotient is what one node may use up."""
 
 GREEDY_STEPS = 20_000
-"""Further steps for greedy attempts on the other nodes, once those of the search are used up."""
+"""Additional steps for greedy attempts, once the steps of the search are used up."""
 
 KINDS: tuple[Kinds, ...] = (
     frozenset({0}),
@@ -86,15 +83,15 @@ KINDS: tuple[Kinds, ...] = (
     frozenset({0, OPTED_OUT}),
     frozenset({0, ORIGINATOR, OPTED_OUT, ORIGINATOR + OPTED_OUT}),
 )
-"""The kinds of victims that are allowed, in the order in which that is tried. The place of a set is
-the sum of the kinds that it adds, which is the first part of a plan's score."""
+"""Allowed kinds of victims, in the order of trial. The index of a set is the first part of the score
+of its plans."""
 
 Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
-"""Victims on a node, and elsewhere."""
+"""Candidates on the plan's node, and on other nodes."""
 
 
 class Found(NamedTuple):
-    """A plan and the candidates that it is made of."""
+    """A plan, its candidates and its score."""
 
     plan: Plan
     chosen: Chosen
@@ -115,20 +112,20 @@ class Planning:
     )
 
     def __init__(self, candidates: Candidates, what_if: WhatIf, beyond: Vector) -> None:
-        """Plan for an ask that would exceed the maxima of its queues by `beyond`."""
+        """Plan for an ask; `beyond` is its excess over the maxima of its queues."""
         self._candidates = candidates
         self._what_if = what_if
         self._beyond = beyond
         self._other_nodes = OtherNodes(candidates, what_if)
-        # Whether any node was tried in vain: then it pays to know how much there is in all.
+        # True once a node was tried in vain: from then on the totals of all candidates are compared.
         self._failed = False
         self._share = what_if.left
         self._limit = what_if.left
 
     def best(self, hosts: AskHosts, most: int, *, with_spare: bool) -> list[Plan]:
-        """The best plans for at most so many nodes, best first; empty if there is none.
+        """Return the best plans, best first: at most `most`, each for another node.
 
-        No node may have room for the ask while its queues have, too.
+        Not for an ask that fits on a node and within the maxima of its queues.
         """
         plans: list[Found] = []
         self._share = max(1, self._what_if.left // SHARES)
@@ -138,7 +135,7 @@ class Planning:
         return [self._with_spare(one) if with_spare else one.plan for one in plans]
 
     def _glance(self, hosts: AskHosts, plans: list[Found], most: int) -> bool:
-        """Try the first few nodes by id; True if none of the others can be better."""
+        """Try the first nodes by id; True if no other node can have a better plan."""
         for fewest, node, short in hosts.first():
             if fewest > self._least():
                 return False
@@ -149,7 +146,7 @@ class Planning:
         return False
 
     def _look(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
-        """Try the other nodes, those first that take the fewest victims."""
+        """Try the other nodes by their least number of victims, smallest first."""
         if self._failed and self._is_hopeless(hosts):
             return
         for fewest, node in hosts.others():
@@ -167,11 +164,14 @@ class Planning:
                 return
 
     def _is_hopeless(self, hosts: AskHosts) -> bool:
-        """True if each node lacks more than all candidates together have."""
+        """True if each node lacks more than all candidates together can free."""
         return not hosts.may_lack(self._other_nodes.most)
 
     def _try(self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int) -> None:
-        """Look for victims on a node, and keep the plan if it is among the best so many."""
+        """Search for victims on a node, and keep the plan if it is among the `most` best.
+
+        `short` is the room that the node lacks, None if it cannot host the ask.
+        """
         if short is None:
             return
         if self._failed and not covers(self._other_nodes.most, short):
@@ -186,12 +186,12 @@ class Planning:
             del plans[most:]
 
     def _least(self) -> int:
-        """The number of victims below which no plan can be."""
+        """Lower bound on the number of victims of any plan."""
         known = self._other_nodes.least() if any(self._beyond) else None
         return 1 if known is None else known
 
     def _within(self, node: Node, short: Vector) -> Chosen | None:
-        """The victims for a node; found greedily when the node's share of the steps is used up."""
+        """Victims for a node; searched greedily once the node's share of the steps is used up."""
         what_if = self._what_if
         if not what_if.exhausted:
             chosen = what_if.within(self._share, lambda: self._on_host(node, short))
@@ -200,7 +200,7 @@ class Planning:
         return self._greedily(node, short)
 
     def _on_host(self, node: Node, short: Vector) -> Chosen | None:
-        """The victims for a node: the first success, by kinds, then on the node, then elsewhere."""
+        """Victims for a node: the first success by kinds, then by victims on the node, then on others."""
         regular = KINDS[0]
         if not any(short):
             there = self._other_nodes.undisturbed(node, regular, self._beyond)
@@ -222,9 +222,9 @@ class Planning:
         return None
 
     def _alone(self, node: Node, short: Vector) -> Candidate | None:
-        """Return the regular victim that suffices alone and precedes all other sets, if any.
+        """Return the first regular candidate that suffices alone; it precedes all other sets.
 
-        Most searches end with it, after a look at very few candidates.
+        A shortcut: most searches end here, after very few candidates.
         """
         for one in self._candidates.regular_on(node):
             if covers(one.gives, short) and self._what_if.take(one):
@@ -237,7 +237,7 @@ class Planning:
         other_nodes: tuple[Candidate, ...] = ()
 
         def completed(chosen: Sequence[Candidate]) -> bool:
-            """True if the queues are below their maxima, if need be with victims elsewhere."""
+            """True if these and victims on other nodes bring the queues below their maxima."""
             nonlocal other_nodes
             beyond = self._beyond
             for candidate in chosen:
@@ -253,7 +253,7 @@ class Planning:
 
         needed = short
         if not covers(short, self._beyond):
-            # What cannot come from elsewhere has to come from the node.
+            # The node has to free the amounts that other nodes cannot.
             needed = tuple(map(max, short, less(self._beyond, others.most)))
         on_node = sets_of(here, len(short), self._what_if, completed).first(needed)
         return None if on_node is None else (on_node, other_nodes)
@@ -289,7 +289,7 @@ class Planning:
             yield one, no_room + one.gives
 
     def _with_spare(self, found: Found) -> Plan:
-        """The plan with further victims on the node, each legal on top of those before it."""
+        """Return the plan with spare victims, each legal in addition to all before it."""
         plan, (on_node, other_nodes), _ = found
         taken = [one for one in (*on_node, *other_nodes) if self._what_if.take(one)]
         going = {one.victim.request for one in on_node}
@@ -307,7 +307,7 @@ class Planning:
 def _without_surplus(
     taken: Sequence[tuple[Candidate, Vector]], missing: Vector
 ) -> list[tuple[Candidate, Vector]]:
-    """Return the needed victims; the last one taken is spared first."""
+    """Return the necessary victims: those taken last are put back first."""
     surplus = [-need for need in missing]
     for _, gives in taken:
         surplus = [have + amount for have, amount in zip(surplus, gives, strict=True)]
@@ -331,5 +331,5 @@ def _plan(node: Node, chosen: Chosen) -> Plan:
 
 
 def _worst(plans: list[Found], most: int) -> Score | None:
-    """The score that another plan has to beat; None while there are too few plans."""
+    """The score that another plan has to beat; None while there are fewer than `most` plans."""
     return plans[-1].score if len(plans) == most else None

@@ -1,12 +1,12 @@
 """Enforcement of a changed maximum: its time, and its victims (spec § 9.6).
 
-A queue may exceed its maximum after a configuration lowered it, or after allocations were recovered
-or resized. The settings may name a delay, and after it enough of the queue's allocations are
-stopped. This is done once: an excess that remains may stay until the configuration changes again,
-or more is put into the queue by force.
+A queue may exceed its maximum after a configuration lowered the maximum, or after allocations were
+recovered or resized. If the settings have a delay, enough of the queue's allocations are stopped
+after it. This is done once: an excess that remains is tolerated until the configuration changes
+again, or further allocations are recovered or resized.
 
-Usage is allocated amounts. For the choice of victims, present victims do not count. Promises do not
-count either, as they will be placed only below the maximum.
+Usage is allocated amounts. The choice of victims does not count present victims. It does not count
+promises either: promised asks are placed only below the maximum.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -22,7 +22,7 @@ from licorne_core.values.resources import EMPTY, Items, Resources, charge, witho
 from licorne_core.values.slices import PART, in_runs, put_in_order
 
 CHECK_INTERVAL = 1.0
-"""Seconds between two looks at the queues that have a start time."""
+"""Seconds between two checks of the queues with a start time."""
 
 _HOUR = 3600.0
 
@@ -33,7 +33,7 @@ _HOUR = 3600.0
 class QuotaTerms(NamedTuple):
     """Settings of a queue for the enforcement of its maximum.
 
-    `delay` is in seconds, 0.0 for a queue that is never enforced.
+    `delay` is in seconds; 0.0 means that the maximum is never enforced.
     """
 
     max: Resources | None
@@ -41,7 +41,7 @@ class QuotaTerms(NamedTuple):
 
 
 def terms_of(queue: Queue, *, enabled: bool) -> QuotaTerms:
-    """Return the terms of the queue now; `enabled` is its partition's own switch."""
+    """Return the present terms of the queue; `enabled` is the switch of its partition."""
     enforced = enabled and queue.managed and queue.parent is not None
     return QuotaTerms(queue.max, queue.settings.quota_preemption_delay if enforced else 0.0)
 
@@ -51,8 +51,8 @@ def start_time(
 ) -> float | None:
     """Time of enforcement after a configuration update; None for never (table of § 9.6).
 
-    `start` is the time so far. `above_max`: the queue exceeds its new maximum. A first maximum
-    counts as lowered, as the queue was unlimited.
+    `start` is the previous time. `above_max`: the queue exceeds its new maximum. A first maximum
+    counts as lowered, as the queue was unlimited. Times are in unix seconds.
     """
     if not (after.delay and after.max and above_max):
         return None
@@ -65,32 +65,32 @@ def start_time(
 
 
 def _is_lower(after: Resources, before: Resources | None) -> bool:
-    """True if a maximum allows less of any type; a type without a bound is unlimited."""
+    """True if the new maximum allows less of any type. A missing type is unlimited."""
     bounds = before or EMPTY
     return any(name not in bounds or value < bounds[name] for name, value in after.items())
 
 
 def is_above_max(queue: Queue) -> bool:
-    """True if more of some type is allocated in the queue than its maximum says."""
+    """True if the queue's allocations exceed its maximum in any type."""
     allocated = queue.allocated
     return any(allocated.get(name, 0) > bound for name, bound in (queue.max or EMPTY).items())
 
 
 class QuotaClock:
-    """Times of enforcement of the queues of a partition.
+    """Times of enforcement of the maxima in a partition.
 
-    Managed queues are, but for root: its maximum is the size of the cluster.
+    Only managed queues below root are enforced: root's maximum is the size of the cluster.
     """
 
     __slots__ = ("_starts", "enabled")
 
     def __init__(self, *, enabled: bool) -> None:
-        """Start without start times; `enabled` is the partition's own switch."""
+        """Start without start times; `enabled` is the switch of the partition."""
         self.enabled = enabled
         self._starts: dict[Queue, float] = {}
 
     def start(self, queue: Queue) -> float:
-        """Time at which the queue is enforced, in unix seconds; 0.0 for never."""
+        """Time of enforcement of the queue, in unix seconds; 0.0 for never."""
         return self._starts.get(queue, 0.0)
 
     @property
@@ -99,7 +99,7 @@ class QuotaClock:
         return bool(self._starts)
 
     def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
-        """Follow a new configuration of the queue; `before` are its old terms."""
+        """Set the start time after a new configuration of the queue; `before` are its old terms."""
         start = start_time(
             before,
             terms_of(queue, enabled=self.enabled),
@@ -111,7 +111,7 @@ class QuotaClock:
             self._starts[queue] = start
 
     def on_growth(self, lineage: Iterable[Queue], now: float) -> None:
-        """More was allocated in these queues whatever their maxima say (recovery, resize)."""
+        """Set start times after allocations in these queues regardless of maxima (recovery, resize)."""
         for queue in lineage:
             delay = terms_of(queue, enabled=self.enabled).delay
             if delay and queue not in self._starts and is_above_max(queue):
@@ -124,9 +124,8 @@ class QuotaClock:
     def due(self, now: float) -> Generator[int, None, list[Queue]]:
         """Find the queues to enforce now, parents before children; yield the costs of the steps.
 
-        A queue that is within its maximum again loses its start time. Whatever is below a queue
-        that is due has to wait until the next look, as the victims of the one are those of the
-        other as well.
+        A queue that is within its maximum again loses its start time. Queues below a queue that is
+        due wait for the next check, as its victims count for them as well.
         """
         found = []
         for number, queue in enumerate(list(self._starts), 1):
@@ -145,14 +144,14 @@ class QuotaClock:
         return list(due)
 
     def take(self, queue: Queue, now: float) -> bool:
-        """True if the queue, which was due, is still to be enforced. It is not due again."""
+        """Delete the start time of a queue that was due. True if it is still due and above its maximum."""
         if self._starts.get(queue, inf) > now:
             return False
         del self._starts[queue]
         return is_above_max(queue)
 
     def enforces(self, queue: Queue) -> bool:
-        """True if the settings have the queue's maximum enforced at some time."""
+        """True if the settings of the queue have its maximum enforced after a delay."""
         return bool(terms_of(queue, enabled=self.enabled).delay)
 
 
@@ -164,10 +163,10 @@ def _names(queue: Queue) -> list[str]:
 
 
 def amount_of(queue: Queue) -> dict[str, int]:
-    """By type, the amount to take from a queue that exceeds its maximum.
+    """Amounts to stop in a queue that exceeds its maximum, by type.
 
-    It is the excess over the maximum, and at most the excess of it and each queue above it over
-    their guarantees; so an amount may be zero.
+    An amount is the excess over the maximum. It is at most the excess over the guarantee of the queue
+    and of each queue above, so it may be zero.
     """
     amount = {}
     for name, bound in (queue.max or EMPTY).items():
@@ -178,11 +177,10 @@ def amount_of(queue: Queue) -> dict[str, int]:
 
 
 def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources] | None]:
-    """The leaves in the queue, by name, each with its part of an amount to be taken.
+    """Leaves in the queue, by name, each with its part of the amount to stop.
 
     The children of a queue divide its part in proportion to their excess over their guarantees,
-    rounded down. A type of which a leaf is to lose nothing is zero in its part. There is a None
-    wherever the reader may pause.
+    rounded down. The part of a leaf has all types, zeros included. A None marks a possible pause.
     """
     waiting = [(queue, amount)]
     while waiting:
@@ -210,7 +208,7 @@ def _name(queue: Queue) -> str:
 
 
 def _part(spare: Resources, amount: Resources, totals: Resources) -> dict[str, int]:
-    """A child's part: never more than it has above its guarantee."""
+    """Part of a child: at most its excess over its guarantee."""
     part = {}
     for name, value in amount.items():
         most = spare[name]
@@ -234,30 +232,29 @@ def _spare(queue: Queue, name: str) -> int:
 class Enforcement:
     """The enforcement of one queue's maximum, step by step.
 
-    Victims fit into the amount that is too much, each by itself and all together, so the queue may
-    keep more than its maximum but never loses more than it has above it. No queue loses what it is
-    guaranteed. Each victim is stopped as soon as it is chosen, by the books of that moment: they
-    may change between two steps.
+    All victims together fit into the excess. So the queue may keep more than its maximum, but never
+    falls below it. No queue falls below its guarantee. Each victim is stopped as soon as it is chosen,
+    by the books at that time: the books may change between two steps.
     """
 
     __slots__ = ("_losses", "_now", "_parts", "_queue", "amount", "claimed", "selected", "victims")
 
     def __init__(self, queue: Queue, losses: Losses, now: float) -> None:
-        """Begin to enforce the maximum of a queue, with no victim yet."""
+        """Start without victims; `now` is in unix seconds."""
         amount = amount_of(queue)
         self.amount: Resources = without_zeros(amount)
-        """Amount to be taken, by type."""
+        """Amounts to stop, by type."""
         self.selected = 0
-        """Number of allocations that could be victims."""
+        """Number of candidates."""
         self.victims = 0
         """Number of victims."""
         self.claimed: dict[str, int] = {}
-        """Amounts of the victims."""
+        """Sum of the victims, by type."""
         self._queue, self._losses, self._now = queue, losses, now
         self._parts = split(queue, amount)
 
     def steps(self, stop: Callable[[Application, Request], None]) -> Iterator[int]:
-        """Have all victims stopped by `stop`, which books it; yield the costs of the steps."""
+        """Choose the victims and call `stop`, which books each; yield the costs of the steps."""
         for found in self._parts:
             yield 1
             if found is None:
@@ -278,7 +275,7 @@ class Enforcement:
                     yield 1
 
     def _candidates(self, leaf: Queue, part: Resources) -> Generator[int, None, Iterator[Request]]:
-        """Find the allocations of a leaf that could be victims, in the order of taking them."""
+        """Find the candidates of a leaf, cheapest first; yield the costs of the steps."""
         now, minimum = self._now, leaf.settings.preemption_minimum_runtime
         wanted = {name for name, value in part.items() if value > 0}
         found: list[Request] = []
@@ -294,7 +291,7 @@ class Enforcement:
         return (yield from put_in_order(found, key=lambda request: _rank(request, wanted, now)))
 
     def _may_go(self, leaf: Queue, app: Application, request: Request, rest: Resources) -> bool:
-        """True if the candidate is a victim, if it is still there."""
+        """True if the candidate still runs, fits into `rest`, and the laws allow it as a victim."""
         if request.state not in MAY_GO or app.requests.get(request.key) is not request:
             return False
         items = request.ask.ask_class.items
@@ -307,7 +304,7 @@ class Enforcement:
 
 
 def _is_candidate(request: Request, wanted: set[str], now: float, minimum: float) -> bool:
-    """True if the request has a wanted type, and has run for the seconds that its leaf demands."""
+    """True if the request has a wanted type, and has run for `minimum` seconds."""
     ask_class = request.ask.ask_class
     if request.state not in MAY_GO or ask_class.required_node is not None:
         return False
@@ -318,8 +315,8 @@ def _is_candidate(request: Request, wanted: set[str], now: float, minimum: float
 def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
     """Rank of a candidate, cheapest first.
 
-    First come those that allow it, and started no application. Then come those with all wanted
-    types, of lower priority, younger by whole hours, and smaller by the sum of amounts.
+    The criteria: its kind (`kind_of`), all wanted types before some, low priority, youth in whole
+    hours, small sum of wanted amounts.
     """
     ask = request.ask
     sizes = [value for name, value in ask.ask_class.items if name in wanted]
@@ -335,7 +332,7 @@ def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
 
 
 def _fits(items: Items, rest: Resources) -> bool:
-    """True if there is enough left of each type that is bounded at all."""
+    """True if the amounts fit into `rest`. A type missing there is unlimited."""
     return all(value <= rest[name] for name, value in items if name in rest)
 
 
@@ -347,7 +344,7 @@ def _take_off(items: Items, rest: dict[str, int]) -> None:
 
 
 def _exceeds_max(queue: Queue, items: Items, wanted: Resources) -> bool:
-    """True if the queue has as much as its maximum without the items, of each wanted type."""
+    """True if the queue still reaches its maximum without the items, in each wanted type."""
     bounds = queue.max or EMPTY
     return all(
         name in bounds and _staying(queue, name) - value >= bounds[name]
@@ -357,7 +354,7 @@ def _exceeds_max(queue: Queue, items: Items, wanted: Resources) -> bool:
 
 
 def _keeps_guarantee(queue: Queue, items: Items) -> bool:
-    """True if the queue keeps its guarantee of each type of which it loses more (law 2)."""
+    """True if the queue stays at its guarantee or above without the items (law 2)."""
     guaranteed = queue.guaranteed or EMPTY
     return all(
         _staying(queue, name) - value >= guaranteed[name] for name, value in items if name in guaranteed

@@ -1,18 +1,18 @@
 """Search for victims: the best node for an ask, with the fewest victims (spec § 9.4).
 
-1. Law 4: is the ask's queue below its guarantee? Where does its fence stand?
+1. Law 4: the ask's queue has to stay within its guarantee. The ask's fence is found (law 7).
 2. Nodes that could be reserved for the ask. An ask that fits without victims has to wait.
-3. For each node, the smallest set of victims on it that makes room, regular ones before originators
-   before those that opted out, and with it the smallest set on other nodes that brings the ask's queues
-   below their maxima. All laws hold after every victim that is taken.
-4. The best plans win: kind of victims, number of victims, node id.
+3. For each node, the smallest set of victims on the node that makes room: regular ones before
+   originators, originators before victims that opted out. With it goes the smallest set on other nodes
+   that brings the ask's queues below their maxima. All laws hold after each victim.
+4. The plans are sorted by kind of victims, number of victims, and node id. The best come first.
 
-Nodes are not all looked at. The first few are tried by id, as most searches end there. The others
-follow by the number of victims that they take at least, until none of them can beat what was found.
+Most searches look at a few nodes only. The first nodes are tried by id, as most searches end there.
+The other nodes follow by their least number of victims, until none can beat the plans found.
 
-A search counts its what-if steps, and a node may use up a tenth of them. Then it is tried greedily:
-each candidate that helps is taken in rank order, and a spare one is put back. Out of
-steps, the best so far wins; with none so far, the other nodes are tried greedily.
+A search counts its what-if steps. One node may use up a tenth of them; then the node is tried greedily:
+each candidate that helps is taken in rank order, and superfluous ones are put back. When the search
+has no steps left, its best plans so far win; without a plan, the other nodes are tried greedily.
 """
 
 from collections import Counter
@@ -48,48 +48,45 @@ from licorne_core.values.resources import Resources
 STEPS = 20_000
 """What-if steps of one search."""
 NODES = 10
-"""Plans for different nodes that a search answers with, as so many are shown to an RM."""
+"""Most plans of one search, each for another node. An RM is shown as many."""
 
 
 class Refusal(NamedTuple):
-    """Reason that there is no plan."""
+    """The reason for finding no plan."""
 
     law: Law
     queue: QueuePath
-    """Queue whose guarantee counts for the ask; its leaf if it has no guarantee."""
+    """Queue whose guarantee counts for the ask; the ask's leaf if no queue has a guarantee."""
     requested: Resources
     settled: Resources
-    """Usage of the queue, of the ask's types, once all decisions are carried out."""
+    """Settled usage of the queue, in the ask's types."""
     guaranteed: Resources
-    """Guarantee of the queue, of the ask's types."""
+    """Guarantee of the queue, in the ask's types."""
     out: Mapping[Out, int] = {}
-    """Number of excluded leaves, or allocations of other leaves, by reason.
+    """Number of excluded leaves, and of excluded allocations of other leaves, by reason.
 
-    Of very many allocations not all are counted.
+    At most `MOST_COUNTED` allocations are counted.
     """
     spared: tuple[Comparison, ...] = ()
-    """Comparisons by which priority spares candidates: the ask's priority, and their lowest.
+    """Comparisons with allocations that their priority protects (law 6).
 
-    By the queue where their ways meet, the lowest queue first.
+    Of each meeting queue, the comparison with the lowest priority; the lowest queue first.
     """
     until: float | None = None
     """Time at which the result may change by itself, in unix seconds; None for never.
 
-    Then a candidate is old enough, a loss expires, or a reservation yields. It is the time of the
-    search itself if it did not look at all candidates that may become old enough.
+    At that time a candidate is old enough, a loss expires, or a reservation yields. It is the time
+    of the search if not all candidates that may become old enough were looked at.
     """
 
 
 class PreemptionSearch:
-    """Finds victims in one partition. It reads the live books and never changes them."""
+    """Finds victims in one partition."""
 
     __slots__ = ("_glance", "_index", "_root", "work")
 
     work: int
-    """Work of all searches: allocations, leaves, nodes and what-if steps.
-
-    It only rises.
-    """
+    """Work of all searches so far: allocations, leaves, nodes and what-if steps looked at."""
 
     def __init__(
         self,
@@ -101,9 +98,9 @@ class PreemptionSearch:
         *,
         glance: int = GLANCE,
     ) -> None:
-        """Search the partition's live things; `reserved` are all its reservations.
+        """Search these live objects of a partition; `reserved` are all its reservations.
 
-        `glance` nodes are tried by id before all others are compared. It decides nothing.
+        `glance` is the number of nodes tried by id first. It affects the cost, not the result.
         """
         self._root = root
         self._glance = glance
@@ -120,10 +117,10 @@ class PreemptionSearch:
         most: int = NODES,
         refused: Collection[Node] = (),
     ) -> list[Plan] | Refusal:
-        """Return the best plans for a pending ask, each for another node, best first; never empty.
+        """Return at most `most` plans for a pending ask, each for another node, best first; never empty.
 
-        No plan is for one of the `refused` nodes. The caller checks that the ask may trigger
-        preemption at all (spec § 9.2). `now` is in unix seconds.
+        `steps` bounds the what-if steps. No plan is for one of the `refused` nodes. The caller checks
+        that the ask may trigger preemption at all (spec § 9.2). `now` is in unix seconds.
         """
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
@@ -149,7 +146,7 @@ class PreemptionSearch:
         return found
 
     def _refusal(self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request) -> Refusal:
-        """Refusal without a plan, with the time at which that may change by itself."""
+        """Return the refusal of an ask without a plan."""
         if hosts.are_kept():
             found = refusal(Law.NODES_KEPT, entitled, request)
         elif hosts.are_refused():
@@ -166,7 +163,7 @@ class PreemptionSearch:
     def stands(self, app: Application, request: Request, plan: Plan, upto: int, now: float) -> bool:
         """True if a plan is still legal on the live books, and still necessary.
 
-        Of those on the node the ones up to the index `upto` go (`Plan.victims_upto`).
+        `upto` selects the victims (`Plan.victims_upto`).
         """
         victims = plan.victims_upto(upto)
         leaf: Queue = app.leaf
@@ -197,7 +194,7 @@ class PreemptionSearch:
         return not any(room) and not any(beyond)
 
     def check(self) -> None:
-        """Compare kept data with nodes and leaves; raises InvariantBroken (rule P5)."""
+        """Compare the caches with nodes and leaves; raises InvariantBroken (rule P5)."""
         self._index.check()
 
     def _candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
@@ -222,11 +219,11 @@ class PreemptionSearch:
 
 
 MOST_COUNTED = 2_000
-"""Allocations that are looked at to say why they are no candidates."""
+"""Allocations that a refusal counts at most."""
 
 
 def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
-    """Return the refusal of an ask; the queue is the one whose guarantee counts for it."""
+    """Return the refusal of an ask; `queue` is the queue whose guarantee counts for the ask."""
     names = [name for name, _ in request.ask.ask_class.items]
     return Refusal(
         law=law,
@@ -238,7 +235,7 @@ def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
 
 
 def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> Refusal:
-    """Return the refusal of an ask that may trigger: the excluded allocations, and why."""
+    """Return the refusal of an ask that may trigger preemption, with counts of excluded allocations."""
     why = _Reasons(candidates)
     for leaf in candidates.leaves():
         giver = candidates.giver(leaf)
@@ -247,7 +244,7 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
         else:
             why.out[giver] += 1
             if giver is Out.HIGHER_FENCE:
-                # Whatever the priority inside is, the fence's counts.
+                # The fence's own priority counts, so the priority inside does not matter.
                 why.note_priority(leaf, 0)
     law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
     plain = refusal(law, entitled, wanted)
@@ -263,7 +260,7 @@ def _running(leaf: Queue) -> Iterator[Request]:
 
 
 class _Reasons:
-    """Counts why leaves and allocations are no candidates, and notes when that changes."""
+    """Counts of excluded leaves and allocations by reason, and the times at which reasons change."""
 
     __slots__ = ("_candidates", "_is_cut_off", "_least", "_left", "_times", "out")
 
@@ -278,23 +275,26 @@ class _Reasons:
         self._least: dict[QueuePath, Comparison] = {}
 
     def spared(self) -> tuple[Comparison, ...]:
-        """Lowest comparisons of spared candidates, by meeting queue, the lowest first."""
+        """The comparison with the lowest priority of each meeting queue, the lowest queue first."""
         return tuple(sorted(self._least.values(), key=lambda one: -one.queue.count(".")))
 
     def note_priority(self, leaf: Queue, priority: int) -> None:
-        """An allocation of that priority is spared."""
+        """Note that allocations of this priority in the leaf are protected by it."""
         found = self._candidates.compared(leaf, priority)
         least = self._least.get(found.queue)
         if least is None or found.other < least.other:
             self._least[found.queue] = found
 
     def until(self) -> float | None:
-        """Time at which the first one counted becomes a candidate; now if others may any moment."""
+        """Time at which the first excluded allocation becomes a candidate; None for never.
+
+        It is now if allocations that were not counted may become candidates at any time.
+        """
         first = min(self._times, default=None)
         return self._candidates.now if first is None and self._is_cut_off else first
 
     def count(self, giver: Giver) -> None:
-        """Count the allocations of a leaf that may give, as long as there are not too many."""
+        """Count the excluded allocations of a leaf, up to the bound."""
         candidates = self._candidates
         minimum = giver.leaf.settings.preemption_minimum_runtime
         if self._left > 0:

@@ -1,11 +1,11 @@
-"""Index of the nodes for victim searches, kept from search to search: contents, and victim counts.
+"""Index of the nodes for victim searches, cached between searches: contents, and victim counts.
 
-Everything here is derived from nodes and applications, and derived again after they change. No
-caller has to report a change.
+The index is derived from nodes and applications, and derived again after their changes. No caller
+has to report a change.
 
-Any allocation counts as a victim, unless law 5 protects its leaf from every ask. The counts spare a
-search nearly all nodes: with a plan at hand, only nodes with a smaller count matter. The room that
-nodes lack often shows that there is no plan, or that the ask only has to wait.
+All allocations count as victims, but those of leaves that law 5 protects from every ask. The counts
+spare a search nearly all nodes: once it has a plan, only nodes with smaller counts matter. The room
+that nodes lack often shows that no plan exists, or that the ask only has to wait.
 """
 
 from bisect import bisect_left, insort
@@ -29,29 +29,29 @@ class OnNode(NamedTuple):
     """Contents of a node."""
 
     change: int
-    """Number of the node's last change when its contents were read."""
+    """Number of the node's last change at the time of reading."""
     apps: tuple[tuple[AppId, int], ...]
     """Applications on the node, each with the lowest priority of its possible victims."""
     largest: tuple[tuple[AppId, dict[str, int]], ...]
-    """By application and type, the largest amount of one allocation."""
+    """Largest amount of one allocation, by application and type."""
 
 
 SHAPES = 32
-"""Sizes of asks with counts, those asked for last."""
+"""Most sizes of asks with cached counts. The size used longest ago is dropped first."""
 
 MOST_LEAVES = 10_000
-"""Leaves to keep an order for; beyond that, everything is forgotten, as leaves come and go."""
+"""Most leaves with a cached order. All orders are dropped beyond, those of removed leaves included."""
 
 
 class VictimIndex:
-    """The parts of a partition that searches read, and what is derived from them.
+    """The parts of a partition that searches read, and the caches derived from them.
 
-    Measured by Python calls of a search in vain among 500 and 2,000 nodes: contents kept, 33,677 and
-    41,177; read for each search, 61,005 and 109,005. The order of a node by age is not kept: it takes
-    a search that looks at every allocation a third more, and others nothing.
+    Measured by Python calls of a search in vain among 500 and 2,000 nodes: contents cached, 33,677 and
+    41,177; read for each search, 61,005 and 109,005. The order of a node by age is not cached. That
+    costs a search that looks at every allocation a third more, and other searches nothing.
 
-    And of a search for victims on other nodes, in a leaf with 3,500 and 14,000 allocations: order of
-    the leaf kept, 176 and 176; derived for each search, 17,681 and 70,181.
+    Measured by Python calls of a search for victims on other nodes, in a leaf with 3,500 and 14,000
+    allocations: order of the leaf cached, 176 and 176; derived for each search, 17,681 and 70,181.
     """
 
     __slots__ = (
@@ -74,10 +74,10 @@ class VictimIndex:
         reserved: Iterable[Reservation],
         losses: Losses,
     ) -> None:
-        """Read the partition's live things; `reserved` are all its reservations."""
-        # In the order of their births.
+        """Index these live objects of a partition; `reserved` are all its reservations."""
+        # In the order of birth.
         self.nodes: dict[NodeId, Node] = nodes.by_id
-        # By their last changes.
+        # In the order of their last changes.
         self.changed: Recent[Node] = nodes.changed
         self.applications = applications
         self.reserved = reserved
@@ -89,10 +89,9 @@ class VictimIndex:
         self._leaves: dict[Queue, InLeaf] = {}
 
     def in_order(self) -> list[Node]:
-        """All nodes by id; another list when a node came or went, and not to be changed.
+        """All nodes by id. The list must not be changed; a new one is made when a node comes or goes.
 
-        A node that came has been born after all others, and without one that came fewer are left
-        when one went.
+        A new node has the highest birth number. Without new nodes, a removal lowers the length.
         """
         nodes = self.nodes
         newest = next(reversed(nodes.values())).birth if nodes else 0
@@ -111,7 +110,7 @@ class VictimIndex:
         return known
 
     def leaf(self, leaf: Queue) -> InLeaf:
-        """Return the allocations of the leaf by age; they must not be changed."""
+        """Return the allocations of the leaf by age. The caller must not change them."""
         known = self._leaves.get(leaf)
         if known is None:
             if len(self._leaves) > MOST_LEAVES:
@@ -121,7 +120,7 @@ class VictimIndex:
         return known
 
     def counts(self, wanted: Items) -> "VictimCounts":
-        """The nodes for asks of this size, as they were when they were asked for last."""
+        """Return the victim counts for asks of this size; the caller refreshes them."""
         known = self._by_size.pop(wanted, None)
         if known is None:
             if len(self._by_size) >= SHAPES:
@@ -131,7 +130,7 @@ class VictimIndex:
         return known
 
     def check(self) -> None:
-        """Check rule P5: all that is kept agrees with nodes and leaves. Raises InvariantBroken."""
+        """Check rule P5: the caches agree with nodes and leaves. Raises InvariantBroken."""
         for node, known in self._on.items():
             number = self.changed.number(node)
             if known.change == number and known != _on(node, number):
@@ -142,10 +141,10 @@ class VictimIndex:
             leaf.check()
 
     def fewest(self, node: Node, wanted: Items, short: Vector, spared: Callable[[Queue], bool]) -> int | None:
-        """Least number of victims that free the ask's shortage there; None if all are too few.
+        """Lower bound on the victims that free the shortage on the node; None if none can.
 
-        It is the shortage, divided by the largest allocation on the node in leaves that are not
-        spared.
+        The bound is the shortage divided by the largest allocation on the node, without leaves for
+        which `spared` is true.
         """
         if not any(short):
             return 0
@@ -165,7 +164,7 @@ def _on(node: Node, change: int) -> OnNode:
     apps: dict[AppId, int] = {}
     largest: dict[AppId, dict[str, int]] = {}
     asks = [allocation.ask for allocation in node.allocations]
-    # Most are alike: each kind is looked at once.
+    # Most asks on a node are alike, so each kind is looked at once.
     kinds = dict.fromkeys([(ask.app_id, ask.ask_class, ask.priority) for ask in asks])
     for app_id, ask_class, priority in kinds:
         sizes = largest.setdefault(app_id, {})
@@ -180,18 +179,18 @@ def _on(node: Node, change: int) -> OnNode:
 
 
 class VictimCounts:
-    """The nodes for asks of one size, by the number of victims that they take at least.
+    """The nodes for asks of one size, by their least number of victims.
 
     A node cannot host the ask if it is too small or drained, or reserved for an ask that yields to
-    no other. Always true after `refresh`: the room that all other nodes lack is known, and each is
-    in the rank of its number, or in none if all that is on it would not do.
+    no other. Always true after `refresh`: the room that every other node lacks is known. The node is
+    in the rank of its least number, or in no rank if all its allocations do not suffice.
 
-    Always true after `recount`: no leaf that was left out for a node may give by now. Some may count
-    that are spared by now, so a number may be too small and is never too large.
+    Always true after `recount`: law 5 protects every leaf left out of the number of a node. Leaves
+    that have become protected may still count, so a number may be too small but never too large.
 
-    Measured by Python calls of a search among 500 and 2,000 nodes: kept, 4,041 and 4,041; derived for
-    each search, 11,151 and 32,151. Without leaves left out, 7,263 and 14,763. Without the amounts,
-    a search in vain takes 21,861 and 54,861 in place of 10,230.
+    Measured by Python calls of a search among 500 and 2,000 nodes: cached, 4,041 and 4,041; derived
+    for each search, 11,151 and 32,151. If protected leaves count, 7,263 and 14,763. Without the
+    amounts, a search in vain takes 21,861 and 54,861 in place of 10,230.
     """
 
     __slots__ = (
@@ -210,27 +209,27 @@ class VictimCounts:
     def __init__(self, wanted: Items) -> None:
         """Start without nodes."""
         self._wanted = wanted
-        # The count of `changed` up to which changes are taken in.
+        # The count of `changed` at the last refresh.
         self._read = 0
-        # Leaves that are spared.
+        # Protected leaves that were left out of numbers.
         self._spared: dict[Queue, None] = {}
         self._start([])
 
     def _start(self, nodes: list[Node]) -> None:
-        """Start anew with these nodes."""
+        """Start again with these nodes."""
         self._nodes = nodes
         self._places = {node: place for place, node in enumerate(nodes)}
-        # By place: what the node lacks, its number, and the leaves that were left out for that.
+        # By index of the node: room lacking, least number of victims, leaves left out of the number.
         self._short: list[Vector | None] = [None] * len(nodes)
         self._least: list[int | None] = [None] * len(nodes)
         self._left_out: list[list[Queue]] = [[] for _ in nodes]
-        # By number of victims, the places of its nodes in the order of ids.
+        # Indices of nodes in the order of ids, by least number of victims.
         self._ranks: dict[int, list[int]] = {}
-        # By type of the ask, what the nodes lack, the smallest first.
+        # Sorted amounts that nodes lack, by type of the ask.
         self._amounts: list[list[int]] = [[] for _ in self._wanted]
 
     def refresh(self, index: VictimIndex) -> int:
-        """Take in the nodes that have changed; return their number."""
+        """Measure changed nodes again; return their number."""
         nodes = index.in_order()
         changed: list[int]
         if nodes is not self._nodes:
@@ -244,7 +243,7 @@ class VictimCounts:
         return len(changed)
 
     def recount(self, index: VictimIndex) -> int:
-        """Take in the nodes where a leaf was left out that may give by now; return their number."""
+        """Measure nodes again that left out a leaf without protection by now; return their number."""
         giving = {leaf for leaf in self._spared if not keeps_all(leaf, self._wanted)}
         if not giving:
             return 0
@@ -257,13 +256,13 @@ class VictimCounts:
         return len(places)
 
     def in_order(self) -> Iterator[tuple[int, Node]]:
-        """Nodes with their numbers, the smallest first, then by id."""
+        """Least number of victims, and node: the smallest number first, then by id."""
         for least in sorted(self._ranks):
             for place in self._ranks[least]:
                 yield least, self._nodes[place]
 
     def with_room(self) -> Iterator[Node]:
-        """The nodes that will have room without victims."""
+        """Nodes that will have room without further victims."""
         return (self._nodes[place] for place in self._ranks.get(0, ()))
 
     def least_lacking(self) -> Vector | None:
@@ -273,7 +272,7 @@ class VictimCounts:
         return tuple([amounts[0] for amounts in self._amounts])
 
     def check(self, index: VictimIndex) -> None:
-        """Check rule P5: kept numbers are true for all nodes without a logged change."""
+        """Check rule P5: the cached data of unchanged nodes is true. Raises InvariantBroken."""
         if index.in_order() is not self._nodes:
             return
         changed = set(index.changed.since(self._read))
@@ -292,7 +291,7 @@ class VictimCounts:
                 raise InvariantBroken(f"P5: {node!r}: at least {least} victims, kept {known}")
 
     def _measure(self, index: VictimIndex, place: int) -> None:
-        """Derive the room that the node lacks now."""
+        """Derive the room that the node lacks, and its least number of victims."""
         node, before = self._nodes[place], self._short[place]
         short = self._lacking(index, node)
         if short != before:
@@ -321,7 +320,7 @@ class VictimCounts:
         wanted, known = self._wanted, self._spared
 
         def spared(leaf: Queue) -> bool:
-            """True if nothing of the leaf may go; noted, as that can change."""
+            """True if law 5 protects the leaf. It is noted as left out, as that can change."""
             if leaf not in known:
                 if not keeps_all(leaf, wanted):
                     return False
@@ -344,9 +343,9 @@ class VictimCounts:
 
 
 def is_taken(node: Node, applications: Mapping[AppId, Application]) -> bool:
-    """True if the node is reserved for an ask that yields to no other ask.
+    """True if the node is reserved for an ask that yields to no other.
 
-    For that ask, no victims are searched for any more.
+    Such an ask requires the node, or had victims stopped for it.
     """
     return any(
         reservation.required or applications[reservation.app_id].requests[reservation.key].triggered

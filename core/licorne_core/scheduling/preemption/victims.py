@@ -1,9 +1,9 @@
 """Victims: their order, what-if books, and the allocations of leaves by age (spec §§ 9.3, 9.4).
 
-A victim takes something of *allowances*: of a queue's excess over its guarantee (law 2), and of the
-loss that its leaf may still have in this hour. An allowance is derived from the live books when it
-is first needed in a search, and a victim is taken off the allowances rather than off the books.
-Victims are put back in any order.
+*Allowances* bound the victims of a search: a queue's excess over its guarantee (law 2), and the loss
+that a leaf may still have in this hour. An allowance is derived from the live books at its first use
+in a search. A victim is charged to the allowances, never to the books. Victims are put back in any
+order.
 """
 
 from bisect import insort
@@ -22,36 +22,36 @@ OPTED_OUT = 2
 ORIGINATOR = 1
 
 Age = tuple[int, float, str, str]
-"""Kind, negated time of the ask, application, key: no two are equal."""
+"""Kind, negated time of the ask, application, key. Unique in a partition."""
 
 Cost = tuple[int, int, float, float, str, str]
-"""Kind, priority, cost of the time that was run, then as in `Age`."""
+"""Kind, priority, cost of the run time, then as in `Age`."""
 
 COST_TAG = "licorne/preemption-cost"
-"""Tag with the cost of a second of an ask: a number from 0, by default 1."""
+"""Tag of an ask with the cost of one second of run time: a number from 0, by default 1."""
 
 
 def kind_of(request: Request) -> int:
-    """OPTED_OUT and ORIGINATOR, added up: regular ones go first, then originators."""
+    """Sum of OPTED_OUT and ORIGINATOR; 0 for a regular victim. The smallest is stopped first."""
     ask = request.ask
     return (0 if ask.allow_preempt_self else OPTED_OUT) + (ORIGINATOR if ask.originator else 0)
 
 
 def age_of(request: Request) -> Age:
-    """The rank where victims go by age: the youngest first."""
+    """Rank by age: the youngest first."""
     ask = request.ask
     return (kind_of(request), -request.create_time, ask.app_id, ask.key)
 
 
 def costs_of(request: Request, run: float) -> Cost:
-    """The rank where victims go by cost, after so many seconds."""
+    """Rank by cost: kind, priority, then the cost of `run` seconds, smallest first."""
     kind, youth, app_id, key = age_of(request)
     ask = request.ask
     return (kind, ask.priority, cost_of(ask.tags) * run, youth, app_id, key)
 
 
 def cost_of(tags: Mapping[str, str]) -> float:
-    """Cost of a second of an allocation; 1 where the tag is missing or no number from 0."""
+    """Cost of one second of run time; 1 if the tag is missing or no number from 0."""
     try:
         cost = float(tags[COST_TAG])
     except (KeyError, ValueError):
@@ -60,7 +60,7 @@ def cost_of(tags: Mapping[str, str]) -> float:
 
 
 def seconds_run(request: Request, now: float) -> float:
-    """Seconds that an allocation has run; a recovered one runs since its ask's creation."""
+    """Run time in seconds; a recovered allocation runs since the creation of its ask."""
     allocation = request.allocation
     assert allocation is not None, f"{request!r} runs nowhere"
     brought = request.ask.node_id is not None
@@ -78,7 +78,7 @@ Result = TypeVar("Result")
 
 
 class Victim(NamedTuple):
-    """An allocation that has to go."""
+    """An allocation to be stopped."""
 
     app: Application
     request: Request
@@ -86,7 +86,7 @@ class Victim(NamedTuple):
 
 
 class Candidate:
-    """An allocation that could go, as one search sees it."""
+    """A possible victim of one search."""
 
     __slots__ = ("charges", "gives", "kind", "rank", "victim")
 
@@ -100,30 +100,30 @@ class Candidate:
     ) -> None:
         """Set the fields."""
         self.victim = victim
-        # Regular, originator or opted out, as a number (`kind_of`).
+        # See `kind_of`.
         self.kind = kind
-        # The smaller goes first; no two are equal.
+        # The smallest is stopped first. Unique in a search.
         self.rank = rank
-        # Its amounts of the ask's types.
+        # Amounts in the ask's types.
         self.gives = gives
-        # What it takes of which allowance.
+        # Allowance, resource name and amount of each charge.
         self.charges = charges
 
 
 class WhatIf:
-    """Counts the victims that are tried, and says when to give up."""
+    """What-if books: victims are taken off allowances and put back, in a bounded number of steps."""
 
     __slots__ = ("_most", "gave_up", "left", "steps")
 
     left: int
     """Steps left for the present attempt."""
     steps: int
-    """Steps in all."""
+    """Steps so far, of all attempts."""
     gave_up: bool
-    """True if the last attempt was given up."""
+    """True if the last attempt used up its steps."""
 
     def __init__(self, most: int) -> None:
-        """Allow so many steps at most, apart from those of greedy attempts."""
+        """Allow `most` steps, apart from those of greedy attempts."""
         self._most = most
         self.left = most
         self.steps = 0
@@ -135,14 +135,14 @@ class WhatIf:
         return self.steps >= self._most
 
     def within(self, share: int, attempt: Callable[[], Result]) -> Result:
-        """Return the result of an attempt with so many steps at most."""
+        """Return the result of an attempt with at most `share` steps."""
         self.left = min(share, self._most - self.steps)
         result = attempt()
         self.gave_up = self.left <= 0
         return result
 
     def take(self, candidate: Candidate) -> bool:
-        """Take a victim off, if the laws allow it on top of those that are taken off already."""
+        """Take a victim off, if the laws allow it in addition to the victims already taken off."""
         self.steps += 1
         self.left -= 1
         charges = candidate.charges
@@ -155,27 +155,27 @@ class WhatIf:
 
     @staticmethod
     def put_back(candidate: Candidate) -> None:
-        """The inverse of `take`."""
+        """Undo `take`."""
         for allowance, name, amount in candidate.charges:
             allowance[name] += amount
 
 
 def covers(vector: Vector, missing: Vector) -> bool:
-    """True if there is enough of every type."""
+    """True if `vector` has enough of every type."""
     return all(have >= need for have, need in zip(vector, missing, strict=True))
 
 
 def less(missing: Vector, given: Vector) -> Vector:
-    """Amounts that are still missing; never below zero."""
+    """Amounts still missing after `given`; never below zero."""
     return tuple([need - have if need > have else 0 for need, have in zip(missing, given, strict=True)])
 
 
 MOST_ENDED = 64
-"""Allocations of a leaf that may have ended before they are taken out of its order."""
+"""Ended allocations of a leaf that stay in its order at most."""
 
 
 class Running(NamedTuple):
-    """An allocation noted in a leaf; stale if its request has another allocation now."""
+    """An allocation in the order of a leaf; stale if its request has another allocation now."""
 
     age: Age
     request: Request
@@ -183,17 +183,17 @@ class Running(NamedTuple):
 
     @property
     def may_go(self) -> bool:
-        """True if it has its place for good, and is not being stopped."""
+        """True if it is confirmed, and not being stopped."""
         request = self.request
         return request.allocation is self.allocation and request.state in MAY_GO
 
 
 class InLeaf:
-    """Allocations of a leaf by age, kept from search to search.
+    """Cached allocations of a leaf by age.
 
-    Always true after `catch_up`: all possible victims of the leaf are in `order`, the first by age
-    first. Other booked allocations may be there, and a few that have ended. `largest` is by type
-    the largest amount of one allocation in `order`.
+    Always true after `catch_up`: `order` has all possible victims of the leaf, in rank order. It may
+    have other booked allocations too, and a few that have ended. `largest` is the largest amount of
+    one allocation in `order`, by type.
     """
 
     __slots__ = ("_came", "_known", "_leaf", "_released", "_seen", "largest", "order")
@@ -203,21 +203,21 @@ class InLeaf:
         self._leaf = leaf
         self.order: list[Running] = []
         self.largest: dict[str, int] = {}
-        # The allocations in the order, and what the leaf was like when they were all.
+        # The allocations in `order`, and the counters and usage of the leaf at the last `catch_up`.
         self._known: set[Allocation] = set()
         self._seen: tuple[int, int, dict[str, int]] | None = None
-        # Since those that have ended were taken out: how many had ended by then, and what came.
+        # At the last removal of ended allocations: the counter of releases. Since then: additions.
         self._released = 0
         self._came = 0
 
     def catch_up(self) -> None:
-        """Take in allocations booked since the last call."""
+        """Add allocations booked since the last call."""
         leaf, counters = self._leaf, self._leaf.counters
         now = (counters.allocations_made, counters.allocations_released, dict(leaf.allocated))
         if now == self._seen:
             return
         self._seen = now
-        # What was assumed and taken back is in no counter of those that have ended.
+        # No counter has the assumed allocations that were rolled back, so additions count too.
         ended = counters.allocations_released - self._released
         if max(ended, self._came - len(self.order) // 2) > MOST_ENDED:
             self._released = counters.allocations_released
@@ -232,7 +232,7 @@ class InLeaf:
         self._note(came)
 
     def check(self) -> None:
-        """Rule P5: all that may go is in the order. Raises InvariantBroken."""
+        """Rule P5: the order has all possible victims. Raises InvariantBroken."""
         self.catch_up()
         kept = [one.request for one in self.order if one.may_go]
         apps = self._leaf.applications.values()
@@ -241,7 +241,7 @@ class InLeaf:
             raise InvariantBroken(f"P5: {self._leaf!r}: {len(here)} may go, {len(kept)} are kept")
 
     def _new_in(self, app: Application) -> Iterator[Running]:
-        """Yield allocations of the application booked since then; the latest come first."""
+        """Yield booked allocations of the application that are not in `order`, latest first."""
         for request in reversed(app.requests.values()):
             if request.state in BOOKED:
                 allocation = request.allocation
