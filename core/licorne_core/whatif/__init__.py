@@ -1,15 +1,14 @@
 """Plans: effects of a configuration, and of a submission (spec § 13).
 
-A plan carries the command out on a scheduler that is given away for it, a copy of the live one, and
-lets that scheduler decide as it always does. So a plan has no rules of its own: it is the core's
-own decision. The copy is of no use afterwards.
+A plan handles the command on a copy of the live scheduler, and the copy decides as usual. So plans
+have no rules of their own. The copy is used up.
 
-The RM's part is assumed: it accepts every node that it is asked about and every choice of victims,
-and confirms every stop at once. No other input comes, and nothing ends by itself. Other RMs are on
-hold, as no RM's decisions depend on another's.
+The RM is assumed to accept every node and every choice of victims, and to confirm every stop at
+once. There is no other input, and no allocation ends by itself. Other RMs are on hold, as no RM's
+decisions depend on another RM.
 
-Time passes on the copy as far as delays of preemption make things wait (`ahead.py`), so that a plan
-shows victims too. Each entry has the seconds until it happens.
+The clock of the copy runs until the delays of preemption are over (`rehearsal.py`), so that a plan
+shows victims too. Each entry has its time in seconds from now.
 """
 
 from licorne_core.whatif.configuration import plan_configuration

@@ -1,4 +1,4 @@
-"""Plan of a configuration update, and the default values of its text (spec §§ 2, 2.7, 13)."""
+"""Plan of a configuration update, and values that its text leaves to defaults (spec §§ 2, 2.7, 13)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ _QUEUE_DEFAULTS: Mapping[str, str] = {
     "adminacl": "nobody but who administers above",
 }
 _OF_THE_CLUSTER = frozenset({"resources.guaranteed", "resources.max"})
-"""Properties that root cannot have: it has the size of its nodes."""
+"""Keys that root cannot have: its maximum is the size of the cluster."""
 
 _PARTITION_DEFAULTS: Mapping[str, str] = {
     "placementrules": queues.NO_RULES,
@@ -84,7 +84,7 @@ _PARTITION_DEFAULTS: Mapping[str, str] = {
 
 
 def defaulted_values(rm_id: RmId, config: Configuration) -> Capped[DefaultedValue]:
-    """All of them: for each partition its own, and then its queues', each parent first."""
+    """Default values of a configuration: of each partition, then of its queues, parents first."""
     found: Capped[DefaultedValue] = Capped()
     given = _Given(config.text)
     for partition in config.partitions:
@@ -117,7 +117,7 @@ def _add(
 
 
 _Above = tuple[tuple[str, QueueConfig], ...]
-"""The queues above one with their paths, the nearest first."""
+"""Paths and queues above a queue, the nearest first."""
 
 
 def _walk(partition: PartitionConfig) -> Iterator[tuple[str, QueueConfig, _Above]]:
@@ -130,7 +130,7 @@ def _walk(partition: PartitionConfig) -> Iterator[tuple[str, QueueConfig, _Above
 
 
 def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, str]]:
-    """Properties that the queue does not give itself: key, value and origin."""
+    """Properties that the text of the queue leaves out: key, value and origin."""
     for key in dict.fromkeys((*PROPERTY_DEFAULTS, *sorted(queue.merged))):
         if key in queue.properties:
             continue
@@ -145,7 +145,7 @@ def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, s
 
 
 class _Given:
-    """Keys of a text: a given value may be the default."""
+    """Keys of a text. Needed as a value in the text may equal the default."""
 
     def __init__(self, text: str) -> None:
         """Read the keys of a valid text."""
@@ -164,7 +164,7 @@ class _Given:
                 waiting += [(f"{path}[{i}]", item) for i, item in enumerate(node.items)]
 
     def has(self, place: str, what: str) -> bool:
-        """True if the thing at a place has a value under keys that are joined by full stops."""
+        """True if the mapping at `place` has a value for `what`: keys joined by full stops."""
         node: document.Node | None = self._mappings.get(place)
         for key in what.split("."):
             if isinstance(node, document.Scalar):
@@ -177,13 +177,13 @@ class _Given:
 
 
 PARTITION_REMOVED = "PARTITION_REMOVED"
-"""The code of asks in a partition that the configuration does not have."""
+"""Code of asks in a partition that the update removes."""
 
 REMOVED_RULE = "partition-removed"
-"""The rule of allocations in such a partition."""
+"""Rule of allocations in a partition that the update removes."""
 
 FOR_BEFORE = 0.25
-"""The share of the budget at which no more asks are looked at before the update."""
+"""Share of the budget that the checks of asks before the update may use."""
 
 _Name = tuple[PartitionName, AppId, AllocationKey]
 
@@ -198,16 +198,16 @@ class _Before:
     excesses: dict[Place, Excess]
     holds: tuple[str, ...]
     removed: list[PlannedVictim]
-    """Allocations in partitions outside the new configuration."""
+    """Allocations in partitions that the new configuration leaves out."""
 
 
 def plan_configuration(
     scheduler: Scheduler, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
 ) -> ConfigurationPlan | ConfigurationPlanRefused:
-    """Plan a registered RM's update at the time `now`.
+    """Plan a registered RM's update at `now`, in unix seconds.
 
-    The scheduler is used up: give a copy. Once all of the budget is `spent` the plan ends, and is
-    not complete.
+    The scheduler is used up, so pass a copy. `spent` returns the spent share of the budget. A plan
+    ends incomplete when the budget is spent.
     """
     rehearsal = Rehearsal(scheduler, command.rm_id, now, spent)
     before = _look(rehearsal, command)
@@ -247,7 +247,7 @@ def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
 
 
 def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> ConfigurationPlan:
-    """Effects of the update, which has been carried out, as time goes on."""
+    """Plan of an update that the rehearsal has handled."""
     queues = compared(before.queues, rehearsal.partitions)
     limits = exceeded_limits(rehearsal.partitions, before.excesses)
     ahead = seconds_ahead(rehearsal.partitions, rehearsal.now)
@@ -288,7 +288,7 @@ def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> Confi
 
 
 def _placed(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
-    """The asks that waited and have a node now, in the order in which they got it."""
+    """Asks that were waiting before and are placed now, in the order of placement."""
     waited: dict[_Name, Waiting] = {
         (ask.partition.name, ask.app.app_id, ask.request.key): ask for ask in before.waiting.values()
     }
@@ -312,7 +312,7 @@ def _placed(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
 
 
 def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
-    """Asks with a new obstacle, and those whose partition is gone."""
+    """Asks with a new obstacle, and asks of removed partitions."""
     found: Capped[PlannedAsk] = Capped()
     there = {partition.name for partition in rehearsal.partitions}
     for ask in before.waiting.values():
@@ -329,7 +329,7 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
 
 
 def _kinds(before: Waiting) -> Iterator[str]:
-    """Kind of an ask that is stopped since the update."""
+    """NEW for an ask without an obstacle before the update."""
     if not before.code:
         yield NEW
 
@@ -359,7 +359,7 @@ def _victims(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedVictim]:
 
 
 def victim_of(stopped: Stopped) -> PlannedVictim:
-    """A victim of preemption as a plan tells of it."""
+    """Report of a victim of preemption."""
     record = stopped.record
     return PlannedVictim(
         partition=stopped.partition,
@@ -376,7 +376,7 @@ def victim_of(stopped: Stopped) -> PlannedVictim:
 
 
 def _all_of(partition: Partition) -> Iterator[PlannedVictim]:
-    """All that the RM knows to run in a partition."""
+    """All allocations in a partition that the RM knows."""
     for app in partition.applications.values():
         for request in app.booked():
             if request.allocation is not None and request.state is not RequestState.ASSUMED:

@@ -1,6 +1,7 @@
-"""Plans as immutable reports. Seconds count from the moment of the plan, 0.0 is at once.
+"""Plans as immutable reports. Seconds count from the time of the plan; 0.0 is at once.
 
-Resources are in bytes, milli-cores or counts. A list has `MOST` entries at most; counts are of all.
+Resources are in bytes, milli-cores or counts. A list has at most `MOST` entries; counts include the
+entries left out.
 """
 
 from collections import Counter
@@ -13,13 +14,13 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePa
 from licorne_core.values.resources import Resources
 
 MOST = 1_000
-"""Entries of each list."""
+"""Most entries of each list."""
 
 T = TypeVar("T")
 
 
 class Capped(Generic[T]):
-    """First entries of a list, with its full length and the number of each kind."""
+    """First entries of a list, with its full length and the number of entries by kind."""
 
     __slots__ = ("count", "items", "kinds")
 
@@ -35,20 +36,20 @@ class Capped(Generic[T]):
         return self.count >= MOST
 
     def add(self, item: T, *kinds: str) -> None:
-        """Add an entry of these kinds; it is only counted if there are too many."""
+        """Add an entry of these kinds. Beyond `MOST` entries it is only counted."""
         if not self.is_full:
             self.items.append(item)
         self.count += 1
         self.kinds.update(kinds)
 
     def count_one(self) -> None:
-        """Count an entry that was not made, as the list is full."""
+        """Count an entry without adding it; for a full list."""
         self.count += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedValue:
-    """A changed value of a queue, in the words of a configuration."""
+    """A changed value of a queue, as a configuration spells it."""
 
     name: str
     before: str
@@ -59,9 +60,9 @@ class PlannedValue:
 class PlannedQueue:
     """A queue that would change.
 
-    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is its excess over
-    its new maximum, and `over_max_before` that over its old one. `applications` are those in it and
-    below.
+    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is the excess over the
+    new maximum, `over_max_before` the excess over the old one. `applications` counts those in the
+    queue and below.
     """
 
     partition: PartitionName
@@ -75,10 +76,10 @@ class PlannedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """A limit that a user or a group (`kind`) exceeds, before anything is done about it.
+    """A limit that a user or group (`kind`) exceeds right after the update.
 
-    `used` and `limit` have the types that the limit names; 0 applications are no limit. `already`:
-    it was exceeded before as well, by at least as much.
+    `used` and `limit` have the types of the limit. 0 `max_applications` means no limit. `already`:
+    before the update the excess was at least as high.
     """
 
     partition: PartitionName
@@ -94,7 +95,7 @@ class ExceededLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAsk:
-    """An ask that would be placed (`node_id`), or stopped by the check of `code`."""
+    """An ask that would be placed on `node_id`, or stopped by the check `code`."""
 
     partition: PartitionName
     app_id: AppId
@@ -112,7 +113,7 @@ class PlannedAsk:
 class PlannedVictim:
     """An allocation that the RM would be asked to stop.
 
-    `rule` is a `PreemptionRule`, or ``partition-removed``. The beneficiary is empty for none.
+    `rule` is a `PreemptionRule`, or ``partition-removed``. Empty beneficiary fields mean none.
     """
 
     partition: PartitionName
@@ -129,10 +130,10 @@ class PlannedVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultedValue:
-    """A value that the text does not give.
+    """A value that the text leaves to its default.
 
-    `path` is empty for the partition itself. `origin` is ``default``, or the path of the queue that
-    it is inherited from.
+    `path` is empty for a value of the partition. `origin` is ``default``, or the path of the queue
+    that hands the value on.
     """
 
     partition: PartitionName
@@ -144,10 +145,10 @@ class DefaultedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCounts:
-    """Full length of each list of a configuration's plan.
+    """Full length of each list of a configuration plan.
 
-    Of the queues some drain, and some would have more above their maxima than they have. Of the
-    limits and of the blocked asks some are new: those that nothing exceeds or stops before.
+    `queues_over_max` counts queues with a higher excess over their maximum than before. The `newly_`
+    counts are of limits with a higher excess than before, and of asks without an obstacle before.
     """
 
     queues: int = 0
@@ -166,9 +167,9 @@ class PlanCounts:
 class ConfigurationPlan:
     """Plan of a configuration update.
 
-    Not `complete`: there was too much to work out, or something is due only after `horizon`, the
-    seconds that the plan looks ahead, or there are `holds`: reasons for which nothing is scheduled
-    for the RM just now.
+    `horizon` is the number of seconds that the plan looks ahead. `holds` are the present reasons to
+    schedule nothing for the RM. A plan is not `complete` if its budget was spent, if a deadline lies
+    beyond the horizon, or if there are holds.
     """
 
     checksum: str
@@ -188,7 +189,7 @@ class ConfigurationPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationPlanRefused:
-    """The configuration would be refused, as an update with it would."""
+    """Refusal of the configuration, with the reason and problems of an update."""
 
     reason: str
     problems: Sequence[Problem]
@@ -196,10 +197,10 @@ class ConfigurationPlanRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPlan:
-    """Queue for an application. `rejection` is the reason against accepting it.
+    """Plan of a submission: the queue of the application, and the outcome of its asks.
 
-    `rule` is the placement rule that chose the queue, empty where there are none. `holds` are
-    reasons for which nothing is scheduled for the RM just now.
+    `rejection` is the reason for refusing the application. `rule` is the placement rule that chose the
+    queue; empty if the partition has no rules. Other fields mean the same as in `ConfigurationPlan`.
     """
 
     accepted: bool

@@ -1,6 +1,6 @@
-"""Effects of a configuration on queues and limits: their values before and after (spec § 10).
+"""Effects of a configuration on queues and limits: values before and after (spec § 10).
 
-Settings are compared in the words of a configuration.
+Settings are compared as a configuration spells them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ def amounts(size: Resources | None) -> str:
 
 
 def number(count: int) -> str:
-    """A number of applications, of which 0 is no limit."""
+    """A maximum of applications; ``unlimited`` for 0."""
     return str(count) if count else UNLIMITED
 
 
@@ -43,7 +43,7 @@ def switch(on: bool) -> str:
 
 
 def template(config: TemplateConfig | None) -> str:
-    """Settings of dynamic leaves."""
+    """A child template on one line; ``none`` for none."""
     if config is None or config == TemplateConfig():
         return NONE
     parts = [
@@ -56,12 +56,12 @@ def template(config: TemplateConfig | None) -> str:
 
 
 def rules(configs: tuple[PlacementRuleConfig, ...]) -> str:
-    """All placement rules in order."""
+    """All placement rules in order, on one line."""
     return "; ".join(map(_rule, configs)) or NO_RULES
 
 
 def node_order(policy: NodeSortPolicy) -> str:
-    """Order of nodes."""
+    """A node sort policy, as ``fair (memory=1,vcore=1)``."""
     by = f" by {policy.attribute}" if policy.type is NodeSortType.SPREAD else ""
     weights = ",".join(f"{name}={weight:g}" for name, weight in sorted(policy.weights.items()))
     return f"{policy.type.value}{by} ({weights})"
@@ -81,20 +81,20 @@ def _rule(config: PlacementRuleConfig) -> str:
 
 
 NEW = "new"
-"""The kind of those that are exceeded by more than before."""
+"""Kind of limits with a higher excess than before, and of asks without an obstacle before."""
 
 Place = tuple[PartitionName, str, str, str]
-"""A partition, and in it the kind, the name and the queue of a tracker."""
+"""Partition, kind, name and queue of a tracker."""
 
 
 class Excess(NamedTuple):
-    """Excess over a limit: amounts by resource name, and applications."""
+    """Excess over a limit: amounts by resource name, and number of applications."""
 
     amounts: Mapping[str, int]
     applications: int
 
     def is_within(self, other: "Excess") -> bool:
-        """True if nothing of it is more than of the other."""
+        """True if no part exceeds that of the other."""
         return self.applications <= other.applications and not exceeds(self.amounts, other.amounts)
 
 
@@ -102,14 +102,14 @@ NO_EXCESS = Excess({}, 0)
 
 
 def excesses(partitions: Iterable[Partition]) -> dict[Place, Excess]:
-    """Excess of all users and groups over limits."""
+    """Excess of each user and group that exceeds a limit."""
     return {place: excess_of(tracker) for place, _, tracker in _exceeded(partitions)}
 
 
 def exceeded_limits(partitions: Iterable[Partition], before: Mapping[Place, Excess]) -> Capped[ExceededLimit]:
-    """Exceeded limits, by partition, users first, by name and queue.
+    """Exceeded limits by partition, users before groups, then by name and queue.
 
-    `before` is the excess before the change.
+    `before` is the result of `excesses` before the update.
     """
     found: Capped[ExceededLimit] = Capped()
     for place, partition, tracker in _exceeded(partitions):
@@ -130,14 +130,14 @@ def _exceeded(partitions: Iterable[Partition]) -> Iterator[tuple[Place, Partitio
 
 
 def excess_of(tracker: Tracker) -> Excess:
-    """Excess of a user or group over a limit."""
+    """Excess of a user or group over its limit."""
     most = tracker.max_applications
     beyond = max(0, tracker.started_applications - most) if most else 0
     return Excess(over_max(tracker), beyond)
 
 
 def is_exceeded(tracker: Tracker) -> bool:
-    """True if more is allocated than the limit says, or more applications run."""
+    """True if allocations or running applications exceed the limit."""
     return excess_of(tracker) != NO_EXCESS
 
 
@@ -148,7 +148,7 @@ def over_max(quota: Quota) -> dict[str, int]:
 
 
 def exceeds(amounts: Mapping[str, int], others: Mapping[str, int]) -> bool:
-    """True if there is more of anything than among the others."""
+    """True if any amount exceeds that of the same name in `others`."""
     return any(value > others.get(name, 0) for name, value in amounts.items())
 
 
@@ -173,26 +173,26 @@ DRAINING = "draining"
 REMOVED = "removed"
 
 OVER_MAX = "over its maximum"
-"""The kind of those that have more above their maxima than before."""
+"""Kind of queues with a higher excess over their maximum than before."""
 
 
 class Snapshot(NamedTuple):
-    """A queue as it was at some moment."""
+    """A queue at one time."""
 
     values: Mapping[str, str]
     applications: int
-    """In it and below."""
+    """Number of applications in the queue and below."""
     goes: bool
-    """True if it drains."""
+    """True if the queue drains."""
     over_max: Mapping[str, int]
-    """Allocated amounts beyond its maximum."""
+    """Excess of allocated amounts over the maximum."""
 
 
 Snapshots = dict[tuple[PartitionName, QueuePath], Snapshot]
 
 
 def snapshots(partitions: Iterable[Partition]) -> Snapshots:
-    """All queues of these partitions as they are now."""
+    """Snapshots of all queues of the partitions."""
     return {
         (partition.name, queue.path): snapshot
         for partition in partitions
@@ -213,10 +213,10 @@ def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, Snapshot]]:
 
 
 def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[PlannedQueue]:
-    """Changes of the queues; `partitions` are the present ones.
+    """Changes of the queues since `before`; `partitions` are the present ones.
 
-    A queue that has to go and holds no application is removed, as nothing can keep it. That the
-    cleaner has not come yet makes no difference (spec § 4.3).
+    A draining queue without applications counts as removed, as the next cleaning deletes it
+    (spec § 4.3).
     """
     found: Capped[PlannedQueue] = Capped()
     seen = set()
@@ -262,7 +262,7 @@ def _compared(
 
 
 def _kinds(queue: PlannedQueue) -> Iterator[str]:
-    """Kinds of worsening since before."""
+    """Kinds of the change that make the queue's state worse."""
     if queue.change == DRAINING:
         yield DRAINING
     if exceeds(queue.over_max, queue.over_max_before):
@@ -270,7 +270,7 @@ def _kinds(queue: PlannedQueue) -> Iterator[str]:
 
 
 def _values(partition: Partition, queue: Queue) -> dict[str, str]:
-    """All that a configuration can say of a queue, in its words; of root, the partition's too."""
+    """Settings of a queue, as a configuration spells them. Root has those of its partition as well."""
     values = {
         "state": queue.state.value,
         "kind": "leaf" if queue.is_leaf else "parent",

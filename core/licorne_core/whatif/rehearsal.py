@@ -1,6 +1,6 @@
-"""Rehearsal on the copy: its decisions for one RM, the RM's part, and the horizon.
+"""Rehearsal: a copied scheduler decides for one RM with assumed replies, up to a horizon.
 
-The horizon is as long as delays of preemption make asks and queues wait.
+The horizon is the time at which the delays of preemption are over.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,13 +36,13 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName, RmId
 
 DECISIONS = 256
-"""Decisions between two looks at the budget."""
+"""Decisions between two checks of the budget."""
 
 FOR_TURNS = 0.7
-"""Share of the budget at which the copy decides no more; the rest is for a last look."""
+"""Share of the budget at which decisions end. The remainder is for the checks of asks at the end."""
 
 Spent = Callable[[], float]
-"""Share of the budget that is spent, from 0.0 to 1.0, measured by the caller."""
+"""Returns the spent share of the budget, from 0.0 to 1.0, as measured by the caller."""
 
 _ASKED = frozenset(
     {
@@ -51,11 +51,11 @@ _ASKED = frozenset(
         TerminationType.PLACEHOLDER_REPLACED,
     }
 )
-"""Terminations by which the core asks for a release; any other one is final (spec § 1.6.10)."""
+"""Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
 
 
 class Placed(NamedTuple):
-    """An allocation, and the seconds until it."""
+    """An allocation, and the seconds until its placement."""
 
     partition: PartitionName
     allocation: Allocation
@@ -63,7 +63,7 @@ class Placed(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """A victim of preemption, and the seconds until its RM was asked to stop it."""
+    """A victim of preemption, and the seconds until the RM is asked to stop it."""
 
     partition: PartitionName
     record: PreemptionRecord
@@ -73,21 +73,21 @@ class Stopped(NamedTuple):
 class Rehearsal:
     """A scheduler that decides for one RM alone, under a clock of its own.
 
-    The RM accepts every node and every choice of victims, and confirms releases when the core has
-    nothing left to decide at the moment.
+    The RM accepts every node and every choice of victims. It confirms releases whenever the core has
+    nothing left to decide.
     """
 
     now: float
-    """The copy's time, in unix seconds."""
+    """Time of the copy, in unix seconds."""
     placed: list[Placed]
-    """The allocations that were made, in order."""
+    """Allocations in the order of placement."""
     stopped: list[Stopped]
-    """The victims of preemption, in order."""
+    """Victims of preemption in the order of stops."""
     is_over: bool
-    """True if the budget was spent before everything had happened."""
+    """True if the budget was spent before the end."""
 
     def __init__(self, scheduler: Scheduler, rm_id: RmId, now: float, spent: Spent) -> None:
-        """Take over a scheduler that is given away; `spent` is called before each turn."""
+        """Rehearse on a scheduler that is used up; `spent` is called before each turn."""
         self.scheduler = scheduler
         self.rm_id = rm_id
         self.now = now
@@ -99,29 +99,29 @@ class Rehearsal:
         self._replies: list[Command] = []
         for rm in scheduler.views.rms():
             if rm.rm_id != rm_id:
-                # An RM that the core has failed on has neither turns nor deadlines.
+                # Under this hold, an RM has neither turns nor deadlines.
                 scheduler.handle(SetHold(rm_id=rm.rm_id, hold=Hold.DEFECT, on=True), now)
 
     @property
     def partitions(self) -> list[Partition]:
-        """The partitions that the RM has now."""
+        """Present partitions of the RM."""
         known = self.scheduler.partitions.values()
         return [partition for partition in known if partition.rm_id == self.rm_id]
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """Reason that nothing is scheduled for the RM; the same in all its partitions."""
+        """Reasons to schedule nothing for the RM; equal in all its partitions."""
         held = dict.fromkeys(hold.value for one in self.partitions for hold in one.holds)
         return tuple(held)
 
     def has_left(self, share: float) -> bool:
-        """True if less than that share of the budget is spent. If not, the plan is not complete."""
+        """True if less than `share` of the budget is spent. Otherwise the rehearsal ends incomplete."""
         has_left = self._spent() < share
         self.is_over = self.is_over or not has_left
         return has_left
 
     def carry_out(self, command: Command) -> list[Effect]:
-        """Have a command handled to its end; its effects."""
+        """Handle a command to its end; return its effects."""
         effects: list[Effect] = []
         rest: Command | None = command
         while rest is not None:
@@ -133,7 +133,7 @@ class Rehearsal:
         return effects
 
     def go_on(self, end: float, is_done: Callable[[], bool]) -> None:
-        """Play the copy until the time `end`, or until there is nothing to wait for."""
+        """Run the copy until `end`, in unix seconds, or until `is_done`."""
         self._settle()
         while not (self.is_over or is_done()):
             deadline = self.scheduler.next_deadline()
@@ -143,7 +143,7 @@ class Rehearsal:
             self._settle()
 
     def _settle(self) -> None:
-        """Let the core decide, and the RM reply, until nothing more happens at this moment."""
+        """Let the core decide and the RM reply, until nothing more is due now."""
         while self.has_left(FOR_TURNS):
             deadline = self.scheduler.next_deadline()
             if deadline is not None and deadline <= self.now:
@@ -197,7 +197,7 @@ class Rehearsal:
         ]
 
     def _answer_preemptions(self, effect: PreemptionsAsked) -> None:
-        """On each node as few victims have to go as the core has asked for."""
+        """Accept every node, each with the necessary victims only."""
         answers = [
             PreemptionAnswer(asked.check, {node.node_id: node.start for node in asked.nodes})
             for asked in effect.checks
@@ -209,18 +209,18 @@ class Rehearsal:
 
 
 MARGIN = 5.0
-"""Seconds behind the last delay: a node is reserved for an ask after two (spec § 8.5), and queues
-above their maxima are looked at each second (§ 9.6)."""
+"""Seconds after the last delay: a node is reserved for an ask after two seconds (spec § 8.5), and
+queues above their maxima are checked each second (§ 9.6)."""
 
 MOST_AHEAD = 3600.0
-"""Seconds that a plan looks ahead at most."""
+"""Longest horizon, in seconds."""
 
 
 def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:
-    """The seconds until the last delay has passed, and a margin; 0.0 where nothing waits.
+    """Seconds until the last delay is over, and a margin; 0.0 without delays.
 
-    The waits are those of asks, for `preemption.delay`, and queues above a lowered maximum, for their
-    `quota.preemption.delay`.
+    The delays are `preemption.delay` of leaves with pending asks, and `quota.preemption.delay` of
+    queues above a lowered maximum.
     """
     delays = [0.0]
     for partition in partitions:
@@ -234,5 +234,5 @@ def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:
 
 
 def has_nothing_to_wait_for(partitions: Iterable[Partition]) -> bool:
-    """True if no ask is pending, and no queue above its maximum has its turn to come."""
+    """True if no ask is pending, and no maximum is to be enforced."""
     return not any(p.tree.root.pending or p.quota_clock.is_waiting for p in partitions)

@@ -1,4 +1,4 @@
-"""Obstacles to the asks of an RM: for each waiting one, the first check that fails."""
+"""Obstacles to the asks of an RM: the first check that each waiting ask fails."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from licorne_core.views.explain import first_failing, subject_of
 from licorne_core.views.explain_checks import UNDER_WAY, nodes_check, preemption_check
 
 LOOKS = 100
-"""Asks of an application that are looked at between two checks of the budget."""
+"""Asks of an application between two checks of the budget."""
 
 
 class Waiting(NamedTuple):
-    """A waiting ask, its application and its obstacle; no check if nothing stops it."""
+    """A waiting ask, and the check that it fails; None for none."""
 
     partition: Partition
     app: Application
@@ -26,11 +26,11 @@ class Waiting(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The code of the check; empty for none."""
+        """Code of the check; empty for none."""
         return "" if self.check is None else self.check.code
 
     def message(self) -> str:
-        """Obstacle in a sentence, with the state of preemption."""
+        """The obstacle in a sentence, with the state of preemption; empty for none."""
         if self.check is None:
             return ""
         text = self.check.message()
@@ -41,10 +41,10 @@ class Waiting(NamedTuple):
 
 
 def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool]) -> Iterator[Waiting]:
-    """All asks that wait, by application in the order of submission; none once it may not go on.
+    """Waiting asks by application in the order of submission, until `may_go_on` is false.
 
-    Asks of one application and one class are stopped alike, but for those that back off or have a
-    reservation or a promise. So the checks are made once for each group of them.
+    Asks of one group fail the same check, so the checks are made once for each group. An ask with a
+    reservation, a promise or no group is checked by itself.
     """
     for partition in partitions:
         looker = Looker(partition)
@@ -60,7 +60,7 @@ def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool])
 
 
 class Looker:
-    """Makes the checks of the asks of one partition, which must not change meanwhile."""
+    """Finds the obstacles to asks of one partition, which must not change meanwhile."""
 
     def __init__(self, partition: Partition) -> None:
         """Start empty."""
@@ -69,7 +69,7 @@ class Looker:
         self._by_class: dict[AskClass, NodesCheck] = {}
 
     def look(self, app: Application, request: Request) -> Check | None:
-        """The first check that fails; None for none."""
+        """First check that the ask fails; None for none."""
         asking, group = subject_of(app, request), request.group
         if asking.is_reserved or asking.promise is not None or group is None:
             return self._first_failing(asking, request, {})
@@ -80,7 +80,7 @@ class Looker:
     def _first_failing(
         self, asking: Asking, request: Request, kept: dict[AskClass, NodesCheck]
     ) -> Check | None:
-        """The same; the check of the nodes takes as long as a thousand others, so it is kept."""
+        """First check that the ask fails. `kept` caches the check of nodes, which is expensive."""
         found = first_failing(self._partition.check_context, asking)
         if found is not None:
             return found

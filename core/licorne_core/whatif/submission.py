@@ -18,10 +18,10 @@ from licorne_core.whatif.rehearsal import MOST_AHEAD, Placed, Rehearsal, Spent, 
 from licorne_core.whatif.stops import Looker, Waiting
 
 REJECTED = "REJECTED"
-"""The code of an ask that would not be taken."""
+"""Code of an ask that would be rejected."""
 
 GONE = "GONE"
-"""The code of an ask that the core itself would drop, as a gang's that does not come together."""
+"""Code of an ask that the core would drop, as with a gang that fails."""
 
 
 def plan_submission(
@@ -32,10 +32,10 @@ def plan_submission(
     now: float,
     spent: Spent = lambda: 0.0,
 ) -> SubmissionPlan:
-    """Plan the submission of an application and its asks by a registered RM at `now`.
+    """Plan the submission of an application and its asks by a registered RM at `now`, in unix seconds.
 
-    The keys of the asks must differ. The scheduler is used up: give a copy. Once all of the budget
-    is `spent` the plan ends, and is not complete.
+    The keys of the asks must differ. The scheduler is used up, so pass a copy. `spent` returns the
+    spent share of the budget. A plan ends incomplete when the budget is spent.
     """
     rehearsal = Rehearsal(scheduler, rm_id, now, spent)
     partition = _partition(rehearsal, new.partition)
@@ -70,7 +70,7 @@ def plan_submission(
 
 
 def _partition(rehearsal: Rehearsal, name: str) -> Partition | None:
-    """The RM's partition of that wire name."""
+    """The RM's partition of a name on the wire; None for none."""
     normalized = normalize_partition(rehearsal.rm_id, name)
     if normalized is None:
         return None
@@ -79,7 +79,7 @@ def _partition(rehearsal: Rehearsal, name: str) -> Partition | None:
 
 
 def _rule(partition: Partition, new: NewApplication) -> str:
-    """The rule that places it; empty where there are none, and where it is placed nowhere."""
+    """Placement rule of the application; empty without rules, or if no rule places it."""
     if not partition.config.placement_rules:
         return ""
     try:
@@ -96,7 +96,7 @@ def _asks(
     asks: Sequence[Ask],
     refused: dict[AllocationKey, str],
 ) -> list[PlannedAsk]:
-    """All asks in the order of arrival, each with its outcome."""
+    """Outcome of each ask, in the order of arrival."""
     placed = {
         made.allocation.key: made
         for made in rehearsal.placed
@@ -140,7 +140,7 @@ def _planned(
 
 
 def _victims(rehearsal: Rehearsal, app: Application) -> list[PlannedVictim]:
-    """Victims for the application; others have to go without it as well."""
+    """Victims for the application. Other victims do not depend on it."""
     return [
         victim_of(stopped) for stopped in rehearsal.stopped if stopped.record.beneficiary_app_id == app.app_id
     ]
