@@ -1,7 +1,7 @@
-"""Asks, allocations and reservations: a request of an RM, its node, and the node that is kept for it.
+"""Asks, allocations and reservations.
 
-One object serves an ask from the door to the end of its life, so that a million of them
-stay cheap: an `Ask` never changes, an `Allocation` is an ask with its node.
+An `Ask` never changes, and an `Allocation` is an ask with its node. So one object serves an ask from
+arrival to release, and a million asks stay cheap.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,12 @@ NO_TAGS: Mapping[str, str] = {}
 
 
 class Shape:
-    """Room that an ask needs: its resources, and the only node allowed if any.
-
-    Asks of one shape fit alike as far as only nodes decide.
-    """
+    """Resources and required node of an ask. Asks of one shape fit the same nodes."""
 
     __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
 
     def __init__(self, resources: Resources, required_node: NodeId | None = None) -> None:
-        """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed."""
+        """Create a shape; resources are in bytes, milli-cores or counts."""
         self.resources = resources
         self.required_node = required_node
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
@@ -31,11 +28,11 @@ class Shape:
         self._hash = hash((self.items, required_node))
 
     def __hash__(self) -> int:
-        """Computed once: shapes are looked up for every ask."""
+        """Precomputed, as each ask looks up its shape."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        """Equal resources and equal required node; zero amounts do not count."""
+        """True for equal resources, zeros ignored, and equal required nodes."""
         if self is other:
             return True
         if not isinstance(other, Shape):
@@ -43,7 +40,7 @@ class Shape:
         return self.items == other.items and self.required_node == other.required_node
 
     def __lt__(self, other: "Shape") -> bool:
-        """An order for reports that does not depend on hashes."""
+        """Order of reports, independent of hashes."""
         return (self.items, self.required_node or "") < (other.items, other.required_node or "")
 
     def __repr__(self) -> str:
@@ -53,17 +50,16 @@ class Shape:
 
 
 class AskClass:
-    """Properties of an ask that decide its nodes: its shape and its predicate.
+    """Shape and predicate of an ask: asks of one class fit the same nodes.
 
-    With a predicate the RM decides about nodes; its answers are equal for equal texts. Bulk
-    creators of asks keep the class of equal resources and share the object; equal classes compare
-    equal all the same.
+    With a predicate the RM judges nodes; its answers are equal for equal texts. Creators of many asks
+    share one object among asks of equal resources.
     """
 
     __slots__ = ("_hash", "items", "predicate", "required_node", "shape")
 
     def __init__(self, shape: Shape, predicate: str | None = None) -> None:
-        """Create the class of a shape; without `predicate` the RM is not asked."""
+        """Create the class of a shape; without a `predicate` the RM judges no nodes."""
         self.shape = shape
         self.predicate = predicate
         self.items: Items = shape.items
@@ -77,20 +73,20 @@ class AskClass:
         required_node: NodeId | None = None,
         predicate: str | None = None,
     ) -> "AskClass":
-        """Return the class of these resources; for callers that do not keep the shape."""
+        """Return the class of these resources; for callers without a shape."""
         return cls(Shape(resources, required_node), predicate)
 
     @property
     def resources(self) -> Resources:
-        """The resources wanted."""
+        """Resources of the ask."""
         return self.shape.resources
 
     def __hash__(self) -> int:
-        """Computed once: classes are looked up for every ask."""
+        """Precomputed, as each ask looks up its class."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        """Equal shape and equal predicate."""
+        """True for equal shapes and equal predicates."""
         if self is other:
             return True
         if not isinstance(other, AskClass):
@@ -105,13 +101,13 @@ class AskClass:
 
 @dataclass(slots=True, init=False)
 class Ask:
-    """A request for one allocation (spec § 5.3); never changed after it was made.
+    """A request for one allocation (spec § 5.3); immutable.
 
-    `create_time` is in unix seconds, None for «when it arrives». `node_id` is set when the RM
-    already knows the node: an existing allocation that is replayed, or one that it
-    placed itself. Not a frozen dataclass, because a million are made per second or so
-    and freezing doubles the cost. `__init__` is written out because that of a dataclass is never
-    compiled: it would take seven times as long.
+    `create_time` is in unix seconds; None means the time of arrival. `node_id` is set if the RM
+    knows the node: of an existing allocation that is replayed, or of one that the RM placed itself.
+
+    The class is no frozen dataclass, as freezing doubles the cost of creation. `__init__` is written
+    out, as mypyc does not compile that of a dataclass, which takes seven times as long.
     """
 
     key: AllocationKey
@@ -128,9 +124,9 @@ class Ask:
     task_group: str
     tags: Mapping[str, str]
     footprint: int
-    """Bytes of memory of its names, tags and amounts, as reckoned by its creator."""
+    """Bytes of memory of its names, tags and amounts, as estimated by its creator."""
     read_time: float
-    """Time of arrival, in unix seconds; 0 where it is not measured. No decision reads it."""
+    """Time of arrival, in unix seconds; 0 if not measured. No decision reads it."""
 
     def __init__(
         self,
@@ -170,10 +166,10 @@ class Ask:
 
 @dataclass(slots=True, init=False, eq=False)
 class Allocation:
-    """An ask on a node. Times are in unix seconds; never changed after it was made.
+    """An ask on a node; immutable. Times are in unix seconds.
 
-    Two are never equal: two applications may use the same key. `__init__` is written out as that of
-    `Ask` is.
+    Compared by identity, as two applications may use the same key. `__init__` is written out for the
+    reason given in `Ask`.
     """
 
     ask: Ask
@@ -181,7 +177,7 @@ class Allocation:
     request_time: float
     allocation_time: float
     placeholder_used: bool
-    """True if it replaced a placeholder, whose request time it then has (spec § 6.6)."""
+    """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
 
     def __init__(
         self,
@@ -192,7 +188,7 @@ class Allocation:
         *,
         placeholder_used: bool = False,
     ) -> None:
-        """Put the ask on the node."""
+        """Create an allocation; the fields document the arguments."""
         self.ask = ask
         self.node_id = node_id
         self.request_time = request_time
@@ -201,17 +197,17 @@ class Allocation:
 
     @property
     def key(self) -> AllocationKey:
-        """The ask's key, which is the allocation's as well."""
+        """Key of the ask and of its allocation."""
         return self.ask.key
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Room on a node is reserved for an ask, since `time` in unix seconds.
+    """Room on a node that is kept for an ask, since `time` in unix seconds.
 
-    An ask has at most one. A node has at most one too, but asks that `require` the node, those
-    that may go nowhere else, may share it. One that goes with a promise may have lost its node:
-    then `node_id` is None (`scheduling/reservations/promises.py`). Found by identity.
+    An ask has at most one reservation. So has a node, but asks that require the node (`required`) may
+    share it. A reservation with a promise may have lost its node: then `node_id` is None
+    (`scheduling/reservations/promises.py`). Compared by identity.
     """
 
     app_id: AppId
@@ -220,21 +216,22 @@ class Reservation:
     time: float
     required: bool
     items: Items
-    """Amounts that other asks have to leave free on the node."""
+    """Amounts on the node that other asks must not use."""
     exclusive: bool = False
-    """True if other asks have to leave the whole node (property ``reservation.exclusive``)."""
+    """True if other asks must not use the node at all (property ``reservation.exclusive``)."""
     idle_since: float | None = None
-    """Since when its ask could not have the node if it were empty, as reviews found; None if it
-    could (`scheduling/reservations/review.py`)."""
+    """Time since which reviews have found the reservation idle, in unix seconds; None if it is not
+    (`scheduling/reservations/review.py`)."""
     gives_way: bool = False
-    """True if the last review found that it gives way to asks below their queue's guarantee."""
+    """True if the last review found that it gives way to asks within their queue's guarantee."""
 
 
 class HolderReason(NamedTuple):
     """Reason that the ask of a reservation does not run on its node.
 
-    `code` is that of the check that stops it, or ``WAITS_FOR_ROOM`` with the amounts that the node
-    `lacks`, ``NODE_REFUSED``, ``WAITS_FOR_TURN``, ``WAITS_FOR_ANSWER`` or ``RESERVATION_ENDED``.
+    `code` is the code of the check that the ask fails, or ``WAITS_FOR_ROOM``, ``NODE_REFUSED``,
+    ``WAITS_FOR_TURN``, ``WAITS_FOR_ANSWER`` or ``RESERVATION_ENDED``. With ``WAITS_FOR_ROOM``, `lacks`
+    has the amounts missing on the node.
     """
 
     code: str
@@ -243,16 +240,16 @@ class HolderReason(NamedTuple):
 
 
 NO_REASON = HolderReason("", "", {})
-"""No reason, as none was looked for."""
+"""Stands for a reason that was not determined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReservations:
-    """The nodes, of those an ask was refused, that are reserved for the asks of one queue.
+    """Reservations of one queue's asks on nodes that were refused to another ask.
 
-    `kept` is the sum of the reserved amounts; of a node that has very many the first count. The
-    asks of `idle` nodes could not have them if they were empty, as the last review found. `reason`
-    is that of one ask, an idle one if there is one.
+    `nodes` is the number of these nodes, `idle` the number of those with an idle reservation. `kept` is
+    the sum of the reserved amounts; on a node with very many, the first reservations count. `reason`
+    is the reason of one reservation, an idle one if any.
     """
 
     queue: QueuePath
@@ -264,7 +261,7 @@ class QueueReservations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
-    """The bound on reserved nodes is reached: `most` for `whom`, by the configured `key`."""
+    """A reached bound on reserved nodes: `most` for `whom`, set by the configuration's `key`."""
 
     whom: str
     reserved: int
@@ -272,6 +269,6 @@ class ReservationBound:
     key: str
 
     def message(self) -> str:
-        """The reason in one sentence."""
+        """The bound in one sentence."""
         counts = f"{self.reserved} of {self.most}"
         return f"no further node may be reserved: {counts} {self.whom} ({self.key})"

@@ -1,4 +1,4 @@
-"""Plain numbers that only grow, one set for each partition; metrics read them on scrape."""
+"""Counters that only rise, of partitions and leaves; metrics read them on scrape."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class QueueCounters:
     applications_completed: int = 0
     applications_failed: int = 0
     applications_rejected: int = 0
-    """Applications that named it, and were taken nowhere."""
+    """Applications that named the queue, and were rejected."""
 
 
 @dataclass(slots=True)
@@ -23,10 +23,10 @@ class Counters:
     allocations_recovered: int = 0
     allocations_rejected: int = 0
     rejection_time: float = 0.0
-    """Time at which an ask or allocation was rejected last, in unix seconds; 0 for never."""
+    """Time of the last rejection of an ask or allocation, in unix seconds; 0 for never."""
     allocations_released: int = 0
     allocations_failed_on_rm: int = 0
-    """Allocations that the RM failed to run, and whose asks wait again."""
+    """Allocations that the RM failed to run; their asks are pending again."""
     applications_submitted: int = 0
     applications_accepted: int = 0
     applications_rejected: int = 0
@@ -39,16 +39,16 @@ class Counters:
     placeholders_replaced: int = 0
     """Placeholders replaced by real allocations."""
     placeholders_timed_out: int = 0
-    """Placeholders that ended in another way, or are stopping."""
+    """Placeholders that ended without replacement, or are stopping."""
     reservations_made: int = 0
-    """Nodes reserved for asks that found none, or that require them."""
+    """Reservations of nodes, required ones included."""
     reservations_idle: int = 0
-    """Of these, given up as a maximum or a limit stopped the ask for too long."""
+    """Reservations cancelled as a maximum or limit stopped their asks for too long."""
     reservations_yielded: int = 0
-    """Of these, given up for an ask within its queue's guarantee."""
+    """Reservations cancelled in favour of asks within their queue's guarantee."""
     checks_overdue: int = 0
     """Predicate checks that the RM did not answer in time."""
     work: int = 0
-    """Work of passes: items tried and other costs, in tries."""
+    """Work of passes, in tries of an item."""
     search_work: int = 0
-    """Part of that for victim searches, in tries."""
+    """Part of `work` for victim searches, in tries of an item."""

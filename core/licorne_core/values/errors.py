@@ -1,4 +1,4 @@
-"""Errors of the core; each describes the fault in words for the caller."""
+"""Errors of the core; each has a message for the caller."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,51 +12,51 @@ class LicorneError(Exception):
 
 
 class Refusal(StrEnum):
-    """Reason for refusing an item of a request, for counters: each text has one of these."""
+    """Reason for refusing an item of a request. Refusals are counted by it."""
 
     INVALID = "INVALID"
-    """The item breaks a bound of the wire, or makes no sense."""
+    """The item exceeds a bound of the wire, or its fields are invalid."""
     ALREADY_THERE = "ALREADY_THERE"
-    """There is one of that id."""
+    """The id is in use."""
     UNKNOWN_PARTITION = "UNKNOWN_PARTITION"
-    """Its partition is not there, or not any more."""
+    """The partition does not exist, or was removed."""
     UNKNOWN_APPLICATION = "UNKNOWN_APPLICATION"
-    """Its application is not there, or takes no asks."""
+    """The application does not exist, or accepts no asks."""
     UNKNOWN_NODE = "UNKNOWN_NODE"
-    """Its node is not there."""
+    """The node does not exist."""
     INVALID_USER = "INVALID_USER"
-    """Its user has no name, or none that may be."""
+    """The user has no name, or an illegal one."""
     NO_QUEUE = "NO_QUEUE"
-    """No placement rule has a queue for it, or that queue takes none (spec § 3)."""
+    """No placement rule has a queue for the application, or the queue accepts none (spec § 3)."""
     ACCESS_DENIED = "ACCESS_DENIED"
-    """Its user may not submit there."""
+    """The user may not submit to the queue."""
     GANG_NOT_POSSIBLE = "GANG_NOT_POSSIBLE"
-    """Its queue could never run its gang (spec § 6.1)."""
+    """The queue could never run the gang (spec § 6.1)."""
     TOO_MANY = "TOO_MANY"
-    """Its RM, partition or application would have more than it may, or a total beyond int64."""
+    """The RM, partition or application would exceed a cap, or a total would exceed int64."""
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     """The process is short of memory."""
 
 
 class Rejected(LicorneError):
-    """An item of a request is refused; the text goes to the RM as the reason."""
+    """Refusal of an item of a request. The text is sent to the RM."""
 
     def __init__(self, text: str, code: Refusal) -> None:
-        """Create an error; `code` is the counter of the text."""
+        """Create an error; the refusal is counted under `code`."""
         super().__init__(text)
         self.code = code
 
 
 class InvariantBroken(LicorneError):
-    """The books do not add up: a defect of the core, never of its input."""
+    """The books are inconsistent: a defect of the core, never of its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """A fault in a configuration.
 
-    `line` and `column` count from 1 and are 0 where no place in the text is to blame;
-    `path` is the key's place in the document, such as ``partitions[0].queues[1].name``.
+    `line` and `column` count from 1; 0 means that the fault has no place in the text. `path` is the
+    path of the key, such as ``partitions[0].queues[1].name``.
     """
 
     message: str
@@ -79,25 +79,25 @@ class Place:
     column: int = 0
 
     def problem(self, message: str) -> Problem:
-        """A fault at this place."""
+        """Return a fault at this place."""
         return Problem(message=message, path=self.path, line=self.line, column=self.column)
 
 
 class ConfigError(LicorneError):
-    """A configuration that cannot be used, with every problem found in it."""
+    """An invalid configuration, with all its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep the problems; the error's text is one problem a line."""
+        """Create an error; its text has one line for each problem."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
 
 class NotFound(LicorneError):
-    """A report was wanted of something that is not there; the text names it."""
+    """The subject of a report does not exist; the text names it."""
 
 
 def shown(value: str) -> str:
-    """A caller's text as an error may repeat it: short, and no control characters."""
+    """Text of a caller for use in errors: cut to `MAX_SHOWN`, control characters escaped."""
     head = value[:MAX_SHOWN]
     text = head if head.isprintable() else ascii(head)[1:-1]
     return f"{text}…" if len(value) > MAX_SHOWN else text

@@ -1,7 +1,7 @@
-"""Names of the things in a cluster, one type each, so that they cannot be mixed up.
+"""Names of objects of a cluster, each kind with its own type against mix-ups.
 
-An id is whatever the resource manager (RM) calls the thing. Only `PartitionName` is ours: it is always the
-normalized form ``[rmID]name`` (spec § 1.6.5). A submitter is a user and the groups of that user.
+Ids are those of the resource manager (RM). Only `PartitionName` is the core's own: always the
+normalized form ``[rmID]name`` (spec § 1.6.5). A submitter is a user and the user's groups.
 """
 
 from dataclasses import dataclass
@@ -18,31 +18,30 @@ DEFAULT_PARTITION = "default"
 
 
 def partition_name(rm_id: RmId, bare: str) -> PartitionName:
-    """The normalized name of an RM's partition: ``[rmID]name``."""
+    """Normalized name of an RM's partition: ``[rmID]name``."""
     return PartitionName(f"[{rm_id}]{bare or DEFAULT_PARTITION}")
 
 
 def bare_partition(name: PartitionName) -> str:
-    """The partition's name without its RM, as the configuration spells it."""
+    """Name of the partition without its RM, as the configuration spells it."""
     return name.partition("]")[2]
 
 
 def partition_key(name: PartitionName) -> str:
-    """Common key of the names of one partition of an RM, in any case of letters."""
+    """Key of a partition within its RM; equal for names that differ in case only."""
     return bare_partition(name).lower()
 
 
 def rm_of(name: PartitionName) -> RmId:
-    """Return the RM of the partition."""
+    """RM of the partition."""
     return RmId(name[1:].partition("]")[0])
 
 
 def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
-    """Partition of the RM by its name on the wire; None when it is another RM's.
+    """Normalized name for a name on the wire; None if it names another RM's partition.
 
-    The wire may say nothing, the bare name, or the bracketed name of its own RM
-    (spec § 1.6.5). Any case of ``default`` means the default partition. Other names stay as they
-    are spelt: compare them by their `partition_key`.
+    The name may be empty, bare, or have the RM in brackets (spec § 1.6.5). Any case of ``default``
+    means the default partition. Other names keep their case: compare them by `partition_key`.
     """
     bare = name
     if name.startswith("["):
@@ -54,7 +53,7 @@ def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
 
 @dataclass(frozen=True, slots=True)
 class UserGroup:
-    """A user name and its groups, as the RM reported or the resolver found them."""
+    """A user name and its groups, from the RM or from the resolver."""
 
     user: str
     groups: tuple[str, ...] = ()

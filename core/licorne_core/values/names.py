@@ -1,7 +1,7 @@
 """Legal names, access lists, and the regular expressions of configurations (spec §§ 2.3-2.6, 3.9).
 
-A configuration may have hostile expressions, so none may run in an engine that backtracks. RE2 does
-not backtrack, and its syntax is the one that users of the older core know.
+Expressions of a configuration may be hostile, so they run in RE2, which does not backtrack. Its
+syntax is that of the older core.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import UserGroup
 
 MAX_INSTRUCTIONS = 4_096
-"""Most instructions of a compiled expression; matching takes time in proportion."""
+"""Most instructions of a compiled expression. The time of a match is proportional to them."""
 
 _MAX_MEMORY = 2 * 1024 * 1024
-"""Bytes for one expression. Compiling gives up when they are used, so that it is short."""
+"""Most bytes of memory for compiling one expression; they bound its time."""
 
 
 def _options() -> Any:
@@ -32,7 +32,7 @@ _GAVE_UP = "pattern too large"
 
 
 class ProgramTooLarge(ConfigError):
-    """An expression that is short as text, and too long when compiled."""
+    """An expression has more than `MAX_INSTRUCTIONS` when compiled."""
 
 
 class Pattern:
@@ -44,10 +44,10 @@ class Pattern:
     __slots__ = ("_compiled", "size", "text")
 
     def __init__(self, text: str) -> None:
-        """Compile, for both directions, so that no match has to.
+        """Compile the text for both directions, so that no match compiles.
 
-        A text that is no regular expression is a `ConfigError` saying why, one that is compiled to
-        more than `MAX_INSTRUCTIONS` a `ProgramTooLarge`.
+        Raises ConfigError for an invalid expression, and ProgramTooLarge for one with more than
+        `MAX_INSTRUCTIONS`.
         """
         self.text = text
         try:
@@ -67,15 +67,15 @@ class Pattern:
         return f"<Pattern {self.text!r}>"
 
     def search(self, subject: str) -> bool:
-        """True if it matches anywhere in the subject (spec § 3.9: filters are not anchored)."""
+        """True if the expression matches anywhere in the subject (spec § 3.9: filters are not anchored)."""
         return self._compiled.search(subject.encode("utf-8", "replace")) is not None
 
     def matches(self, subject: str) -> bool:
-        """True if it matches the whole subject."""
+        """True if the expression matches the whole subject."""
         return self._compiled.fullmatch(subject.encode("utf-8", "replace")) is not None
 
     def remove(self, subject: str) -> str:
-        """The subject without anything that matches; the expression must have no groups."""
+        """The subject without all matches; the expression must have no groups."""
         parts = self._compiled.split(subject.encode("utf-8", "replace"))
         return b"".join(parts).decode("utf-8")
 
@@ -95,13 +95,13 @@ INVALID_QUEUE_NAME = (
     "invalid queue name, max 64 characters consisting of alphanumeric characters "
     "and '-', '_', '#', '@', '/', ':' allowed"
 )
-"""The beginning of every message about an illegal name; `found` is the end."""
+"""Beginning of all messages about an illegal queue name; `found` gives the end."""
 
 ROOT = "root"
-"""The name of the queue above all others, and the beginning of every full path."""
+"""Name of the queue above all others, and first level of every full path."""
 
 WILDCARD = "*"
-"""All users, in access lists; in limits all users without a limit of their own."""
+"""In access lists all users, in limits all users without a limit of their own."""
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
 _PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")
@@ -110,52 +110,52 @@ _USER = Pattern("[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _ACL_USER = Pattern("[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?")
 _ACL_GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9_-]*")
-# A full stop is none of them: `s.e` is a name (spec § 14, row 3.9).
+# Without the full stop: `s.e` is a name (spec § 14, row 3.9).
 _PATTERN_CHARACTERS = frozenset("^$*+?()[{}|")
 
 
 def is_queue_name(name: str) -> bool:
-    """True if it can name a queue, or be one part of a queue's path."""
+    """True for a legal name of a queue, which is one level of a path."""
     return _QUEUE.matches(name)
 
 
 def is_partition_name(name: str) -> bool:
-    """True if it can name a partition; brackets and slashes have a meaning of their own."""
+    """True for a legal name of a partition, which has no brackets or slashes."""
     return _PARTITION.matches(name)
 
 
 def is_rule_name(name: str) -> bool:
-    """True if it can name a placement rule."""
+    """True for a legal name of a placement rule."""
     return _RULE.matches(name)
 
 
 def is_user_name(name: str) -> bool:
-    """True if it can be the name of a user in a submission, a limit or a filter."""
+    """True for a legal name of a user in a submission, limit or filter."""
     return _USER.matches(name)
 
 
 def is_group_name(name: str) -> bool:
-    """True if it can be a group in a limit or a filter."""
+    """True for a legal name of a group in a limit or filter."""
     return _GROUP.matches(name)
 
 
 def is_acl_user(name: str) -> bool:
-    """True if an access list takes it as a user."""
+    """True for a legal name of a user in an access list."""
     return _ACL_USER.matches(name)
 
 
 def is_acl_group(name: str) -> bool:
-    """True if an access list takes it as a group."""
+    """True for a legal name of a group in an access list."""
     return _ACL_GROUP.matches(name)
 
 
 def is_pattern(entry: str) -> bool:
-    """True if the only entry of a filter's list is a regular expression and not a name."""
+    """True if the only entry of a filter's list is a regular expression, not a name."""
     return not _PATTERN_CHARACTERS.isdisjoint(entry)
 
 
 def found(name: str | None) -> str:
-    """Ending of a message that shows an illegal name; None for no name."""
+    """End of a message about an illegal name; `name` is None for a missing one."""
     if name is None:
         return "found no name"
     return f"found '{shown(name)}'" if name else "found an empty name"
@@ -163,7 +163,7 @@ def found(name: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """Users and groups with access; `everyone` stands for ``*``. There are no deny entries."""
+    """An access list: users and groups with access. `everyone` stands for ``*``."""
 
     text: str = ""
     everyone: bool = False
@@ -172,15 +172,15 @@ class Acl:
 
     @staticmethod
     def nobody() -> "Acl":
-        """The list of a queue that has none."""
+        """Access list of a queue without one: it allows no user."""
         return Acl()
 
     @staticmethod
     def parse(text: str, dropped: list[str] | None = None) -> "Acl":
-        """Read ``user1,user2 group1,group2``; a leading blank means that there are only groups.
+        """Read ``user1,user2 group1,group2``; a leading blank means a list of groups only.
 
-        Names that no user or group can have are left out, and added to `dropped` if it is given.
-        Blanks at the end are harmless; more than two lists are a `ConfigError`.
+        Illegal names are left out, and added to `dropped` if given. Blanks at the end are ignored.
+        Raises ConfigError for more than two lists.
         """
         lists = text.strip().split(" ")
         if text[:1].isspace():
@@ -197,12 +197,12 @@ class Acl:
         )
 
     def allows(self, who: UserGroup) -> bool:
-        """True if this list alone gives access, without a look at any parent's."""
+        """True if this list allows the user. Lists of parent queues are not considered."""
         return self.everyone or who.user in self.users or any(group in self.groups for group in who.groups)
 
 
 def without_blanks_at_commas(text: str) -> str:
-    """Text as it was probably meant, where a blank next to a comma begins the groups."""
+    """The access list without blanks at commas, which begin the groups by mistake."""
     before, *behind = text.split(",")
     for part in behind:
         before = f"{before.rstrip()},{part.lstrip()}"

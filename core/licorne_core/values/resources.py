@@ -1,9 +1,8 @@
-"""Resource arithmetic (spec § 0), and amounts as people write them (spec § 2.2).
+"""Resource arithmetic (spec § 0), and quantities as text (spec § 2.2).
 
-A resource is a plain mapping of names to integers (``memory`` in bytes, ``vcore`` in milli-cores, anything
-else in its own count) and is never changed by these functions. A name that is absent is *undefined*:
-unlimited in a maximum, zero in a size. Only the running totals of queues, applications and nodes are changed
-in place, by `charge` and `refund`.
+Resources are a plain mapping of names to integers: ``memory`` in bytes, ``vcore`` in milli-cores, other
+types as counts. A missing name is *undefined*: unlimited in a maximum, zero in a size. Functions return
+new mappings; only `charge` and `refund` change a mapping, a running total, in place.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,12 +19,12 @@ EMPTY: Resources = {}
 
 
 def clamp(value: int) -> int:
-    """The value, or the end of int64 that it lies beyond."""
+    """The value, saturated at int64."""
     return INT64_MAX if value > INT64_MAX else INT64_MIN if value < INT64_MIN else value
 
 
 def add(left: Resources, right: Resources) -> dict[str, int]:
-    """Sum over all names of both sides."""
+    """Sum by name, over all names of both sides."""
     total = dict(left)
     for name, value in right.items():
         total[name] = clamp(total.get(name, 0) + value)
@@ -33,7 +32,7 @@ def add(left: Resources, right: Resources) -> dict[str, int]:
 
 
 def subtract(left: Resources, right: Resources) -> dict[str, int]:
-    """Left less right, over all names of both sides; may go below zero."""
+    """`left` minus `right` by name, over all names of both sides; may be negative."""
     rest = dict(left)
     for name, value in right.items():
         rest[name] = clamp(rest.get(name, 0) - value)
@@ -41,12 +40,12 @@ def subtract(left: Resources, right: Resources) -> dict[str, int]:
 
 
 def multiply(size: Resources, factor: int) -> dict[str, int]:
-    """Every amount times the factor."""
+    """Each amount multiplied by the factor."""
     return {name: clamp(value * factor) for name, value in size.items()}
 
 
 def sum_of(sizes: Iterable[Resources]) -> dict[str, int]:
-    """Sum of all of them."""
+    """Sum of the sizes by name."""
     total: dict[str, int] = {}
     for size in sizes:
         total = add(total, size)
@@ -54,12 +53,12 @@ def sum_of(sizes: Iterable[Resources]) -> dict[str, int]:
 
 
 def without_zeros(size: Resources) -> dict[str, int]:
-    """Return the amounts without zeros."""
+    """The size without zero amounts."""
     return {name: value for name, value in size.items() if value}
 
 
 def is_zero(size: Resources) -> bool:
-    """True if nothing is left when zeros are dropped."""
+    """True if all amounts are zero."""
     return not any(size.values())
 
 
@@ -69,27 +68,27 @@ def has_negative(size: Resources) -> bool:
 
 
 def fits(limit: Resources, size: Resources) -> bool:
-    """True if the size fits; a type without a limit is zero there."""
+    """True if the size fits; a type missing in the limit counts as zero."""
     return all(value <= max(0, limit.get(name, 0)) for name, value in size.items())
 
 
 def fits_max_undefined(limit: Resources, size: Resources) -> bool:
-    """True if the size fits; a type without a limit is unlimited."""
+    """True if the size fits; a type missing in the limit is unlimited."""
     return all(value <= max(0, limit[name]) for name, value in size.items() if name in limit)
 
 
 def is_strictly_greater_than_zero(size: Resources) -> bool:
-    """True if nothing is below zero and something is above."""
+    """True if no amount is negative and any is positive."""
     return not has_negative(size) and any(value > 0 for value in size.values())
 
 
 def equals(left: Resources, right: Resources) -> bool:
-    """True if all amounts are the same, an absent name being zero."""
+    """True if all amounts are equal; a missing name counts as zero."""
     return all(left.get(name, 0) == right.get(name, 0) for name in left.keys() | right.keys())
 
 
 def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
-    """The smaller amount by name; a name that one side lacks takes the other's."""
+    """Smaller amount by name; a name missing on one side has the amount of the other."""
     smaller = {**left, **right}
     for name in left.keys() & right.keys():
         smaller[name] = min(left[name], right[name])
@@ -99,15 +98,15 @@ def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 
-    Running totals need no saturation, because a command that would take one beyond int64 is
-    refused before it changes anything (`handlers.bounds`).
+    Running totals need no saturation: a command that would take one beyond int64 is refused first
+    (`handlers.bounds`).
     """
     for name, value in items:
         total[name] = total.get(name, 0) + value
 
 
 def refund(total: dict[str, int], items: Items) -> None:
-    """Subtract from a running total in place; a name whose amount reaches zero is dropped."""
+    """Subtract from a running total in place; names with a zero amount are dropped."""
     for name, value in items:
         left = total.get(name, 0) - value
         if left:
@@ -117,7 +116,7 @@ def refund(total: dict[str, int], items: Items) -> None:
 
 
 def describe(size: Resources) -> str:
-    """The amounts as messages show them, sorted by name: ``map[memory:10 vcore:5]``."""
+    """Text of the amounts in messages, sorted by name: ``map[memory:10 vcore:5]``."""
     return f"map[{' '.join(f'{name}:{size[name]}' for name in sorted(size))}]"
 
 
@@ -134,10 +133,10 @@ _FACTORS = {"": 1, **_DECIMAL, **_BINARY}
 
 
 def parse_quantity(name: str, text: str) -> int:
-    """The amount of the resource that the text says: milli-cores for ``vcore``, else units.
+    """Amount of a quantity, in milli-cores for ``vcore``, else in units of the resource.
 
-    Blanks around the text and before the suffix are allowed; a sign, a fraction, an unknown
-    suffix, ``m`` for anything but ``vcore`` and more than int64 are each a `ConfigError`.
+    Blanks around the text and before the suffix are allowed. Raises ConfigError for a sign, a
+    fraction, an unknown suffix, ``m`` for a resource other than ``vcore``, and more than int64.
     """
     trimmed = text.strip()
     suffix = trimmed.lstrip(_DIGITS)
@@ -158,10 +157,10 @@ def parse_quantity(name: str, text: str) -> int:
 
 
 def print_quantity(name: str, value: int) -> str:
-    """The amount as `parse_quantity` reads it, as short as it can be without rounding.
+    """Shortest exact text of an amount, in the syntax of `parse_quantity`.
 
-    Memory gets a binary suffix and ``vcore`` whole cores where they are exact. Negative amounts,
-    which only reports know, get a sign.
+    Memory gets a binary suffix and ``vcore`` whole cores where exact. Negative amounts, which occur
+    in reports only, get a sign.
     """
     sign, size = ("-", -value) if value < 0 else ("", value)
     if name == VCORE:
@@ -178,7 +177,7 @@ def _looks_like_suffix(suffix: str) -> bool:
 
 
 def _factor(name: str, suffix: str) -> int | None:
-    """Multiplier of the number; None for a suffix that is not this resource's."""
+    """Multiplier of the number; None for a suffix that the resource does not have."""
     if name != VCORE:
         return _FACTORS.get(suffix)
     if suffix == "m":

@@ -1,9 +1,9 @@
-"""Caps on the resources of one RM, and its use of them (reliability A7).
+"""Caps on the objects and memory of one RM, and its present use (reliability A7).
 
-Additions beyond a cap are refused, with the cap and the value. Memory is reckoned, not measured:
-each thing counts with its share of the derived structures. The sum was between three quarters and
-three times of Python's memory, wherever it was compared. The reckoning is part of the decisions,
-and is the same on every machine.
+Additions beyond a cap are refused, with the cap and the value. Memory is estimated, not measured:
+each object counts with its part of the derived structures. In all comparisons the estimate was
+between 0.75 and 3 times Python's memory. The estimate affects decisions, so it is equal on every
+machine.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from enum import IntEnum
 from licorne_core.values.errors import Refusal, Rejected
 
 ASK_BYTES = 1_000
-"""An ask or allocation with its request, its places in heaps and on its node."""
+"""An ask or allocation with its request, and its entries in heaps and on its node."""
 
 GROUP_BYTES = 3_000
 """A group of asks with its class and its blocker."""
@@ -37,22 +37,22 @@ class RmCaps:
 
     partitions: int = 1_000
     queues: int = 50_000
-    """Configured and dynamic ones; placement creates no more."""
+    """Configured and dynamic queues. Beyond, placement creates no more."""
     nodes: int = 100_000
     applications: int = 100_000
     asks: int = 1_000_000
-    """Asks and allocations, those of other schedulers included."""
+    """Asks and allocations, foreign allocations included."""
     ended: int = 20_000
-    """Applications that are over and can still be seen; the one that ended first gives way."""
+    """Ended applications still in reports; the one that ended first is dropped."""
     memory: int = 4 * 1024**3
-    """Bytes as reckoned here."""
+    """Estimated bytes."""
     ended_memory: int = 64 * 1024**2
-    """Bytes of these for applications that are over; the one that ended first gives way."""
+    """Estimated bytes of ended applications; the one that ended first is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmCounts:
-    """Use of one RM; the fields mean the same as in `RmCaps`."""
+    """Present use of one RM; the fields mean the same as in `RmCaps`."""
 
     partitions: int
     queues: int
@@ -65,17 +65,17 @@ class RmCounts:
 
 
 class Shortage(IntEnum):
-    """Kind of requests refused, because the process is short of memory."""
+    """Requests refused as the process is short of memory."""
 
     NONE = 0
     NEW = 1
-    """RMs that are not here are refused, and asks of RMs with more than an equal share."""
+    """New RMs are refused, and new asks of RMs with an equal share of memory or more."""
     ALL = 2
-    """All additions are refused, of all RMs; present objects stay."""
+    """All additions of all RMs are refused. Present objects stay."""
 
 
 class MemoryPressure:
-    """Memory pressure of the process; it is the same object for all RMs."""
+    """Memory pressure of the process; one object shared by all RMs."""
 
     __slots__ = ("reason", "share", "shortage")
 
@@ -85,19 +85,19 @@ class MemoryPressure:
         self.reason = ""
         """Message of refusals."""
         self.share = 0
-        """Equal share of each RM, in reckoned bytes."""
+        """Equal share of each RM, in estimated bytes."""
 
     def set(self, shortage: Shortage, reason: str, held: Collection[int]) -> None:
-        """From now on; RMs have so many reckoned bytes at the moment."""
+        """Set the pressure; `held` has the estimated bytes of each RM."""
         self.shortage = shortage
         self.reason = reason
         self.share = sum(held) // max(1, len(held))
 
     def refuses(self, memory: int, *, new: bool) -> bool:
-        """True if an RM with so many reckoned bytes gets nothing more, or nothing new.
+        """True if an addition of an RM with `memory` estimated bytes is refused.
 
-        At first only RMs above an equal share are refused: plenty for one must not cost another its
-        asks.
+        `new` is true for an ask that does not run yet. With `NEW`, only RMs with an equal share or
+        more are refused, so that the use of one RM does not cost another its asks.
         """
         if self.shortage is Shortage.ALL:
             return True
@@ -105,7 +105,7 @@ class MemoryPressure:
 
 
 class Holdings:
-    """Quota use of one RM. Callers check before they add, and report additions and removals."""
+    """Present use of one RM's caps. Callers check before additions, and report additions and removals."""
 
     __slots__ = (
         "applications",
@@ -136,10 +136,10 @@ class Holdings:
         self.memory = 0
         self.ended_memory = 0
         self.moved = 0
-        """Bytes of footprints of asks that came and went since the last command or turn."""
+        """Footprints of asks added and removed since the last command or turn, summed, in bytes."""
 
     def counts(self, partitions: int) -> RmCounts:
-        """For a report; the RM has so many partitions."""
+        """Return the use for a report; `partitions` is the RM's number of partitions."""
         return RmCounts(
             partitions=partitions,
             queues=self.queues,
@@ -154,33 +154,33 @@ class Holdings:
     # Checks. All raise Rejected.
 
     def check_ask(self, key: str, footprint: int, *, exists: bool) -> None:
-        """Check that there is room for an ask or allocation; it `exists` if the RM runs it."""
+        """Check that an ask or allocation may be added; `exists` if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
-        # Most asks need no look at why.
+        # Usually neither holds, and the text of the refusal is not made.
         if self.pressure.shortage or self.memory + ASK_BYTES + footprint > self.caps.memory:
             self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
     def check_growth(self, key: str, footprint: int) -> None:
-        """Check that an ask or allocation may grow by so many bytes."""
+        """Check that an ask or allocation may grow by `footprint` bytes."""
         if footprint > 0:
             self._check_memory(f"allocation {key}", footprint)
 
     def check_application(self, app_id: str, footprint: int) -> None:
-        """Check that there is room for another application."""
+        """Check that an application may be added."""
         if self.applications >= self.caps.applications:
             self._refuse(f"application {app_id}", self.applications, "applications", self.caps.applications)
-        # An RM that connects again tells of its applications before what they run.
+        # Never `new`: on replay, an RM reports its applications before their allocations.
         self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
     def check_node(self, node_id: str, footprint: int) -> None:
-        """Check that there is room for another node."""
+        """Check that a node may be added."""
         if self.nodes >= self.caps.nodes:
             self._refuse(f"node {node_id}", self.nodes, "nodes", self.caps.nodes)
         self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
 
     def check_queues(self, path: str, count: int) -> None:
-        """Check that there is room for so many more queues, `path` being the last of them."""
+        """Check that `count` queues may be added; `path` is the last of them."""
         if self.queues + count > self.caps.queues:
             self._refuse(f"queue {path}", self.queues, "queues", self.caps.queues)
 
@@ -200,48 +200,48 @@ class Holdings:
             Refusal.TOO_MANY,
         )
 
-    # What comes and goes
+    # Additions and removals. Footprints are in bytes.
 
     def ask_came(self, footprint: int) -> None:
-        """An ask or allocation was taken in; `footprint` is in bytes, as for all below."""
+        """Count an added ask or allocation."""
         self.asks += 1
         self.memory += ASK_BYTES + footprint
         self.moved += footprint
 
     def ask_went(self, footprint: int) -> None:
-        """Count an ask less."""
+        """Count a removed ask or allocation."""
         self.asks -= 1
         self.memory -= ASK_BYTES + footprint
         self.moved += footprint
 
     def application_came(self, footprint: int) -> None:
-        """An application was taken in."""
+        """Count an added application."""
         self.applications += 1
         self.memory += APPLICATION_BYTES + footprint
 
     def application_went(self, footprint: int) -> None:
-        """Count an application less, which has left its queue."""
+        """Count an application that has left its queue."""
         self.applications -= 1
         self.memory -= APPLICATION_BYTES + footprint
 
     def node_came(self, footprint: int) -> None:
-        """A node was taken in."""
+        """Count an added node."""
         self.nodes += 1
         self.memory += NODE_BYTES + footprint
 
     def node_went(self, footprint: int) -> None:
-        """Count a node less."""
+        """Count a removed node."""
         self.nodes -= 1
         self.memory -= NODE_BYTES + footprint
 
     def queues_changed(self, count: int) -> None:
-        """Count so many more queues, or fewer if it is below zero."""
+        """Count added queues, or removed ones if `count` is negative."""
         self.queues += count
         self.memory += count * QUEUE_BYTES
 
 
 def footprint_of(texts: Mapping[str, object]) -> int:
-    """Bytes of memory that a mapping takes, as reckoned."""
+    """Estimated bytes of a mapping."""
     size = ENTRY_BYTES * len(texts)
     for key, value in texts.items():
         size += len(key) + (len(value) if isinstance(value, str) else 0)
@@ -249,5 +249,5 @@ def footprint_of(texts: Mapping[str, object]) -> int:
 
 
 def footprint_of_names(names: Iterable[str]) -> int:
-    """The same for texts."""
+    """Estimated bytes of names."""
     return sum(ENTRY_BYTES + len(name) for name in names)

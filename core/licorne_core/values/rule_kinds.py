@@ -1,8 +1,8 @@
 """The kinds of placement rules, each declared once (spec § 3, table).
 
-`RULES` is what validation, placement and REST follow, so a new kind is a new entry here. It also
-needs a line in the table "Kinds of placement rules" of ``docs/configuration.md``. Keys of tags are compared
-without regard to case (spec § 1.5).
+Validation, placement and REST follow `RULES`, so a new kind is a new entry there. It also needs a line
+in the table "Kinds of placement rules" of ``docs/configuration.md``. Keys of tags are compared without
+regard to case (spec § 1.5).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,21 +14,18 @@ from licorne_core.values.names import ROOT
 
 
 class IndexedTags(Mapping[str, str]):
-    """Tags for many lookups: after the first one, each costs the same.
-
-    The tags must not change.
-    """
+    """Tags with an index by lower case, for many lookups. The tags must not change."""
 
     __slots__ = ("_keys", "_tags")
 
     def __init__(self, tags: Mapping[str, str]) -> None:
-        """Take the tags; the index is made on the first lookup."""
+        """Wrap the tags; the index is made on the first lookup."""
         self._tags = tags
-        # The key that counts of those that differ in case only, by its lower case.
+        # First key in alphabetical order, by its lower case.
         self._keys: dict[str, str] | None = None
 
     def __getitem__(self, key: str) -> str:
-        """The value under exactly that key; raises KeyError."""
+        """Value of the exact key; raises KeyError."""
         return self._tags[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -40,7 +37,7 @@ class IndexedTags(Mapping[str, str]):
         return len(self._tags)
 
     def first(self, name: str) -> str:
-        """The value of the first key in alphabetical order that is the name but for case."""
+        """Value of the first key in alphabetical order that equals the name without regard to case."""
         if self._keys is None:
             self._keys = {}
             for key in self._tags:
@@ -52,10 +49,10 @@ class IndexedTags(Mapping[str, str]):
 
 
 def tag_value(tags: Mapping[str, str], name: str) -> str:
-    """The value of a tag, empty if there is none.
+    """Value of a tag; empty for none.
 
     Among keys that differ in case only, the one spelt like `name` counts, or else the first in
-    alphabetical order. The order in which tags arrive means nothing.
+    alphabetical order. The order of arrival does not matter.
     """
     exact = tags.get(name)
     if exact is not None:
@@ -67,7 +64,7 @@ def tag_value(tags: Mapping[str, str], name: str) -> str:
 
 
 RECOVERY = "recovery"
-"""The name of the implicit last rule, which no configuration may use (spec § 3.1)."""
+"""Name of the implicit last rule, reserved in configurations (spec § 3.1)."""
 
 
 class Submission(Protocol):
@@ -75,7 +72,7 @@ class Submission(Protocol):
 
     @property
     def queue_name(self) -> str:
-        """The queue that the application names; empty for none."""
+        """Queue named by the application; empty for none."""
         ...
 
     @property
@@ -85,12 +82,12 @@ class Submission(Protocol):
 
     @property
     def tags(self) -> Mapping[str, str]:
-        """Its tags, by name."""
+        """Tags of the application, by key."""
         ...
 
 
 class Part(NamedTuple):
-    """A rule's own part of a queue path. A `qualified` one is the whole path, from root on."""
+    """Part of a queue path from one rule. A `qualified` part is a whole path from root."""
 
     names: str
     qualified: bool
@@ -102,13 +99,12 @@ def _no_parameters(_value: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleKind:
-    """A kind of placement rule, by the name that a configuration gives in lower case.
+    """A kind of placement rule; `name` is that of the configuration in lower case.
 
-    `part` makes the rule's part of the path from the application and the rule's `value`. It is None
-    where the application gives nothing, so that the rule does not match. `value_names` is the
-    meaning of the rule's `value`; empty for a kind without one. `fixed` makes the same part from
-    the value alone. A kind that has it does not depend on the application, so its paths are checked
-    when the configuration is read. `parameters` are the value's fields in REST.
+    `part` makes the rule's part of the path from the application and the rule's `value`; None if the
+    rule does not match. `value_names` is the meaning of `value`; empty for a kind without a value.
+    `fixed` makes the part from the value alone, for a kind that does not depend on the application:
+    its paths are checked when the configuration is read. `parameters` makes the fields in REST.
     """
 
     name: str
@@ -118,25 +114,24 @@ class RuleKind:
     parameters: Callable[[str], Mapping[str, str]] = _no_parameters
 
     def nothing_given(self, value: str) -> str:
-        """Reason that the rule does not match where `part` is None."""
+        """Reason that a rule whose `part` is None does not match."""
         return f"no {self.value_names} {value} given" if self.value_names else "no queue given"
 
     @property
     def value_missing(self) -> str:
-        """Error of a rule that lacks its value."""
+        """Error of a rule without the value that its kind needs."""
         return f"a {self.name} queue rule must have a {self.value_names} name set"
 
 
 def unknown_rule(name: str) -> str:
-    """Error of a rule of a name that `RULES` does not have."""
+    """Error of a rule whose name is not in `RULES`."""
     return f"unknown rule name specified {name}, failing placement rule config"
 
 
 def _named(value: str) -> Part | None:
-    """Queue that an application names: a whole path, or one level; None for no name.
+    """Part of a queue name given by an application: a whole path, or one level; None for no name.
 
-    Only a name that begins with ``root.`` in these very letters is a whole path (spec § 14, row
-    3.7).
+    Only a name with the beginning ``root.``, in lower case, is a whole path (spec § 14, row 3.7).
     """
     if not value:
         return None
@@ -146,12 +141,12 @@ def _named(value: str) -> Part | None:
 
 
 def _one_level(value: str) -> str:
-    """Level of a path, with the full stops in it spelt out (spec § 3.8)."""
+    """One level of a path: full stops are spelt ``_dot_`` (spec § 3.8)."""
     return value.replace(".", "_dot_")
 
 
 def _fixed_part(value: str) -> Part:
-    """The value as it stands. Its full stops separate levels; it may be a whole path from root."""
+    """Part of a fixed value. Full stops separate levels; it may be a whole path from root."""
     return Part(value, value == ROOT or value.startswith(f"{ROOT}."))
 
 
@@ -176,4 +171,4 @@ TAG = RuleKind(
 )
 
 RULES: Mapping[str, RuleKind] = {kind.name: kind for kind in (PROVIDED, USER, FIXED, TAG)}
-"""All kinds that a configuration may use, by name."""
+"""All kinds of rules in configurations, by name."""

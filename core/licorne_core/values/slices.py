@@ -1,7 +1,7 @@
-"""Slices of large work: their sizes, and long lists walked or put in order part by part.
+"""Slices of large work: their sizes, and long lists that are walked or sorted in parts.
 
-Others have their turns between two slices. The switches may not change a decision: the tests run the same
-worlds with each of them off.
+Other partitions have their turns between two slices. The switches must not change decisions: the tests
+run the same worlds with each switch off.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -13,31 +13,35 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """`node_index`: heaps of nodes by ask class. `parking`: blocked asks wait for their blocker."""
+    """Switches and sizes of slices.
+
+    `node_index`: heaps of nodes by ask class. `parking`: blocked asks wait for their blocker.
+    """
 
     node_index: bool = True
     parking: bool = True
     fill_work: int = 4_000
-    """Most work of one search for a class's nodes, in units of about a microsecond."""
+    """Most work of one search for the nodes of a class, in units of about a microsecond."""
     slice_size: int = 500
-    """Applications, requests and nodes that may end at once: a few milliseconds of work."""
+    """Most applications, requests and nodes that end in one slice: a few milliseconds of work."""
     timeout_size: int = 500
-    """Most requests that a deadline may stop or drop at once. The turns of others come between, so
-    the order of turns depends on it. So worlds are not played with another one.
+    """Most requests that a deadline stops or drops in one slice.
+
+    Unlike the other settings it affects the order of turns, so all worlds are played with this value.
     """
 
 
 T = TypeVar("T")
 
 RUN = 500
-"""Items that are looked at and put in order in one go."""
+"""Items that are filtered and sorted without a pause."""
 
 PART = 8
-"""Looks at items that cost as much as a step of a job (`partitions/jobs.py`)."""
+"""Items whose examination costs as much as one step of a job (`partitions/jobs.py`)."""
 
 
 def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in order, `PART` at a time. Nothing may be added or taken away meanwhile."""
+    """The items in order, `PART` at a time. `items` must not change meanwhile."""
     rest = iter(items)
     while part := list(islice(rest, PART)):
         yield part
@@ -48,10 +52,9 @@ def in_runs(
     key: Callable[[T], Any] | None = None,
     fits: Callable[[T], bool] | None = None,
 ) -> Iterator[T | None]:
-    """The items that fit, or all, the smallest first.
+    """The items for which `fits` is true, or all, sorted by `key`, or by themselves.
 
-    Before the first there is a None wherever the reader may pause, one for each `RUN` of the items.
-    Without a `key` they are ordered by themselves.
+    Before the first item, a None marks each possible pause: one for each `RUN` of items.
     """
     runs: list[list[T]] = []
     for _ in _fill(runs, items, key, fits):
@@ -64,7 +67,7 @@ def put_in_order(
     key: Callable[[T], Any] | None = None,
     fits: Callable[[T], bool] | None = None,
 ) -> Generator[int, None, Iterator[T]]:
-    """Steps of a job that puts items in order as `in_runs` does; yield costs, return the items."""
+    """Steps of a job that sorts items as `in_runs` does. Yield the costs; return the sorted items."""
     runs: list[list[T]] = []
     for looks in _fill(runs, items, key, fits):
         yield looks // PART
@@ -77,7 +80,7 @@ def _fill(
     key: Callable[[T], Any] | None,
     fits: Callable[[T], bool] | None,
 ) -> Iterator[int]:
-    """Put each run in order; yield the number of items looked at."""
+    """Append a sorted list for each run of items; yield the number of items in the run."""
     rest = iter(items)
     while part := list(islice(rest, RUN)):
         runs.append(sorted(part if fits is None else filter(fits, part), key=key))  # type: ignore[type-var,arg-type]

@@ -1,4 +1,4 @@
-"""Deadlines as data (DESIGN § 2): the core never waits, it returns its next deadline."""
+"""Deadlines as data: the core never waits, but returns its next deadline."""
 
 from collections.abc import Hashable
 from enum import StrEnum
@@ -31,7 +31,7 @@ class Due(StrEnum):
 
 
 class Timer(NamedTuple):
-    """Kind of a deadline, and its application, ask or predicate check, if it has one."""
+    """Kind of a deadline, with its application, ask or predicate check, if any."""
 
     due: Due
     app_id: AppId = AppId("")
@@ -40,12 +40,12 @@ class Timer(NamedTuple):
 
 
 class Timers(Generic[T]):
-    """At most one deadline for each name; times are in unix seconds. Equal ones come as they were set."""
+    """At most one deadline for each name, in unix seconds. Equal deadlines come in the order of setting."""
 
     __slots__ = ("_names", "_serial")
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start empty."""
         self._names: Ranking[T] = Ranking()
         self._serial = 0
 
@@ -54,34 +54,34 @@ class Timers(Generic[T]):
         return name in self._names
 
     def names(self) -> list[T]:
-        """All names that have a deadline, the earliest first."""
+        """Names with a deadline, the earliest first."""
         return self._names.ordered()
 
     def deadline(self, name: T) -> float | None:
-        """The name's deadline, if it has one."""
+        """Deadline of the name; None for none."""
         entry = self._names.entry(name)
         return None if entry is None else cast(float, entry.key[0])
 
     def set(self, name: T, deadline: float) -> None:
-        """Give the name a deadline, instead of the one it has."""
+        """Set the deadline of the name, in place of any earlier one."""
         self._serial += 1
         self._names.put(name, (deadline, self._serial))
 
     def cancel(self, name: T) -> None:
-        """Take the name's deadline away, if it has one."""
+        """Remove the deadline of the name, if any."""
         self._names.discard(name)
 
     def clear(self) -> None:
-        """No name has a deadline any more."""
+        """Remove all deadlines."""
         self._names.clear()
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline."""
+        """Earliest deadline; None for none."""
         name = self._names.top()
         return None if name is None else self.deadline(name)
 
     def take_due(self, now: float) -> T | None:
-        """Take out the earliest name whose deadline has come."""
+        """Remove and return the name of the earliest deadline up to `now`; None for none."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
