@@ -196,8 +196,8 @@ class Scheduler:
             # The rest of a command was counted with its beginning.
             count_replayed(rm.replay, command)
         changed: Iterable[Partition] = rm.reached
-        if not isinstance(command, _OF_ITEMS) or Hold.UNFINISHED in rm.holds:
-            # The rest of a command need not look up the partition that it is about.
+        if not isinstance(command, _OF_ITEMS) or (rm.holds and Hold.UNFINISHED in rm.holds):
+            # The rest of a command also changes partitions that its beginning has looked up.
             changed = rm.partitions.values()
         try:
             effects = self._handle_for(rm, command, now)

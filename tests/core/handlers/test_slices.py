@@ -217,6 +217,22 @@ def test_an_answer_may_come_between_two_slices() -> None:
     assert driver.scheduler.partitions[DEFAULT].tree.root.allocated == {"memory": 1}
 
 
+def test_what_a_slice_frees_is_known_at_its_end() -> None:
+    """Searches for victims have noted the contents of a node, whose allocations end in slices."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    poor = "{name: poor, properties: {preemption.delay: 5s}, resources: {guaranteed: {memory: 9}}}"
+    rich = "{name: rich, properties: {preemption.minimum.runtime: 100s}}"
+    driver.do(register(config(f"[{rich}, {poor}]")))
+    driver.do(nodes(node("m", memory=1), node("n", memory=2)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    runs = [ask("rich", f"r{n}", policy="s", priority=n, on_node="mnn"[n], memory=1) for n in range(3)]
+    driver.do(asks(*runs))
+    driver.do(asks(ask("poor", "p", policy="o", memory=1)))
+    driver.wait(20)
+    driver.begin(releases(release("rich")))
+    assert slices_of(driver) >= 2
+
+
 def test_what_the_server_holds_meanwhile_stays_held() -> None:
     """A hold of the server that begins during a registration is one of the new session too."""
     driver = Driver(tuning=Tuning(slice_size=1))
