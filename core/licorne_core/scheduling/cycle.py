@@ -113,6 +113,8 @@ class Cycle:
 
         Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
         """
+        if not self._parking:
+            self._unpark()
         self._context.dirty.settle()
         decision: Decision | None = None
         try:
@@ -121,8 +123,6 @@ class Cycle:
             # No later ask may be served before it: the next turn goes on with it.
             self.tired = True
         self.postponed = decision is None and self._preemption.is_postponed
-        if not self._parking:
-            self._unpark()
         return decision
 
     def _first(self) -> Decision | None:
@@ -366,7 +366,10 @@ class Cycle:
             self._parked.append(item)
 
     def _unpark(self) -> None:
-        """Without parking every pass tries everything again."""
+        """Unpark all items, as without parking every pass tries everything again.
+
+        Between two passes they stay parked: a change of their blockers makes the partition runnable.
+        """
         for item in self._parked:
             self._context.wakeups.waiting.unpark(item)
         self._parked.clear()
