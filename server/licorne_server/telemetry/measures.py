@@ -1,7 +1,7 @@
 """Measures of a running server: histograms, gRPC calls, and the figures of one RM.
 
-Counting a value costs a search among some bounds, and no more. The measures of an RM go with it, and
-outlive its registrations.
+Counting a value costs one search among some bounds. The measures of an RM outlive its registrations,
+and are deleted with the RM.
 """
 
 from bisect import bisect_left
@@ -27,10 +27,10 @@ from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName
 
 OLDER = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-"""The bounds that the older core's histograms have, in seconds."""
+"""Bounds of the older core's histograms, in seconds."""
 
 WORK = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, *OLDER[4:])
-"""Bounds for durations of the server's work, in seconds; those of the older core are among them."""
+"""Bounds for durations of the server's work, in seconds; they include those of the older core."""
 
 WAITS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
@@ -54,7 +54,7 @@ class Histogram:
         self._counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value, `times` times."""
+        """Count `times` equal values."""
         self._counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
@@ -64,7 +64,7 @@ class Histogram:
         return sum(self._counts)
 
     def cumulative(self) -> list[int]:
-        """Number of values up to each bound, and in all."""
+        """Number of values up to each bound, and the number of all."""
         return list(accumulate(self._counts))
 
     def add(self, other: "Histogram") -> None:
@@ -73,7 +73,7 @@ class Histogram:
         self.total += other.total
 
     def coarser(self, bounds: Sequence[float]) -> "Histogram":
-        """The same values by fewer bounds, all of which are among its own."""
+        """The same values by fewer bounds, all of which are bounds of this histogram."""
         other = Histogram(bounds)
         other.total = self.total
         other._counts = [0] * (len(bounds) + 1)
@@ -83,7 +83,7 @@ class Histogram:
 
 
 class Method(NamedTuple):
-    """A method that is served; there are as many as there are handlers."""
+    """A served method. Their number is that of the handlers."""
 
     service: str
     name: str
@@ -92,19 +92,19 @@ class Method(NamedTuple):
 
     @classmethod
     def of(cls, path: str, type: str) -> "Method":
-        """From the path of a call, ``/package.Service/Name``."""
+        """The method with the path ``/package.Service/Name``."""
         service, _, name = path.removeprefix("/").rpartition("/")
         return cls(service, name, type)
 
 
 class Calls:
-    """Counts calls; a stream is one call, however long it is."""
+    """Counts calls; a stream is one call."""
 
     def __init__(self) -> None:
         """Start without calls."""
         self.started: Counter[Method] = Counter()
         self.handled: Counter[tuple[Method, str]] = Counter()
-        """Calls that are over, by the name of their status."""
+        """Ended calls, by method and name of status."""
         self.seconds: dict[Method, Histogram] = {}
         """Durations of unary calls."""
 
@@ -113,7 +113,7 @@ class Calls:
         self.started[method] += 1
 
     def end(self, method: Method, code: str, seconds: float) -> None:
-        """A call is over, with the status of that name."""
+        """Count the end of a call, with the name of its status."""
         self.handled[method, code] += 1
         if method.type == "unary":
             histogram = self.seconds.get(method)
@@ -123,7 +123,7 @@ class Calls:
 
 
 KEPT = 1_024
-"""Messages with checks retained at least; the oldest go if they get no answers."""
+"""Messages with unanswered checks that are retained at least; the oldest are dropped."""
 
 
 class CheckTimes:
@@ -131,11 +131,11 @@ class CheckTimes:
 
     def __init__(self) -> None:
         """Start without messages."""
-        # Of each message the number of its last check, which rises, and when it was written.
+        # For each message the number of its last check, which rises, and its write time.
         self._written: list[tuple[int, float]] = []
 
     def written(self, last: int, now: float) -> None:
-        """Record a message by the number of its last check; a repeated one counts once.
+        """Record a message by the number of its last check; a repeated message counts once.
 
         `now` is in unix seconds.
         """
@@ -162,7 +162,7 @@ class CheckTimes:
 
 
 ITEMS = ("node", "application", "allocation")
-"""The kinds of items that may be rejected; asks are allocations without a node."""
+"""Kinds of items that may be rejected; asks are allocations without a node."""
 
 RESULTS = ("changed", "unchanged", "refused")
 """Results of a new configuration."""
@@ -187,11 +187,11 @@ class RmMeasures:
     allocation: Histogram
     """Times from the read of an ask to its allocation in the outbox."""
     turn: Histogram
-    """A turn of one of the RM's partitions, with the routing of what came of it."""
+    """Durations of turns of the RM's partitions, with the routing of their effects."""
     trying: Histogram
-    """A try of a turn: its share of the turn by work."""
+    """Durations of tries: shares of a turn by work."""
     searching: Histogram
-    """The searches for victims of a turn: their share of the turn by work."""
+    """Durations of a turn's searches for victims: their share of the turn by work."""
     answers: Histogram
     """Times from the write of a check to the read of its answer."""
     sending: Histogram
@@ -199,9 +199,9 @@ class RmMeasures:
     configuring: Histogram
     """Times from the read of a configuration until it was in force or refused."""
     rejections: Counter[tuple[str, Refusal]]
-    """Items that were not taken, by kind and code."""
+    """Rejected items, by kind and code."""
     configurations: Counter[str]
-    """Configurations by what came of them."""
+    """Configurations, by result."""
     is_refused: bool
     """True if the last configuration was refused, and an older one is in force."""
     connections: int
@@ -226,15 +226,15 @@ class RmMeasures:
         self._efforts: dict[PartitionName, Effort] = {}
 
     def renew(self) -> None:
-        """The RM was registered anew: checks are numbered from 1 again, and counters start over."""
+        """Start over after a new registration, with checks numbered from 1 and counters from 0."""
         self.checks = CheckTimes()
         self.is_refused = False
         self._efforts.clear()
 
     def allocated(self, allocations: Sequence[Allocation], now: float) -> None:
-        """Record allocations put into the outbox; those made by the RM itself do not count.
+        """Record allocations put into the outbox, except those made by the RM itself.
 
-        Asks of one message were read at one time, so that most of them come in runs.
+        Asks of one message share their read time, so most allocations come in runs.
         """
         times = 0
         last = -1.0
@@ -250,9 +250,9 @@ class RmMeasures:
             self.allocation.observe(max(0.0, now - last), times)
 
     def turned(self, partition: PartitionName, counters: Counters, spent: float) -> None:
-        """Record a turn of the partition of `spent` seconds, with its counters at the end.
+        """Record a turn of `spent` seconds, with the counters of the partition at its end.
 
-        The core reads no clock. So a try, and the searches for victims, get a share of the turn, in
+        The core reads no clock. So tries, and searches for victims, get shares of the turn in
         proportion to their work.
         """
         self.turn.observe(spent)

@@ -1,7 +1,7 @@
-"""The core's work in detail, at level `debug` of `core.scheduler` or below.
+"""The core's work in detail, at level `debug` of `core.scheduler` or loggers below it.
 
-There is a line for each command, each busy turn, and each decision that ends something or asks the
-RM. They are made of commands, effects and counters; nothing is looked up while the level is off.
+There is a line for each command, each busy turn, and each decision that ends an allocation or asks
+the RM. Lines are made from commands, effects and counters; nothing is read while the level is off.
 """
 
 from collections import Counter
@@ -66,10 +66,10 @@ _LOGS = {name: structlog.get_logger(name) for name in _LOGGERS}
 _THRESHOLDS = {name: levels().threshold(name) for name in _LOGGERS}
 
 MOST_TOLD = 20
-"""Decisions of one effect that have a line each."""
+"""Decisions of one effect that get a line each, at most."""
 
 MOST_NAMED = 10
-"""Allocations that one line names, at most."""
+"""Allocations named in one line, at most."""
 
 _RELEASED = {
     TerminationType.TIMEOUT: "timed_out",
@@ -79,7 +79,7 @@ _RELEASED = {
 
 
 def _wants(name: str) -> bool:
-    """True if lines of that logger are wanted."""
+    """True if the logger writes lines of `debug`."""
     return _THRESHOLDS[name].debugs
 
 
@@ -136,7 +136,7 @@ def _summary(effects: Sequence[Effect]) -> dict[str, int]:
 
 
 def _tell_acts(effects: Sequence[Effect]) -> None:
-    """Log questions to the RM, victims, and placeholders that have to go."""
+    """Log checks asked of the RM, victims, and placeholders to release."""
     for effect in effects:
         match effect:
             case PredicatesAsked() if _wants(PREDICATES):
@@ -162,7 +162,7 @@ def _tell_questions(event: str, effect: PredicatesAsked | PreemptionsAsked, node
 
 
 def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Release]) -> None:
-    """Log releases by their reason: each is a decision, and may concern many allocations."""
+    """Log releases by reason: each reason is one decision, for one or many allocations."""
     together: dict[tuple[TerminationType, str, str], list[Release]] = {}
     for release in releases:
         kind = release.termination
@@ -188,10 +188,10 @@ def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Rel
 
 
 WAITING_SECONDS = 1.0
-"""Seconds between two counts of a partition's waiting asks."""
+"""Seconds between two counts of a partition's waiting asks, at least."""
 
 MOST_COUNTED = 2_000
-"""Applications and groups of asks that are looked at for that."""
+"""Applications and ask groups that are read for such a count, at most."""
 
 Counts = dict[str, Any]
 
@@ -205,19 +205,19 @@ class SchedulerLog:
     def __init__(
         self, views: Views, last_turn: Callable[[], Partition | None], now: Callable[[], float]
     ) -> None:
-        """`last_turn` gives the partition of the last tick's turn; `now` is in unix seconds."""
+        """`last_turn` gives the partition of the last tick's turn; `now` gives unix seconds."""
         self._views = views
         self._last_turn = last_turn
         self._now = now
         self._levels = levels()
-        # As of which change of the levels `_looks` is right.
+        # The value of `Levels.changes` at which `_looks` was computed.
         self._known = -1
         self._looks = False
         self.seen = {}
 
     @property
     def looks(self) -> bool:
-        """True if any of these lines is wanted."""
+        """True if any of these loggers writes lines of `debug`."""
         if self._known != self._levels.changes:
             self._known = self._levels.changes
             self._looks = any(map(_wants, _LOGGERS))
@@ -225,7 +225,7 @@ class SchedulerLog:
         return self._looks
 
     def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
-        """Log a command or a tick of so many seconds, and its effects."""
+        """Log a command or a tick, its duration in seconds, and its effects."""
         try:
             if isinstance(command, Tick):
                 self._tell_tick(effects, seconds)
@@ -233,7 +233,7 @@ class SchedulerLog:
                 self._tell_command(command, effects, seconds)
                 self._forget_gone(command, effects)
             _tell_acts(effects)
-        except Exception:  # the core goes on whatever becomes of its log
+        except Exception:  # a failure of the log must not stop the core
             note_lost("core.scheduler")
 
     def _tell_command(self, command: Any, effects: Sequence[Effect], seconds: float) -> None:
@@ -262,7 +262,7 @@ class SchedulerLog:
                     _LOGS[COMMANDS].debug("command", rm_id=rm_id, command=name, **size, **about)
 
     def _forget_gone(self, command: Command, effects: Sequence[Effect]) -> None:
-        """Drop the state of an RM, its books or partitions that the command removed."""
+        """Drop the state of removed RMs, books and partitions."""
         match command:
             case RemoveRm() | RegisterRm() if _is_over(effects):
                 self.seen.pop(command.rm_id, None)
@@ -274,7 +274,7 @@ class SchedulerLog:
                 pass
 
     def _answers(self, command: AnswerPredicates) -> Counts:
-        """Answers of an RM; late ones are counted since the last look."""
+        """Counts of an RM's answers; late answers are counted since the last line."""
         refusals = [len(answer.refused) for answer in command.answers]
         seen = self.seen.setdefault(command.rm_id, _Seen())
         before, seen.late = seen.late, self._views.answers_late(command.rm_id)
@@ -303,7 +303,7 @@ class SchedulerLog:
         rm_id = rm_of(partition)
         try:
             counters = self._views.counters(partition)
-        except NotFound:  # it went with the last effect
+        except NotFound:  # removed by the last effect
             counts = _summary(effects)
         else:
             partitions = self.seen.setdefault(rm_id, _Seen()).partitions
@@ -319,7 +319,7 @@ class SchedulerLog:
             _LOGS[TURNS].debug("turn", rm_id=rm_id, partition=partition, **counts, ms=_ms(seconds))
 
     def _who_waits(self, partition: PartitionName, seen: "_SeenPartition") -> Counts:
-        """Waiting asks by reason, at intervals; `waiting_more` if there are others."""
+        """Waiting asks by reason, at intervals; `waiting_more` if not all were read."""
         now = self._now()
         if now < seen.waiting + WAITING_SECONDS:
             return {}
@@ -330,7 +330,7 @@ class SchedulerLog:
 
 
 class _SeenPartition:
-    """Counters of a partition in the last of its logged turns."""
+    """Counters of a partition at its last logged turn."""
 
     def __init__(self) -> None:
         """Start without a turn."""
@@ -340,9 +340,9 @@ class _SeenPartition:
         """Time of the last count of waiting asks."""
 
     def turn(self, counters: Counters) -> Counts:
-        """Tries and reservations of the turn; empty for nothing, and for the first turn logged.
+        """Tries and reservations of the turn; empty for none, and for the first turn logged.
 
-        There was no look before that turn.
+        The first turn has no earlier counters to compare with.
         """
         before = self._counted
         tried, reserved, turns = self._counted = (
@@ -356,7 +356,7 @@ class _SeenPartition:
         return {name: count for name, count in counts.items() if count}
 
     def overdue(self, counters: Counters) -> int:
-        """Checks that the RM did not answer in time, since the last look."""
+        """Checks that the RM did not answer in time, since the last line."""
         before, self._overdue = self._overdue, counters.checks_overdue
         return 0 if before is None else self._overdue - before
 
@@ -367,12 +367,12 @@ class _Seen:
     def __init__(self) -> None:
         """Start without state."""
         self.late: int | None = None
-        """Number of its late answers."""
+        """Number of its late answers; None before the first line."""
         self.partitions: dict[PartitionName, _SeenPartition] = {}
 
 
 def _is_over(effects: Sequence[Effect]) -> bool:
-    """True if nothing is left of a command that is carried out in steps."""
+    """True if a command that is carried out in steps has ended."""
     return not (effects and isinstance(effects[-1], Unfinished))
 
 

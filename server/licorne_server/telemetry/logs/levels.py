@@ -1,14 +1,14 @@
 """Levels of the server's loggers, changed while it runs.
 
-The name of a logger is a part of the server: `core.engine`, `core.http.stream`. A level that is
-given for a name is for all loggers below it as well; the most specific name counts (spec § 12.5).
+The name of a logger is a part of the server: `core.engine`, `core.http.stream`. The level of a name
+also holds for all loggers below it; the most specific name counts (spec § 12.5).
 
-An operator gives levels, and RMs request some (spec § 2.8). An operator's level counts before all
-requests. Where none is given, the most talkative counts of the RMs' requests and of the level at
-the server's start. So an RM suppresses no lines of others, and an operator may silence it.
+Operators set levels, and RMs request levels (spec § 2.8). An operator's level overrides all requests.
+Without one, the most verbose counts of the RMs' requests and the server's initial level. So no RM
+suppresses lines of others, and an operator can silence an RM.
 
-The names of loggers are published: operators give levels to them, so they stay when code moves. The
-details of one server's scheduling are below `core.scheduler`, as in the older core (spec § 12.5).
+The names of loggers are published: operators use them, so they stay when code moves. The details of
+scheduling are below `core.scheduler`, as in the older core (spec § 12.5).
 """
 
 import logging
@@ -22,7 +22,7 @@ from licorne_core.values.errors import shown
 TOP = "core"
 
 AUDIT = "core.admin.audit"
-"""Its lines are written whatever the level is."""
+"""Logger of operators' requests, whose lines are written at every level."""
 
 COMMANDS = "core.scheduler.commands"
 CONFIGURATIONS = "core.scheduler.configurations"
@@ -85,7 +85,7 @@ LOGGERS = (
 
 
 def _with_those_above(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, and all that stand above one of them."""
+    """The names, and all names above them."""
     found: dict[str, None] = {}
     for name in names:
         parts = name.split(".")
@@ -94,21 +94,21 @@ def _with_those_above(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NAMES = _with_those_above(LOGGERS)
-"""The names that may have a level: those of loggers, and what stands above them."""
+"""Names that may have a level: those of loggers, and all names above them."""
 
 _KNOWN = frozenset(NAMES)
-# A name is compared without what all have in common, and by its last part.
+# Names are compared without their common prefix, and by their last part.
 _BELOW = tuple(name.removeprefix(f"{TOP}.") for name in NAMES if name != TOP)
 _BY_LAST = {name.rpartition(".")[2]: name for name in reversed(NAMES)}
 
 
 def takes_level(name: str) -> bool:
-    """True if a level can be given for a name, the empty one being for all others."""
+    """True if the name may have a level; the empty name stands for all unnamed loggers."""
     return not name or (name in _KNOWN and name != AUDIT)
 
 
 def level_problem(name: str, level: str) -> str:
-    """The problem with giving or taking away a level for a name, or the empty text.
+    """The problem with setting or clearing the level of a name; empty for none.
 
     An unknown name is compared with the known ones, which takes up to a millisecond.
     """
@@ -118,7 +118,7 @@ def level_problem(name: str, level: str) -> str:
 
 
 def _missing(name: str) -> str:
-    """The error about a missing name, with the name probably meant."""
+    """The error about an unknown name, with the most similar known name."""
     meant = _BY_LAST.get(name.rpartition(".")[2].lower())
     if meant is None:
         similar = Similar().to(name.removeprefix(f"{TOP}."), _BELOW)
@@ -143,37 +143,37 @@ class LevelProblem(NamedTuple):
 
 
 class Threshold:
-    """The least level of a logger's lines; holders see it change."""
+    """Lowest level that a logger writes; holders see it change."""
 
     __slots__ = ("number",)
 
     def __init__(self, number: int) -> None:
-        """Start with a level, as a number of Python's logging."""
+        """Start with a level, as a number of `logging`."""
         self.number = number
 
     @property
     def debugs(self) -> bool:
-        """True if lines of `debug` are written; checked before an expensive one is made."""
+        """True if lines of `debug` are written; checked before expensive lines are made."""
         return self.number <= logging.DEBUG
 
     @property
     def warns(self) -> bool:
-        """The same of `warning`."""
+        """True if lines of `warning` are written."""
         return self.number <= logging.WARNING
 
 
 class Logger:
-    """The sink of structlog's finished lines, with their least level."""
+    """The sink of structlog's finished lines, with their lowest level."""
 
     def __init__(self, name: str, threshold: Threshold, write: Callable[[str], None]) -> None:
-        """Write lines of every level."""
+        """Pass lines of every level to `write`: they are filtered before."""
         self.name = name
         self._threshold = threshold
         self.debug = self.info = self.warning = self.error = self.critical = write
 
     @property
     def threshold(self) -> int:
-        """The level from which on it wants lines, as a number of Python's logging."""
+        """Lowest level that is logged, as a number of `logging`."""
         return self._threshold.number
 
 
@@ -181,23 +181,23 @@ class Levels:
     """The levels of all loggers of the process. Any thread may log; one thread changes levels."""
 
     changes: int
-    """Number of changes of levels, by which holders of cached levels notice one."""
+    """Number of changes so far. Holders of cached levels compare it."""
 
     def __init__(self) -> None:
         """Start all loggers with `info`."""
         self.changes = 0
         self._usual = "info"
-        # What the operator has given. The empty name is for all others, in all three.
+        # Levels set by operators. The empty name stands for all unnamed loggers, in all three.
         self._given: dict[str, str] = {}
         self._wanted: dict[Hashable, Mapping[str, str]] = {}
-        # For each logger how many want which level of it.
+        # By logger, the number of RMs that request each level.
         self._wishes: dict[str, Counter[str]] = {}
         self._thresholds: dict[str, Threshold] = {}
         for name in ("", *LOGGERS):
             self.threshold(name)
 
     def begin(self, level: str) -> None:
-        """The server starts with this level, and no logger has one of its own."""
+        """Set the server's initial level, and clear the levels of all loggers."""
         self._usual = level
         self._given = {}
         self._derive()
@@ -216,7 +216,7 @@ class Levels:
         return threshold
 
     def given(self) -> dict[str, str]:
-        """The level of each logger that was given one; the empty name is for all others."""
+        """Levels set by operators, by logger; the empty name stands for all unnamed loggers."""
         return {"": self._usual, **dict(sorted(self._given.items()))}
 
     def of_others(self) -> str:
@@ -224,7 +224,7 @@ class Levels:
         return self._level_of("")
 
     def problem(self, name: str, level: str) -> LevelProblem | None:
-        """The problem with giving the level to the name, if there is one."""
+        """The problem with setting the level of the name; None for none."""
         if level and level not in LEVELS:
             wanted = ", ".join(LEVELS)
             return LevelProblem("level", f"level {shown(level)} is none of {wanted}")
@@ -232,9 +232,9 @@ class Levels:
         return LevelProblem("logger", text) if text else None
 
     def set(self, name: str, level: str) -> None:
-        """Give the level to a logger and those below it, or take it away; `problem` found none.
+        """Set the level of a logger and all loggers below it; an empty level clears it.
 
-        Without a name it is that of all others, which goes back to that of the start.
+        The empty name stands for all unnamed loggers. `problem` has found no problem.
         """
         if level:
             self._given[name] = level
@@ -243,9 +243,9 @@ class Levels:
         self._derive()
 
     def want(self, owner: Hashable, levels: Mapping[str, str]) -> None:
-        """Set the levels requested by an RM, by names of loggers; all names and levels are known.
+        """Set the levels that an RM requests, by name of logger; all names and levels are known.
 
-        Its earlier requests are dropped. The cost does not depend on the number of requesting RMs.
+        They replace its earlier requests. The cost does not depend on the number of RMs.
         """
         self.changes += 1
         before = self._wanted.pop(owner, {})
@@ -271,7 +271,7 @@ class Levels:
         return logging.NOTSET if name == AUDIT else _NUMBERS[self._level_of(name)]
 
     def _level_of(self, name: str) -> str:
-        """The level of a logger that has a threshold, or of all others."""
+        """Level of a logger with a threshold; the empty name stands for all unnamed loggers."""
         given = _level_in(self._given, name)
         if given:
             return given
@@ -293,7 +293,7 @@ def number_of(method: str) -> int:
     return _NUMBERS.get(method, logging.ERROR)
 
 
-# A process has one log, and so one set of levels.
+# One log per process, so one set of levels.
 _levels = Levels()
 
 

@@ -1,7 +1,7 @@
-"""Log entries into lines: limited in number, bounded in length, escaped; and the count of dropped ones.
+"""Conversion of log entries to lines: limited in rate and length, escaped; and counts of dropped lines.
 
-Each kind of line has an allowance, so that none fills a disk. Lines caused by an RM or a caller are
-also limited for each of them, so that a flood of one does not crowd out the lines of the others.
+Each kind of line has an allowance, so that no kind fills a disk. Lines caused by an RM or a caller
+are also limited per RM or caller, so that one flood does not crowd out the lines of others.
 """
 
 import json
@@ -22,10 +22,10 @@ from licorne_server.process.bounds import host_of, peer_of
 from licorne_server.telemetry.logs.levels import AUDIT
 
 MAX_KINDS = 256
-"""Distinct kinds; all further ones share an allowance."""
+"""Distinct kinds, at most; all further kinds share an allowance."""
 
 MAX_CAUSES = 4096
-"""Distinct causes, over all kinds; all further ones of a kind share an allowance."""
+"""Distinct causes of all kinds, at most; all further causes of a kind share an allowance."""
 
 OTHER = "other"
 
@@ -40,16 +40,16 @@ class Allowance(NamedTuple):
 
 
 OWN = Allowance(burst=1000, per_second=20.0)
-"""Allowance of lines of the server itself, for each event."""
+"""Allowance of the server's own lines, per event."""
 
 OF_ONE = Allowance(burst=200, per_second=5.0)
-"""Allowance of lines for each event and each cause of it."""
+"""Allowance per event and cause."""
 
 OF_ALL = Allowance(burst=4000, per_second=100.0)
-"""Allowance of the same lines for all causes together."""
+"""Allowance per event, for all causes together."""
 
 FOREIGN = Allowance(burst=20, per_second=1.0)
-"""Allowance of lines of libraries, for each kind: peers may control their number and text."""
+"""Allowance of lines of libraries, per kind: peers may control their number and text."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Limits:
     """The allowances of all kinds of lines. Any thread may call any method."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` gives seconds that never go back."""
+        """`now` gives monotonic seconds."""
         self._now = now
         self._lock = threading.RLock()
         self._kinds: dict[str, _Bucket] = {}
@@ -79,14 +79,14 @@ class Limits:
         self._swept = now()
 
     def admits(self, kind: str, allowance: Allowance) -> bool:
-        """True if one more line of the kind may be written; it counts then."""
+        """True if one more line of the kind may be written; the line counts then."""
         with self._lock:
             return _take(self._of_kind(kind, allowance))
 
     def admits_from(self, cause: str, kind: str, one: Allowance, every: Allowance | None) -> bool:
-        """The same for a line with a cause, whose allowance is `one`.
+        """True if one more line of the cause and kind may be written; the line counts then.
 
-        `every` is the allowance of all causes together; None for none.
+        `one` is the allowance of the cause, `every` that of all causes together; None for no limit.
         """
         with self._lock:
             bucket = self._of_cause(cause, kind, one)
@@ -105,12 +105,12 @@ class Limits:
         return self._filled(self._causes, (kind, cause), allowance)
 
     def _forget_quiet(self) -> None:
-        """Forget the causes with a full allowance, at most once in a second."""
+        """Drop causes with a full allowance, at most once a second."""
         now = self._now()
         if now - self._swept < 1.0:
             return
         self._swept = now
-        # The collector of garbage may log meanwhile.
+        # The garbage collector may log meanwhile.
         self._causes = {
             key: bucket
             for key, bucket in list(self._causes.items())
@@ -141,15 +141,15 @@ class Reason(StrEnum):
     RATE = "rate"
     """The rate limit of its kind was exceeded."""
     QUEUE_FULL = "queue_full"
-    """Too much waits already: stderr takes lines more slowly than they come."""
+    """The queue is full: stderr takes lines too slowly."""
     NO_SPACE = "no_space"
     """Stderr is a file on a full disk."""
     CLOSED = "closed"
-    """stderr is missing, or its reader has gone."""
+    """Stderr is closed, or its reader is."""
     WRITE_FAILED = "write_failed"
-    """The system refused for another reason."""
+    """The system refused the write for another reason."""
     UNPRINTABLE = "unprintable"
-    """A value in the line failed when it was made into text."""
+    """A value of the line could not be converted to text."""
 
 
 class Dropped(NamedTuple):
@@ -165,7 +165,7 @@ class Drops:
 
     def __init__(self) -> None:
         """Start without drops."""
-        # The collector of garbage may log in the middle of a method: the lock can be taken again.
+        # Reentrant, because the garbage collector may log in the middle of a method.
         self._lock = threading.RLock()
         self._totals = dict.fromkeys(Reason, 0)
         self._untold: Counter[tuple[str, Reason]] = Counter()
@@ -177,77 +177,76 @@ class Drops:
             self._untold[kind, reason] += count
 
     def totals(self) -> dict[str, int]:
-        """Lines dropped since the start, for every reason."""
+        """Lines dropped since the start, by reason."""
         with self._lock:
             return {reason.value: count for reason, count in self._totals.items()}
 
     def take_untold(self) -> list[Dropped]:
-        """Take the drops that are not logged yet; they count as logged from now on."""
+        """Take the drops that were not logged yet; they count as logged from now on."""
         with self._lock:
             untold = [Dropped(*key, count) for key, count in self._untold.items()]
             self._untold.clear()
         return untold
 
     def tell_later(self, dropped: Dropped) -> None:
-        """Put drops back that could not be logged."""
+        """Return drops that could not be logged."""
         with self._lock:
             self._untold[dropped.kind, dropped.reason] += dropped.number
 
 
 MAX_LINE = 16_384
-"""The longest line, in characters. All of them are ASCII."""
+"""Characters of a line, at most; all are ASCII."""
 
 MAX_KIND = 100
 MAX_TEXT = 4096
 """Characters of a text, at most."""
 
 ROOMS = (MAX_LINE, MAX_LINE // 4, MAX_LINE // 16)
-"""Characters that all values together may have, tried in turn: escaped they take up to six times as
-much."""
+"""Characters of all values together, tried in turn: escaping makes them up to six times as long."""
 
 VALUE_COST = 8
-"""Characters of a value in addition to its own: quotes, commas, brackets."""
+"""Characters counted for a value in addition to its text: quotes, commas, brackets."""
 
 MAX_NUMBER = 10**18
 MAX_DEPTH = 8
 FIRST = ("event", "level", "timestamp")
-"""Leading fields of a line, which are never left out of it."""
+"""Leading fields of a line, which are never left out."""
 
 MAX_FRAMES = 20
 
 CAUSES = ("by", "rm_id")
-"""The fields of a line that name who causes it; the first that is not empty counts. Without one it
-is the host of its `peer`."""
+"""Fields that name the cause of a line; the first that is not empty counts. Without one the cause is
+the host of the line's `peer`."""
 
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-# The values of variables are left out: what RMs sent is in them, and they may be large.
+# Without the values of variables: they hold texts of RMs, and may be large.
 _render_exceptions = structlog.processors.ExceptionRenderer(
     ExceptionDictTransformer(show_locals=False, max_frames=MAX_FRAMES)
 )
 
 
 class Lines:
-    """Makes lines, and is the last processor of structlog. Any thread may call any method."""
+    """Last processor of structlog, which makes lines. Any thread may call any method."""
 
     def __init__(self, drops: Drops, render: Callable[[EventDict], str] | None = None) -> None:
-        """Count in `drops` the lines that are not made; `render` makes JSON if it is not given."""
+        """Count dropped lines in `drops`; `render` is JSON by default."""
         self._drops = drops
         self._render = render or rendered
         self._limits = Limits(monotonic)
 
     def __call__(self, logger: Any, method: str, entry: EventDict) -> str:
-        """The line for an event of the server, which an RM or a caller may have caused.
+        """The line for an event of the server, perhaps caused by an RM or a caller.
 
         Raises:
-            structlog.DropEvent: the line is not to be written.
+            structlog.DropEvent: the line is dropped.
         """
         kind = str(entry.get("event"))[:MAX_KIND]
         cause = _cause_of(entry)
         if getattr(logger, "name", "") == AUDIT:
-            # Only the allowance of each caller counts.
+            # Limited per caller only.
             is_admitted = self._limits.admits_from(cause, kind, OWN, None)
         elif cause:
-            # Details are written on request: `debug` has a larger allowance.
+            # An operator has requested these details: `debug` has a larger allowance.
             one = OWN if method == "debug" else OF_ONE
             is_admitted = self._limits.admits_from(cause, kind, one, OF_ALL)
         else:
@@ -257,9 +256,9 @@ class Lines:
         return self._make(kind, entry)
 
     def foreign(self, kind: str, level: str, event: str, **fields: Any) -> str:
-        """The line for a message of a library or the interpreter; empty if it is not to be written.
+        """The line for a message of a library or the interpreter; empty if it is dropped.
 
-        `kind` is the key of the rate limit, and must not be up to any peer.
+        `kind` is the key of the rate limit, and must not be chosen by a peer.
         """
         try:
             if not self._limits.admits(kind, FOREIGN):
@@ -269,7 +268,7 @@ class Lines:
             return ""
 
     def of_drops(self, dropped: Dropped) -> str:
-        """The line that says how many lines were dropped."""
+        """The line with the number of dropped lines."""
         entry = {**dropped._asdict(), "event": "log lines dropped", "level": "warning"}
         return self._render(_stamp(None, "warning", entry))
 
@@ -277,7 +276,7 @@ class Lines:
         try:
             return self._render(_render_exceptions(None, "", _stamp(None, "", entry)))
         except Exception:
-            # The caller must not fail because a value has no text.
+            # A value without a text must not fail the caller.
             self._drop(kind, Reason.UNPRINTABLE)
 
     def _drop(self, kind: str, reason: Reason) -> NoReturn:
@@ -286,7 +285,7 @@ class Lines:
 
 
 def _cause_of(entry: EventDict) -> str:
-    """The cause of a line: an RM, a caller, or the host of one; empty for the server itself."""
+    """The cause of a line: an RM, a caller, or a caller's host; empty for the server itself."""
     for field in CAUSES:
         if cause := entry.get(field):
             return str(cause)[:MAX_KIND]
@@ -302,7 +301,7 @@ def rendered(entry: EventDict) -> str:
 def fitted(entry: EventDict) -> dict[str, Any]:
     """The entry, cut to fit a line of JSON of `MAX_LINE` characters.
 
-    The work is bounded too: what finds no room is not looked at.
+    The work is bounded too: values beyond the limit are not read.
     """
     ordered = {key: entry[key] for key in FIRST if key in entry} | dict(entry)
     fit: dict[str, Any] = {}
@@ -314,13 +313,13 @@ def fitted(entry: EventDict) -> dict[str, Any]:
 
 
 class _Fitting:
-    """Takes of a value what there is room for."""
+    """Cuts values to the room that is left."""
 
     def __init__(self, room: int) -> None:
         self._left = room
 
     def fit(self, value: Any, depth: int = 0) -> Any:
-        """The value, texts cut and entries left out where there is no room for them."""
+        """The value, with texts cut and entries left out for want of room."""
         self._left -= VALUE_COST
         if isinstance(value, str):
             return self._text(value)

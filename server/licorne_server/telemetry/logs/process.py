@@ -1,6 +1,6 @@
-"""The logs of a whole process: from log calls to lines, and all of stderr through one writer.
+"""Logs of a whole process: from log calls to lines, and all of stderr through one writer.
 
-Programs get lines of JSON, and a person at a terminal gets text.
+Programs get lines of JSON, a terminal gets text.
 """
 
 import faulthandler
@@ -24,7 +24,7 @@ HEAD = ("timestamp", "level", "event")
 TRACE = "exception"
 EVENT_WIDTH = 28
 LEVEL_WIDTH = 8
-# From the time of day on: a terminal's reader knows the date.
+# The time of day: a reader at a terminal knows the date.
 _CLOCK = slice(11, 23)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/[]@%+#")
 
@@ -39,17 +39,17 @@ _DIM, _BOLD, _END = "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
 
 class Console:
-    """Renders an entry: time of day, level, event, and what belongs to it as ``name=value``.
+    """Renders an entry: time of day, level, event, and its fields as ``name=value``.
 
-    A traceback follows in lines of its own. No control character of a value reaches the terminal.
+    A traceback follows on separate lines. No control character of a value reaches the terminal.
     """
 
     def __init__(self, *, colours: bool) -> None:
-        """`colours`: the terminal has colours, and the user wants them."""
+        """`colours`: the terminal has colours, and they are not turned off."""
         self._colours = colours
 
     def __call__(self, entry: EventDict) -> str:
-        """The text, whose lines are in ASCII."""
+        """The text, in lines of ASCII."""
         shown = fitted(entry)
         level = str(shown.get("level", ""))
         clock = str(shown.get("timestamp", ""))[_CLOCK]
@@ -74,7 +74,7 @@ class Console:
 
 
 def _value(value: Any) -> str:
-    """A word as it is, and anything else as JSON, which escapes what a terminal would obey."""
+    """A word unchanged, anything else as JSON, which escapes control characters."""
     if isinstance(value, str) and value and _PLAIN.issuperset(value):
         return value
     return json.dumps(value)
@@ -108,9 +108,9 @@ def set_up(
     write: Callable[[str], None] | None = None,
     write_audit: Callable[[str], None] | None = None,
 ) -> None:
-    """Send the server's own lines, from the level on, to `write`, which is stderr if not given.
+    """Send the server's own lines of the level and above to `write`; by default to stderr.
 
-    `write_audit` is for the lines about what operators ask for, if they go another way.
+    `write_audit` takes the lines of operators' requests; by default it is `write`.
     """
     usual = write or _to_stderr
     audit = write_audit or usual
@@ -142,7 +142,7 @@ def _wanted(logger: Logger, method: str, entry: EventDict) -> EventDict:
 
 def _to_stderr(line: str) -> None:
     if sys.stderr is not None:
-        with suppress(OSError, ValueError):  # it has no reader, or it is closed
+        with suppress(OSError, ValueError):  # stderr has no reader, or is closed
             print(line, file=sys.stderr)
 
 
@@ -150,19 +150,19 @@ FORMATS = ("auto", "console", "json")
 """Formats of lines: `auto` is `console` where stderr is a terminal, and `json` elsewhere."""
 
 FLUSH_SECONDS = 2.0
-"""Seconds that the process waits in the end for unwritten lines."""
+"""Seconds that the process waits at its end for unwritten lines."""
 
-# A process has one stderr, and so one count.
+# One stderr per process, so one count.
 _drops = Drops()
 
 
 def dropped() -> Mapping[str, int]:
-    """Dropped log lines of this process, by reason; 0 before its logs are taken over."""
+    """Dropped log lines of this process, by reason; 0 before `process_logs`."""
     return _drops.totals()
 
 
 def note_lost(kind: str) -> None:
-    """Count a line that failed before it could be written: it is logged later."""
+    """Count a line that failed before the write; the count is logged later."""
     _drops.add(kind, Reason.WRITE_FAILED)
 
 
@@ -170,9 +170,9 @@ def note_lost(kind: str) -> None:
 def process_logs(level: str, form: str = "json") -> Iterator[Callable[[], None]]:
     """Redirect the logs of the server, of its libraries and of the interpreter inside the block.
 
-    This is for a process that is nothing but a server: descriptor 2, the hooks of the interpreter
-    and Python's logging belong to the whole process. `form` is one of `FORMATS`. The block gets a
-    function that waits a bounded time for unwritten lines, after which nothing is logged any more.
+    Only for a process that is a server and nothing else: descriptor 2, the hooks of the interpreter
+    and `logging` belong to the whole process. `form` is one of `FORMATS`. The block gets a function
+    that waits a bounded time for unwritten lines. After the call nothing is logged any more.
     """
     is_open = sys.stderr is not None
     lines = Lines(_drops, _console(form))
@@ -182,11 +182,11 @@ def process_logs(level: str, form: str = "json") -> Iterator[Callable[[], None]]
     writer.start()
     set_up(level, lines, writer.write, writer.write_audit)
     strays = Strays(lines, writer.write)
-    # Messages of libraries at `debug` are for their authors.
+    # Debug messages of libraries are for their authors.
     strays.begin(logging.INFO if level == "debug" else logging.WARNING)
     redirect = Redirect(lines, writer.write)
     redirect.begin(saved)
-    # In a crash of the process no thread is left to make lines.
+    # No thread is left to make lines when the process crashes.
     faulthandler.enable(file=saved)
     flush = partial(writer.close, FLUSH_SECONDS)
     try:
@@ -199,7 +199,7 @@ def process_logs(level: str, form: str = "json") -> Iterator[Callable[[], None]]
 
 
 def _console(form: str) -> Console | None:
-    """The renderer of lines for a person, None where they are for programs."""
+    """The renderer of text; None for JSON."""
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if form == "json" or (form == "auto" and not is_terminal):
         return None
@@ -208,7 +208,7 @@ def _console(form: str) -> Console | None:
 
 
 def _fill_standard_descriptors() -> None:
-    """Open those of 0, 1 and 2 that are closed, or a connection may get their numbers."""
+    """Open closed descriptors of 0, 1 and 2, or a connection may get their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         pass
     os.close(fd)

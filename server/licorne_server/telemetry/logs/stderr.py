@@ -1,8 +1,8 @@
-"""Stderr of the process: the thread that writes lines to it, and the redirection of what others write.
+"""Stderr of the process: the thread that writes lines, and the redirection of foreign output.
 
-The core of gRPC writes its messages to file descriptor 2. Texts of peers are in them, with line
+The C core of gRPC writes messages to file descriptor 2, which contain texts of peers, with line
 breaks. So descriptor 2 becomes a pipe of this process, and a thread makes one line of each message.
-The interpreter's tracebacks and warnings, and Python's own logging, become lines as well.
+Tracebacks and warnings of the interpreter, and records of `logging`, become lines as well.
 """
 
 import errno
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 MAX_LINES = 10_000
 MAX_BYTES = 4 << 20
-"""Bytes of waiting lines. Lines above it are dropped."""
+"""Bytes of waiting lines, at most; further lines are dropped."""
 
 TELL_SECONDS = 5.0
 """Seconds between two log lines about dropped lines."""
 
 ALL = "all"
-"""The kind of lines that are dropped whatever they say."""
+"""Kind of drops that concern lines of all kinds."""
 
 _REASONS = {
     errno.ENOSPC: Reason.NO_SPACE,
@@ -64,9 +64,9 @@ class Writer:
         self._lines: deque[bytes] = deque()
         self._bytes = 0
         self._closing = False
-        # Whether a line was cut off in its middle.
+        # True while the last line written is incomplete.
         self._torn = False
-        # Its lock can be taken again: the collector of garbage may log in the middle of `write`.
+        # Reentrant, because the garbage collector may log in the middle of `write`.
         self._changed = threading.Condition(threading.RLock())
         self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
 
@@ -75,11 +75,11 @@ class Writer:
         self._thread.start()
 
     def write(self, line: str) -> None:
-        """Queue a line, or count it as dropped. This neither waits nor fails."""
+        """Queue a line, or count it as dropped. Neither waits nor fails."""
         self._put_in(line, 1)
 
     def write_audit(self, line: str) -> None:
-        """The same for a line that has room where there is none for others: twice as much waits."""
+        """Queue a line of the audit log, for which the queue is twice as long, or count it as dropped."""
         self._put_in(line, 2)
 
     def _put_in(self, line: str, rooms: int) -> None:
@@ -99,7 +99,7 @@ class Writer:
         self._drops.add(ALL, reason)
 
     def close(self, seconds: float) -> None:
-        """Take no more lines, and wait at most `seconds` for the queued ones."""
+        """Take no more lines, and wait at most `seconds` for queued lines."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -116,7 +116,7 @@ class Writer:
         self._tell()
 
     def _next(self) -> bytes | None:
-        """The next line; empty if none has come for a while, None in the end."""
+        """The next line; empty after a while without one, None at the end."""
         with self._changed:
             if not self._lines and not self._closing:
                 self._changed.wait(TELL_SECONDS)
@@ -133,10 +133,10 @@ class Writer:
                 self._drops.tell_later(dropped)
 
     def _put(self, line: bytes) -> Reason | None:
-        """Write one line; why it could not be written, None if it was."""
+        """Write one line; returns the reason of a failure, or None."""
         if self._fd is None:
             return Reason.CLOSED
-        # What is left of the line before ends here, so that this one is whole.
+        # A line break ends an incomplete line, so that this line is whole.
         rest = memoryview(b"\n" + line if self._torn else line)
         try:
             while rest:
@@ -147,11 +147,11 @@ class Writer:
         return None
 
     def _write_some(self, fd: int, data: memoryview) -> memoryview:
-        """Write as much as the system takes now; returns the rest."""
+        """Write as much as the system takes now; returns the remaining data."""
         while True:
             try:
                 return data[os.write(fd, data) :]
-            except BlockingIOError:  # another owner of the descriptor has made it so
+            except BlockingIOError:  # another owner of the descriptor made it non-blocking
                 ready = select.poll()
                 ready.register(fd, select.POLLOUT)
                 ready.poll()
@@ -162,10 +162,10 @@ KIND = "grpc core"
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 PAUSE_SECONDS = 0.01
-"""Seconds that the thread pauses after each message beyond its allowance."""
+"""Pause of the thread after each message beyond its allowance, in seconds."""
 
 END_SECONDS = 1.0
-"""Seconds that the thread may take to read the rest in the end."""
+"""Seconds that the thread may take to read remaining messages at the end."""
 
 _LEVELS = {"I": "info", "W": "warning", "E": "error", "F": "critical"}
 _HEAD = re.compile(r"([IWEF])\d{4} ")
@@ -175,7 +175,7 @@ class Redirect:
     """Descriptor 2 leads into this process from `begin` to `end`."""
 
     def __init__(self, lines: Lines, write: Callable[[str], None]) -> None:
-        """Make `lines` of all that is written there, and hand them to `write`."""
+        """Make `lines` of all messages, and pass them to `write`."""
         self._lines = lines
         self._write = write
         self._saved = -1
@@ -192,7 +192,7 @@ class Redirect:
         self._thread.start()
 
     def end(self) -> None:
-        """Undo the redirection, and read the rest."""
+        """Undo the redirection, and read the remaining messages."""
         os.dup2(self._saved, STDERR)
         self._ending.set()
         self._thread.join(END_SECONDS)
@@ -201,12 +201,12 @@ class Redirect:
         while packet := os.read(self._read, READ_BYTES):
             text = packet.decode("utf-8", "backslashreplace").strip()
             if text and not self._say(text):
-                # So a flood costs little: what the pipe does not take is lost before it is read.
+                # Bounds the cost of a flood: messages that do not fit into the pipe are lost unread.
                 self._ending.wait(PAUSE_SECONDS)
         os.close(self._read)
 
     def _say(self, text: str) -> bool:
-        """Make a line of one message; returns True if there was an allowance for it."""
+        """Make a line of one message; returns True if its allowance admitted it."""
         head = _HEAD.match(text)
         level = _LEVELS[head[1]] if head else "warning"
         line = self._lines.foreign(KIND, level, KIND, text=text)
@@ -216,14 +216,14 @@ class Redirect:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe, its reading end first, in which every write of up to a page is one read."""
+    """A pipe, reading end first, in which every write of up to a page is one read."""
     try:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
     except OSError:  # not every system has pipes of packets
         read, write = os.pipe2(os.O_CLOEXEC)
-    with suppress(OSError):  # the size is a wish
+    with suppress(OSError):  # the size is optional
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    # Who writes must never wait: it may hold the interpreter's lock, which the reader needs.
+    # A writer must never wait: it may hold the interpreter's lock, which the reader needs.
     os.set_blocking(write, False)
     return read, write
 
@@ -234,21 +234,21 @@ IGNORED = "exception ignored"
 
 
 class Strays(logging.Handler):
-    """Makes lines of all that from `begin` to `end`. Any thread may call any method."""
+    """Makes lines of logging records, warnings and uncaught exceptions. Any thread may call it."""
 
     def __init__(self, lines: Lines, write: Callable[[str], None]) -> None:
-        """Hand the lines to `write`."""
+        """Pass the lines to `write`."""
         super().__init__()
         self._lines = lines
         self._write = write
         self._root = logging.getLogger()
-        # What Python's logging and its hooks were before `begin`.
+        # Handlers of `logging`, and hooks of the interpreter, before `begin`.
         self._handlers = list(self._root.handlers)
         self._level = self._root.level
         self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
 
     def begin(self, level: int) -> None:
-        """Redirect everything; loggers of Python log at this level or above."""
+        """Begin; `logging` writes records of this level and above."""
         self._root.handlers[:] = [self]
         self._root.setLevel(level)
         logging.captureWarnings(True)
@@ -257,18 +257,18 @@ class Strays(logging.Handler):
         sys.unraisablehook = self._ignored
 
     def end(self) -> None:
-        """Give everything back to whom it was taken from."""
+        """Restore all handlers and hooks."""
         self._root.handlers[:] = self._handlers
         self._root.setLevel(self._level)
         logging.captureWarnings(False)
         sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record of a Python logger."""
+        """Write a record of `logging`."""
         text: object
         try:
             text = record.getMessage()
-        except Exception:  # the arguments do not fit the text
+        except Exception:  # the arguments do not match the format
             text = record.msg
         level = record.levelname.lower()
         about = {"logger": record.name, "text": text}
@@ -278,13 +278,13 @@ class Strays(logging.Handler):
         self._say(UNCAUGHT, "critical", UNCAUGHT, {}, (kind, error, trace))
 
     def _uncaught_in_thread(self, args: threading.ExceptHookArgs) -> None:
-        if args.exc_type is SystemExit:  # an ordinary end, for Python too
+        if args.exc_type is SystemExit:  # an ordinary end, as in Python's own hook
             return
         about = {"thread": args.thread.name if args.thread else ""}
         self._say(UNCAUGHT, "error", UNCAUGHT, about, _exc_info(args))
 
     def _ignored(self, args: "UnraisableHookArgs") -> None:
-        # The object itself may be half gone: only its type is named.
+        # The object may be partly destroyed: only its type is named.
         about = {"reason": args.err_msg or "", "type": type(args.object).__qualname__}
         self._say(IGNORED, "error", IGNORED, about, _exc_info(args))
 
@@ -295,6 +295,6 @@ class Strays(logging.Handler):
 
 
 def _exc_info(args: "threading.ExceptHookArgs | UnraisableHookArgs") -> object:
-    """Exception info for a traceback; None if Python has dropped the exception."""
+    """Exception info for a traceback; None if the interpreter has dropped the exception."""
     value = args.exc_value
     return None if value is None else (args.exc_type, value, args.exc_traceback)

@@ -1,7 +1,7 @@
-"""Spans of sampled asks, from their reading to their end: placed, refused, given up, or their RM gone.
+"""Spans of sampled asks, from read to end: placed, rejected, released, or their RM unregistered.
 
-However many asks end together, `spans.py` ends their spans little by little. In between the asks are
-looked at, in time slices among readers: an event is added to a span whenever the blocker changes.
+If many asks end together, `spans.py` ends their spans in small steps. Pending asks are looked at in
+time slices among readers: a span gets an event whenever the blocker of its ask changes.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ GONE = "gone"
 UNREGISTERED = "rm gone"
 
 MAX_RESOURCES = 32
-"""Resources of an ask that its span names, the first by name; an ask may want thousands."""
+"""Resources named in a span, the first by name; an ask may request thousands."""
 
 SPAN = "ask"
 
 
 class AskSpans:
-    """The spans of sampled asks; each ask is followed until it has ended."""
+    """Spans of sampled asks; each ask is followed until it has ended."""
 
     def __init__(
         self,
@@ -49,20 +49,20 @@ class AskSpans:
         stands: Stands,
         ends: Ends,
     ) -> None:
-        """Contexts that cannot be read are counted. With an ask ends also its open check."""
+        """Malformed contexts are counted in `counts`. The open check of an ask ends with the ask."""
         self._spans = spans
         self._counts = counts
         self._followed = followed
         self._checks = checks
         self._stands = stands
         self._ends = ends
-        # The spans of asks that were placed since the last turn, for its links.
+        # Spans of asks placed since the last turn, for the links of its span.
         self._placed: dict[tuple[RmId, Key], SpanContext] = {}
 
     def begin(self, rm_id: RmId, asks: Iterable[Ask], call: TraceContext | None) -> Iterator[None]:
-        """Follow those of new asks that are to be traced, with a None after each.
+        """Follow the sampled asks among new ones; yields None after each.
 
-        `call` is how they came.
+        `call` is the context of the call that brought them.
         """
         tags: Mapping[str, str] = NO_TAGS
         parent = call
@@ -78,7 +78,7 @@ class AskSpans:
                 yield None
 
     def _parent(self, tags: Mapping[str, str], call: TraceContext | None) -> TraceContext | None:
-        """The context that an ask with these tags belongs to."""
+        """Parent context of an ask with these tags."""
         text = tag_value(tags, TAG)
         if not text:
             return call
@@ -109,7 +109,7 @@ class AskSpans:
             self._followed.add(rm_id, key, FollowedAsk(ask, span, time))
 
     def told(self, effect: Effect) -> None:
-        """End the asks that this effect ends."""
+        """End the spans of asks that are ended by this effect."""
         rm_id = effect.rm_id
         match effect:
             case AllocationsMade(allocations=made):
@@ -136,7 +136,7 @@ class AskSpans:
                 pass
 
     def take_placed(self, effects: Sequence[Effect]) -> list[SpanContext]:
-        """The spans of asks that these effects of a turn have placed; all others are forgotten."""
+        """Spans of asks placed by these effects of a turn; all other placed spans are dropped."""
         if not self._placed:
             return []
         placed, self._placed = self._placed, {}
@@ -151,7 +151,7 @@ class AskSpans:
         return found
 
     def releasing(self, rm_id: RmId, releases: Iterable[ReleaseRequest]) -> None:
-        """The core is about to hear that the RM gives these back."""
+        """Note releases of the RM, before the core gets them."""
         of_rm = self._followed.of(rm_id)
         for release in releases:
             found = of_rm.get((release.app_id, release.key))
@@ -159,7 +159,7 @@ class AskSpans:
                 found.release = release
 
     def released(self, rm_id: RmId, releases: Iterable[ReleaseRequest]) -> None:
-        """End the waiting asks of these releases, which the core has carried out."""
+        """End the pending asks of these releases, which the core has carried out."""
         for release in releases:
             key = (release.app_id, release.key)
             found = self._followed.of(rm_id).get(key)
@@ -170,7 +170,7 @@ class AskSpans:
                     self.gone(rm_id, key)
 
     def gone(self, rm_id: RmId, key: Key) -> None:
-        """End an ask that the core does not have, without an effect about it."""
+        """End an ask that left the core without an effect."""
         found = self._followed.take(rm_id, key)
         if found is None:
             return
@@ -180,7 +180,7 @@ class AskSpans:
             self._end(rm_id, found, GONE)
 
     def forget(self, rm_id: RmId) -> None:
-        """End all asks of an RM that is gone, or starts anew."""
+        """End all asks of an RM that was removed or registers anew."""
         gone, time = self._followed.take_all(rm_id), self._spans.now()
 
         def end_one() -> bool:
@@ -200,7 +200,7 @@ class AskSpans:
         message: str = "",
         about: Mapping[str, str] = NO_TAGS,
     ) -> None:
-        """An ask that is not followed any more has ended: so does its span, which has this."""
+        """End the span of an ask that is no longer followed, with an outcome and attributes."""
         self._checks.drop(rm_id, found)
         time = self._spans.now()
         self._ends.add(partial(self._end_span, rm_id, found, time, outcome, message, about))
@@ -216,7 +216,7 @@ class AskSpans:
     ) -> None:
         self._checks.write_open(rm_id, found, time)
         span = found.span
-        # What an RM has that was gone may be something else of the same name.
+        # An RM that registered anew may have another ask of the same name.
         if not found.queue and outcome != UNREGISTERED:
             stands = self._stands_now(rm_id, found.ask)
             if stands is not None:
@@ -234,23 +234,23 @@ class AskSpans:
 
 
 UNKNOWN_SECONDS = 10.0
-"""Seconds that an ask may be on its way to the core; then it is taken for gone."""
+"""Seconds after which an ask that has not reached the core counts as gone."""
 
 REASON_EVENT = "reason"
 
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at each followed ask, also without a change."""
+"""Seconds between two looks at each followed ask, even without a change."""
 
 PAUSE_FACTOR = 50.0
-"""Pause between two looks at an ask, in durations of all looks."""
+"""Pause between two looks at an ask, as a multiple of the duration of all looks."""
 
 MAX_PAUSE = 2.0
-"""Seconds of such a pause at the most."""
+"""Longest pause of this kind, in seconds."""
 
 
 class Looking:
-    """The task that looks. Nothing is looked at while no ask is followed."""
+    """The task that looks at followed asks. It sleeps while no ask is followed."""
 
     def __init__(
         self,
@@ -261,10 +261,10 @@ class Looking:
         clock: Clock,
         on_defect: Callable[[], None],
     ) -> None:
-        """`start` begins to wait for something to look at.
+        """Nothing runs before `start`.
 
-        `stands` gives the blocker of an ask; those that are gone are ended. `on_defect` is
-        called while an exception is handled that ends the looks.
+        `stands` gives the blocker of an ask. Asks that left the core are ended. `on_defect` is
+        called in the handler of an exception that ends this task.
         """
         self._followed = followed
         self._stands = stands
@@ -277,15 +277,15 @@ class Looking:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the task."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="traces")
 
     async def stop(self) -> None:
-        """Stop looking."""
+        """Stop the task."""
         await stop_task(self._task)
 
     def wake(self) -> None:
-        """Wake the loop of looks, if there are asks to look at."""
+        """Wake the task if asks are followed."""
         if self._followed.rm_ids():
             self._news.set()
 
@@ -311,12 +311,12 @@ class Looking:
                 changed = self._followed.rm_ids()
                 due = self._clock.now() + LOOK_SECONDS
             spent = await self._look_at(changed)
-            # The thread's own time: a busy machine makes no pause longer.
+            # CPU time of the thread: a busy machine does not lengthen the pause.
             if spent:
                 await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
 
     async def _look_at(self, rm_ids: list[RmId]) -> float:
-        """Look at the asks of these RMs; returns the CPU seconds that it took."""
+        """Look at the asks of these RMs; returns the CPU seconds used."""
         looks = self._looks(rm_ids)
         spent = 0.0
         while rm_ids:
@@ -333,7 +333,7 @@ class Looking:
         return spent
 
     def _looks(self, rm_ids: Iterable[RmId]) -> Iterator[None]:
-        """Look at all followed asks of these RMs, with a None after each."""
+        """Look at all followed asks of these RMs; yields None after each."""
         for rm_id in rm_ids:
             for key, found in list(self._followed.of(rm_id).items()):
                 if self._followed.of(rm_id).get(key) is found:
@@ -348,7 +348,7 @@ class Looking:
                 self._asks.gone(rm_id, key)
             return
         if not stands.reason:
-            # It was there before it was sent this time: there is nothing to be told of.
+            # The core had the ask before this message: no effect will follow.
             self._followed.take(rm_id, key)
             self._followed.close(rm_id)
             return

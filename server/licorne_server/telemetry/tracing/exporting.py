@@ -1,9 +1,8 @@
-"""Exports ended spans, from a thread of its own.
+"""Export of ended spans from a separate thread.
 
-It does the work of the SDK's batch processor, and is not that one for three reasons. That one
-starts a thread in every fork, and copies of the process must have none
-(`engine/copied_process.py`). It takes up to half a minute to stop. And it logs dropped spans one by
-one, without a count.
+It replaces the SDK's batch processor, for three reasons. The batch processor starts a thread in
+every fork, and copies of the process must have none (`engine/copied_process.py`). It takes up to
+half a minute to stop. It logs dropped spans one by one, without a count.
 """
 
 import asyncio
@@ -23,16 +22,16 @@ from licorne_server.telemetry.tracing.starting import EXPORT_FAILED, QUEUE_FULL,
 log = structlog.get_logger("core.tracing.exporting")
 
 MAX_WAITING = 8192
-"""Spans that may wait to be sent."""
+"""Spans that may wait for export."""
 
 MAX_OF_RM = MAX_WAITING // 2
-"""Spans of one RM that may, so that none leaves no room for those of others."""
+"""Spans of one RM that may wait, so that room is left for other RMs."""
 
 BATCH = 512
-"""Spans that are sent at a time."""
+"""Spans in one batch, at most."""
 
 BATCH_SECONDS = 2.0
-"""Seconds after which a batch is sent, however small it is."""
+"""Seconds after which a smaller batch is sent."""
 
 FLUSH_SECONDS = 3.0
 """Seconds for sending the queue when the server stops."""
@@ -41,20 +40,20 @@ TELL_SECONDS = 60.0
 """Seconds between two log lines about failures, at least."""
 
 _LIBRARY = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
-"""The logger of the exporter, which says something with every try."""
+"""Logger of the exporter, which writes with every try."""
 
 
 class Exporting(SpanProcessor):
-    """Hands spans to an exporter, in batches."""
+    """Passes spans to an exporter in batches."""
 
     def __init__(self, exporter: SpanExporter, counts: TraceCounts) -> None:
         """Queue ended spans; `start` begins to send them."""
         self._exporter = exporter
         self._counts = counts
-        # Held for as long as it takes to put a span in or a batch out, and never while one is sent.
+        # Held while a span is queued or a batch is taken, never during an export.
         self._lock = threading.Lock()
         self._waiting: deque[ReadableSpan] = deque()
-        # How many of them each RM has; there are no zeros.
+        # Queued spans by RM, without zeros.
         self._of_rm: dict[object, int] = {}
         self._wake = threading.Event()
         self._stopping = self._abandoned = False
@@ -64,7 +63,7 @@ class Exporting(SpanProcessor):
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start the thread."""
         logging.getLogger(_LIBRARY).addFilter(self._overheard)
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
@@ -84,7 +83,7 @@ class Exporting(SpanProcessor):
             self._wake.set()
 
     async def stop(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send the queue, for at most so many seconds."""
+        """Send the queue, for at most `seconds`."""
         if self._thread is not None:
             done = asyncio.Event()
             self._on_end = (asyncio.get_running_loop(), done)
@@ -93,7 +92,7 @@ class Exporting(SpanProcessor):
             with suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), seconds)
         self._abandoned = True
-        # This ends a pause between two tries.
+        # Ends a pause between two tries.
         self._exporter.shutdown()
         logging.getLogger(_LIBRARY).removeFilter(self._overheard)
         self._counts.dropped[SHUTDOWN] += len(self._waiting)
@@ -146,7 +145,7 @@ def _rm_id(span: ReadableSpan) -> object:
 
 
 class _Overheard(logging.Filter):
-    """Collects the exporter's log messages, for the one line of the server's log."""
+    """Collects log messages of the exporter, for one line of the server's log."""
 
     said = ""
 

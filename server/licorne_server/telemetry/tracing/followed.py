@@ -1,4 +1,4 @@
-"""Followed asks, those with open spans, and the spans of the predicate checks about them."""
+"""Followed asks, which have open spans, and the spans of their predicate checks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -14,10 +14,10 @@ from licorne_server.telemetry.tracing.spans import RM_ID, Ends, Spans, nanosecon
 from licorne_server.telemetry.tracing.starting import TOO_MANY_ASKS, TraceCounts
 
 MAX_FOLLOWED = 10_000
-"""Asks of a server with open spans, at most."""
+"""Asks with open spans, at most."""
 
 MAX_OF_RM = MAX_FOLLOWED // 2
-"""Asks of one RM, so that none leaves no room for the others."""
+"""Asks of one RM with open spans, so that room is left for other RMs."""
 
 Key = tuple[AppId, AllocationKey]
 """Key of an ask within its RM."""
@@ -27,12 +27,12 @@ Stands = Callable[[RmId, str, str, str], Standing | None]
 
 
 class OpenCheck:
-    """A predicate check that is under way. Its span is made when it is over."""
+    """A predicate check under way. Its span is made at its end."""
 
     __slots__ = ("nodes", "number", "partition", "time")
 
     def __init__(self, number: int, partition: PartitionName, nodes: int, time: float) -> None:
-        """A question to the RM about so many nodes at that time, in unix seconds."""
+        """A check of `nodes` nodes, asked at `time` in unix seconds."""
         self.number = number
         self.partition = partition
         self.nodes = nodes
@@ -40,41 +40,41 @@ class OpenCheck:
 
 
 class FollowedAsk:
-    """An ask with an open span, and the question about it that its RM has not answered."""
+    """An ask with an open span, and its unanswered predicate check."""
 
     __slots__ = ("ask", "check", "known", "queue", "reason", "release", "span", "time")
 
     def __init__(self, ask: Ask, span: Span, time: float) -> None:
-        """Start in an unknown state; the ask came in at that time, in unix seconds."""
+        """Start in an unknown state; `time` is the read time of the ask, in unix seconds."""
         self.ask = ask
         self.span = span
         self.time = time
         self.known = False
-        """True if the core has it, or had."""
+        """True once the core has had the ask."""
         self.reason = ""
         """Its blocker at the last look."""
         self.queue = ""
         self.check: OpenCheck | None = None
-        """The open question to the RM about it; one at most."""
+        """Its open predicate check, one at most."""
         self.release: ReleaseRequest | None = None
-        """Its release by its RM, until the core has carried that out."""
+        """Its release by the RM, until the core has carried out the release."""
 
     def note_queue(self, stands: Standing) -> None:
-        """Note in which queue it is, for its span too."""
+        """Note its queue, in its span too."""
         self.queue = stands.queue
         self.span.set_attribute("licorne.partition", stands.partition)
         self.span.set_attribute("licorne.queue", stands.queue)
 
 
 class FollowedAsks:
-    """All followed asks, by RM; and the bounded number of open spans of asks."""
+    """All followed asks, by RM, and the bounded number of their open spans."""
 
     def __init__(self, counts: TraceCounts) -> None:
         """Start without asks."""
         self._counts = counts
         self._of_rms: dict[RmId, dict[Key, FollowedAsk]] = {}
-        # How many spans of each RM are open: of asks that are followed, and of those that have
-        # ended and wait for their spans to end. There are no zeros.
+        # Open spans by RM, without zeros: of followed asks, and of ended asks whose spans wait for
+        # their end.
         self._open: dict[RmId, int] = {}
 
     def has(self, rm_id: RmId) -> bool:
@@ -90,9 +90,9 @@ class FollowedAsks:
         return self._of_rms.get(rm_id, {})
 
     def admit(self, rm_id: RmId, key: Key) -> bool:
-        """True if an ask is to be followed: it is not yet, and there is room for it.
+        """True if a new ask is to be followed: there is room for it, and it is not followed yet.
 
-        Where there is no room it is counted as dropped.
+        Without room the ask is counted as dropped.
         """
         if key in self._of_rms.get(rm_id, {}):
             return False
@@ -108,7 +108,7 @@ class FollowedAsks:
         self._counts.followed += 1
 
     def take(self, rm_id: RmId, key: Key) -> FollowedAsk | None:
-        """Follow an ask no longer; None if it was not followed. Its span is open still."""
+        """Stop following an ask, whose span stays open; None if the ask was not followed."""
         of_rm = self._of_rms.get(rm_id)
         found = None if of_rm is None else of_rm.pop(key, None)
         if not of_rm:
@@ -116,11 +116,11 @@ class FollowedAsks:
         return found
 
     def take_all(self, rm_id: RmId) -> dict[Key, FollowedAsk]:
-        """The same for all asks of an RM."""
+        """Stop following all asks of an RM, whose spans stay open."""
         return self._of_rms.pop(rm_id, {})
 
     def close(self, rm_id: RmId) -> None:
-        """The span of an ask of the RM, which was taken, is open no more."""
+        """Count the end of the span of an ask that was taken."""
         self._counts.followed -= 1
         number = self._open[rm_id] - 1
         if number:
@@ -136,18 +136,18 @@ NO_ANSWER = "no answer"
 
 
 class CheckSpans:
-    """The checks that are under way of asks that are followed."""
+    """Open predicate checks of followed asks."""
 
     def __init__(self, spans: Spans, followed: FollowedAsks, ends: Ends) -> None:
         """Start without open checks."""
         self._spans = spans
         self._followed = followed
         self._ends = ends
-        # Whom each RM is being asked about, by the number of the check.
+        # Followed asks with open checks, by RM and number of the check.
         self._asked: dict[RmId, dict[int, FollowedAsk]] = {}
 
     def asked(self, asked: PredicatesAsked) -> None:
-        """An RM is asked about nodes, for asks that are followed and for others."""
+        """Note checks asked of an RM, for followed and other asks."""
         of_rm = self._followed.of(asked.rm_id)
         for check in asked.checks:
             found = of_rm.get((check.app_id, check.key))
@@ -155,14 +155,14 @@ class CheckSpans:
                 self._begin(asked, check, found)
 
     def _begin(self, asked: PredicatesAsked, check: AskedCheck, found: FollowedAsk) -> None:
-        """An RM is asked about a followed ask; an earlier question was not answered."""
+        """Begin a check of a followed ask; an earlier open check ends unanswered."""
         self._end(asked.rm_id, found, NO_ANSWER)
         number, nodes = check.check, len(check.nodes)
         found.check = OpenCheck(number, asked.partition, nodes, self._spans.now())
         self._asked.setdefault(asked.rm_id, {})[number] = found
 
     def answered(self, rm_id: RmId, checks: Iterable[int]) -> None:
-        """The RM has answered these checks, of asks that are followed and of others."""
+        """Note checks answered by the RM, for followed and other asks."""
         open_checks = self._asked.get(rm_id, {})
         for check in checks:
             found = open_checks.get(check)
@@ -170,7 +170,7 @@ class CheckSpans:
                 self._end(rm_id, found, ANSWERED)
 
     def drop(self, rm_id: RmId, found: FollowedAsk) -> None:
-        """Drop an open check, whose answer is no longer expected; `write_open` is still to come."""
+        """Expect no answer to an open check any more; `write_open` follows."""
         of_rm = self._asked.get(rm_id)
         if of_rm is not None and found.check is not None:
             of_rm.pop(found.check.number, None)
@@ -178,19 +178,19 @@ class CheckSpans:
                 del self._asked[rm_id]
 
     def forget(self, rm_id: RmId) -> None:
-        """The same for all asks of an RM."""
+        """Expect no answers of an RM any more."""
         self._asked.pop(rm_id, None)
 
     def write_open(self, rm_id: RmId, found: FollowedAsk, time: float) -> None:
-        """A followed ask has ended at that time: so has what its RM was asked about it, if it was.
+        """Write the span of the open check, if any, of an ask that ended at `time`.
 
-        That was not answered.
+        The check ends unanswered.
         """
         if found.check is not None:
             self._write(rm_id, found, found.check, NO_ANSWER, time)
 
     def _end(self, rm_id: RmId, found: FollowedAsk, outcome: str) -> None:
-        """End the RM's open check of an ask, if there is one."""
+        """End the open check of an ask, if there is one."""
         self.drop(rm_id, found)
         check, found.check = found.check, None
         if check is not None:

@@ -1,11 +1,11 @@
-"""Spans of the server's own work: turns, replays, new configurations and reloads; and the context of calls.
+"""Spans of the server's own work: turns, replays, new configurations and reloads; and contexts of calls.
 
-Turns are sampled, and those that have placed a traced ask are traced too. All else is always traced,
-unless a caller's context is not sampled. A failure in here ends the traces, and does not affect the
-work inside the spans.
+Turns are sampled, and turns that placed a traced ask are always traced. All other work is always
+traced, unless its caller's context is not sampled. A failure here ends the traces, and does not
+affect the work inside the spans.
 
-The trace context of the call under way is a context variable: each call has a task of its own, and
-tasks that it starts have the same.
+The trace context of the current call is a context variable: each call has its own task, and tasks
+started by that task inherit the variable.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +32,12 @@ _current: ContextVar[TraceContext | None] = ContextVar("trace_context", default=
 
 
 def current_context() -> TraceContext | None:
-    """The context that the caller has sent, or that of the span around; None for none."""
+    """Trace context sent by the caller, or that of the enclosing span; None for none."""
     return _current.get()
 
 
 def note_call(metadata: Metadata) -> bool:
-    """Take the context out of a call's metadata; returns False if it is malformed."""
+    """Read the trace context from a call's metadata; returns False if it is malformed."""
     found: dict[str, list[str]] = {TRACEPARENT: [], TRACESTATE: []}
     for name, value in metadata:
         if name in found and isinstance(value, str):
@@ -45,7 +45,7 @@ def note_call(metadata: Metadata) -> bool:
     parents = found[TRACEPARENT]
     context = None
     if len(parents) == 1:
-        # Several are one list in parts (W3C Trace Context § 3.3.1.1).
+        # Several values are parts of one list (W3C Trace Context § 3.3.1.1).
         context = read_context(parents[0], ",".join(found[TRACESTATE]))
     _current.set(context)
     return context is not None or not parents
@@ -62,7 +62,7 @@ def inside(context: TraceContext) -> Iterator[None]:
 
 
 MAX_LINKS = 128
-"""Asks of one turn that its span links to."""
+"""Asks linked from the span of one turn, at most."""
 
 
 class _Replay:
@@ -82,7 +82,7 @@ class ServerSpans:
     def __init__(self, spans: Spans) -> None:
         """Start without open spans."""
         self._spans = spans
-        # The last registration of each RM whose replay has not ended.
+        # Last registrations of RMs whose replay has not ended.
         self._replays: dict[RmId, _Replay] = {}
 
     def turned(
@@ -92,7 +92,7 @@ class ServerSpans:
         effects: Sequence[Effect],
         placed: Sequence[SpanContext],
     ) -> None:
-        """Record a turn of so many seconds, which has placed the asks with these spans."""
+        """Record a turn of `spent` seconds; `placed` has the spans of asks placed by it."""
         if not placed and not (effects and self._spans.wanted(None)):
             return
         made = sum(len(e.allocations) for e in effects if isinstance(e, AllocationsMade))
@@ -108,12 +108,12 @@ class ServerSpans:
         span.end(nanoseconds(now))
 
     def registered(self, rm_id: RmId, session: int) -> None:
-        """The RM was registered; if it replays, that begins now."""
+        """Note a registration, the begin of a replay if the RM replays."""
         self.forget(rm_id)
         self._replays[rm_id] = _Replay(self._spans.now(), session)
 
     def replaying(self, rm_id: RmId) -> None:
-        """The RM is served over a session: nothing of it is scheduled before its replay."""
+        """Note that the RM has a session: nothing of it is scheduled before its replay."""
         replay, parent = self._replays.get(rm_id), current_context()
         if replay is not None and (parent is None or parent.sampled):
             about: dict[str, str | int] = {
@@ -123,7 +123,7 @@ class ServerSpans:
             replay.span = self._spans.begin("replay", replay.time, parent, about)
 
     def replayed(self, rm_id: RmId, missing: str) -> None:
-        """A replay was ended; with something missing the RM has to try again."""
+        """End a replay; if `missing` is not empty the RM has to try again."""
         replay = self._replays.get(rm_id)
         if replay is None or replay.span is None:
             return
@@ -135,7 +135,7 @@ class ServerSpans:
             replay.span.end(nanoseconds(self._spans.now()))
 
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone, or starts anew: a replay that was under way never ends."""
+        """End, with an error, an unfinished replay of an RM that was removed or registers anew."""
         replay = self._replays.pop(rm_id, None)
         if replay is not None and replay.span is not None:
             replay.span.set_status(Status(StatusCode.ERROR, "the RM has gone or registered anew"))
@@ -143,7 +143,7 @@ class ServerSpans:
 
 
 class ConfigurationSpans:
-    """Spans of RMs' configurations, and of reloads of the default's file."""
+    """Spans of RMs' configurations, and of reloads of the default configuration."""
 
     defects: Defects
 
@@ -151,12 +151,12 @@ class ConfigurationSpans:
         """Start without open spans."""
         self.defects = defects
         self._spans = spans
-        # What has become of the configuration that an RM gets just now.
+        # Results of configurations inside `configuring`.
         self._outcomes: dict[RmId, ConfigurationUpdated | ConfigurationRefused] = {}
 
     @contextmanager
     def configuring(self, rm_id: RmId) -> Iterator[None]:
-        """Make a span if an RM gets another configuration inside the block."""
+        """Make a span if an RM gets a configuration inside the block."""
         begin = self._spans.now()
         self._expect(rm_id)
         try:
@@ -166,22 +166,22 @@ class ConfigurationSpans:
 
     @harmless
     def told(self, effect: ConfigurationUpdated | ConfigurationRefused) -> None:
-        """A configuration is in force, or was refused."""
+        """Note a configuration that came into force or was refused."""
         self._outcomes[effect.rm_id] = effect
 
     @harmless
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone, or starts anew."""
+        """Drop the result of an RM that was removed or registers anew."""
         self._outcomes.pop(rm_id, None)
 
     @harmless
     def _expect(self, rm_id: RmId) -> None:
-        """Drop the outcome from before the block."""
+        """Drop the result from before the block."""
         self._outcomes.pop(rm_id, None)
 
     @harmless
     def _configured(self, rm_id: RmId, begin: float) -> None:
-        """The RM has got all that it was to get since then: there is a span if it got any."""
+        """Make a span if the RM has got a configuration since `begin`."""
         effect, parent = self._outcomes.pop(rm_id, None), current_context()
         if effect is not None and (parent is None or parent.sampled):
             self._write(effect, begin, parent)
@@ -202,7 +202,7 @@ class ConfigurationSpans:
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """Make a span for the reload of the default configuration's file inside the block."""
+        """Make a span for the reload of the default configuration inside the block."""
         span = self._begin_reload()
         problem = ""
         try:
@@ -217,7 +217,7 @@ class ConfigurationSpans:
 
     @harmless
     def _begin_reload(self) -> Span | None:
-        """The span of a reload that begins now; None if its caller wants no trace."""
+        """The span of a reload that begins now; None if its caller's context is not sampled."""
         parent = current_context()
         if parent is not None and not parent.sampled:
             return None
@@ -225,7 +225,7 @@ class ConfigurationSpans:
 
     @harmless
     def _end_reload(self, span: Span, problem: str) -> None:
-        """The file was read and is in force, unless there was a problem."""
+        """End the span; an empty `problem` means that the file is in force."""
         if problem:
             span.set_status(Status(StatusCode.ERROR, problem))
         span.end(nanoseconds(self._spans.now()))

@@ -1,8 +1,8 @@
-"""Begins spans with a given start, name and parent, and ends them, many of them little by little.
+"""Begins spans with a given start, name and parent, and ends them in small steps.
 
-One request, or one turn, may end thousands of asks. In each round of the loop a few spans are ended
-at once. The others wait, in order, for a time slice among readers. An end has the time of its call,
-so that no span is longer for having waited.
+One request, or one turn, may end thousands of asks. In each round of the loop a few spans end at
+once. Further ones wait, in order, for a time slice among readers. An end has the time of its call,
+so the wait lengthens no span.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from licorne_server.wire.asks import TraceContext
 Attributes = Mapping[str, AttributeValue]
 
 RM_ID = "licorne.rm_id"
-"""Attribute with the RM of a span; spans of the server alone have none."""
+"""Attribute with the RM of a span; spans of the server itself have none."""
 
 _ROOT = Context()
-"""An empty context: other work of the process is not the parent of anything here."""
+"""Empty context, so that other work of the process is no parent."""
 
 
 def nanoseconds(time: float) -> int:
-    """The time in unix seconds as spans have it."""
+    """Unix seconds in nanoseconds, the unit of spans."""
     return int(time * 1e9)
 
 
@@ -54,7 +54,7 @@ class Spans:
     ) -> None:
         """`sample` is the share of work traced without a caller's decision.
 
-        `draw` gives numbers from 0 up to, not including, 1.
+        `draw` gives random numbers from 0 up to, not including, 1.
         """
         self._tracer = tracer
         self._sample = sample
@@ -62,7 +62,7 @@ class Spans:
         self.now = now
 
     def wanted(self, parent: TraceContext | None) -> bool:
-        """True if work is sampled: by its caller's decision, or else by chance."""
+        """True if work is sampled: by its caller's decision, or by chance without one."""
         return self._draw() < self._sample if parent is None else parent.sampled
 
     def begin(
@@ -75,7 +75,7 @@ class Spans:
         kind: SpanKind = SpanKind.INTERNAL,
         links: Sequence[SpanContext] = (),
     ) -> Span:
-        """A span that is open since that time, below the caller's or at the root of a trace."""
+        """A span that began at `time`, below `parent` or at the root of a trace."""
         return self._tracer.start_span(
             name,
             context=_ROOT if parent is None else _below(parent),
@@ -86,7 +86,7 @@ class Spans:
         )
 
     def begin_below(self, name: str, time: float, parent: Span, attributes: Attributes) -> Span:
-        """A span that is open since that time, below one of our own."""
+        """A span that began at `time`, below a span of this server."""
         around = set_span_in_context(parent, _ROOT)
         return self._tracer.start_span(
             name, context=around, attributes=attributes, start_time=nanoseconds(time)
@@ -94,7 +94,7 @@ class Spans:
 
 
 def context_of(span: Span) -> TraceContext:
-    """Trace context for children of one of our spans."""
+    """Trace context for children of a span of this server."""
     own = span.get_span_context()
     return TraceContext(own.trace_id, own.span_id, own.trace_flags.sampled)
 
@@ -107,36 +107,36 @@ def _below(parent: TraceContext) -> Context:
 
 
 AT_ONCE = 64
-"""Spans that are ended at once in a round of the loop, which takes a millisecond or two."""
+"""Spans ended at once in a round of the loop, which takes a millisecond or two."""
 
 PEER = "traces"
 
 End = Callable[[], bool | None]
-"""Ends a span; returns True to be called again, if there are more to end."""
+"""Ends one span; returns True if it has to be called again for more."""
 
 
 class Ends:
-    """The ends of spans that are due."""
+    """Queue of due ends of spans."""
 
     def __init__(self, time_slices: TimeSlices, on_defect: Callable[[], None]) -> None:
-        """Start without ends. `start` begins to work off the queue.
+        """Start with an empty queue, which is worked off after `start`.
 
-        `on_defect` is called while an exception is handled that is the last of this.
+        `on_defect` is called in the handler of an exception that ends this task.
         """
         self._time_slices = time_slices
         self._on_defect = on_defect
         self._waiting: deque[End] = deque()
-        # How many more may be ended at once in this round.
+        # Spans that may still be ended at once in this round.
         self._at_once = AT_ONCE
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Work off what waits from now on."""
+        """Start to work off the queue."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="ends of spans")
 
     async def stop(self) -> None:
-        """Work off the rest, a few in each round."""
+        """Work off the remaining queue, a few spans in each round."""
         await stop_task(self._task)
         try:
             while self._waiting:
@@ -147,7 +147,7 @@ class Ends:
             self._on_defect()
 
     def add(self, end: End) -> None:
-        """Call it: now, or after everything that waits already."""
+        """Call `end` now, or after all queued ends."""
         self._news.set()
         while self._at_once and not self._waiting:
             self._at_once -= 1
@@ -167,7 +167,7 @@ class Ends:
             self._on_defect()
 
     async def _work_off(self) -> None:
-        """Work off the queue for one slice."""
+        """Work off the queue for one time slice."""
         async with self._time_slices.slice(PEER) as is_over:
             while self._waiting and not is_over():
                 self._end_next()

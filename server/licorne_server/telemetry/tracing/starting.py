@@ -1,4 +1,4 @@
-"""Traces without OpenTelemetry: their figures, their defects, and their start.
+"""Parts of traces that do not need OpenTelemetry: counts, defects, and the start.
 
 A defect ends the traces and nothing else. OpenTelemetry is loaded only if the settings have a
 collector.
@@ -29,7 +29,7 @@ def tracing_of(
     time_slices: TimeSlices,
     views: Views,
 ) -> "Tracing | None":
-    """The tracing of a server; None without settings, and OpenTelemetry is not loaded then."""
+    """Tracing of a server; None without settings, in which case OpenTelemetry is not loaded."""
     if settings is None:
         return None
     from licorne_server.telemetry.tracing.tracing import Tracing
@@ -38,13 +38,13 @@ def tracing_of(
 
 
 TOO_MANY_ASKS = "too_many_asks"
-"""The ask is not followed, as too many are already."""
+"""Too many asks are followed already."""
 QUEUE_FULL = "queue_full"
-"""A span has ended, and too many wait to be sent."""
+"""Too many ended spans wait for export."""
 EXPORT_FAILED = "export_failed"
-"""The collector has not taken it."""
+"""The collector did not take the span."""
 SHUTDOWN = "shutdown"
-"""The server has stopped before it was sent."""
+"""The server stopped before the export."""
 
 REASONS = (TOO_MANY_ASKS, QUEUE_FULL, EXPORT_FAILED, SHUTDOWN)
 """Reasons for dropping a span."""
@@ -52,14 +52,14 @@ REASONS = (TOO_MANY_ASKS, QUEUE_FULL, EXPORT_FAILED, SHUTDOWN)
 
 @dataclass(slots=True)
 class TraceCounts:
-    """Counted from the start of the server. Each number is changed by one thread only."""
+    """Counts since the start of the server. Each number is changed by one thread only."""
 
     exported: int = 0
-    """Spans that the collector has taken."""
+    """Spans taken by the collector."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Dropped spans, by reason."""
     malformed: int = 0
-    """Trace contexts that were sent and could not be read."""
+    """Malformed trace contexts received."""
     followed: int = 0
     """Asks with open spans."""
 
@@ -70,12 +70,12 @@ class Defects:
     failed: bool
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        """Start without a defect. `tell` is called while the exception of a defect is handled."""
+        """Start without a defect. `tell` is called in the handler of a defect's exception."""
         self.failed = False
         self._tell = tell
 
     def fail(self) -> None:
-        """End the traces, and report the first defect: the exception that is handled."""
+        """End the traces, and report the first defect: the exception being handled."""
         if not self.failed:
             self.failed = True
             self._tell()
@@ -93,7 +93,7 @@ R = TypeVar("R")
 
 
 def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R | None]:
-    """Decorate a method: a failure is reported, ends the traces, and returns None."""
+    """Decorate a method: an exception is reported, ends the traces, and makes it return None."""
 
     @wraps(work)
     def guarded(one: G, /, *args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -110,21 +110,21 @@ def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P]
 log = structlog.get_logger("core.tracing.malformed")
 
 TELL_SECONDS = 60.0
-"""Least seconds between two lines."""
+"""Seconds between two lines, at least."""
 
 
 class MalformedLog:
     """Logs the number of malformed trace contexts."""
 
     def __init__(self, counts: TraceCounts, now: Callable[[], float]) -> None:
-        """None is logged yet; `now` is in unix seconds."""
+        """`now` gives unix seconds."""
         self._counts = counts
         self._now = now
         self._from = 0.0
         self._told = 0
 
     def tell(self) -> None:
-        """Log new ones, at intervals."""
+        """Log the number of new malformed contexts, at intervals."""
         malformed = self._counts.malformed
         if malformed > self._told and self._now() >= self._from:
             self._from = self._now() + TELL_SECONDS

@@ -1,6 +1,6 @@
-"""Interface of traces for the rest of the server.
+"""Interface of traces for other rooms.
 
-A failure in here ends the traces and nothing else.
+A failure in this room ends the traces and nothing else.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ from licorne_server.telemetry.tracing.starting import Defects, MalformedLog, Tra
 log = structlog.get_logger("core.tracing.tracing")
 
 MAX_ATTRIBUTE = 1024
-"""Characters of a text in a span; the rest is left out."""
+"""Characters of a text in a span, at most; longer texts are cut."""
 
 MAX_EVENTS = 16
-"""Events of a span, as an ask may wait for days; of more than that these are the last ones. Each
-takes half a kilobyte for as long as its span is open, and while it waits to be sent."""
+"""Events of a span, at most, as an ask may wait for days; the oldest are dropped. Each takes half a
+kilobyte until its span is exported."""
 
 BEGUN_AT_ONCE = 40
-"""Spans of asks that are begun in one step of the loop, which takes a millisecond or two."""
+"""Spans of asks begun in one step of the loop, which takes a millisecond or two."""
 
 
 class Tracing:
@@ -71,9 +71,9 @@ class Tracing:
         time_slices: TimeSlices,
         stands: Stands,
     ) -> None:
-        """Make spans; `start` begins to send them, and to look at asks.
+        """Nothing is sent, and no ask is looked at, before `start`.
 
-        They name the `version` of the server. Looks are made in `time_slices`.
+        Spans name the `version` of the server. Asks are looked at in `time_slices`.
         """
         self.counts = TraceCounts()
         self.defects = Defects(_tell_of_defect)
@@ -95,14 +95,14 @@ class Tracing:
         self._malformed = MalformedLog(self.counts, clock.now)
 
     def start(self) -> None:
-        """Send what has ended and look at asks from now on."""
+        """Start to send ended spans and to look at asks."""
         if self._exporting is not None:
             self._exporting.start()
         self._ends.start()
         self._looking.start()
 
     async def stop(self) -> None:
-        """Send what has ended, which takes bounded time. What has not ended is never sent."""
+        """Send ended spans, in bounded time. Open spans are never sent."""
         await self._looking.stop()
         await self._ends.stop()
         if self._exporting is not None:
@@ -110,15 +110,15 @@ class Tracing:
 
     @harmless
     def called(self, metadata: Metadata) -> None:
-        """Note a call with this metadata: its work belongs to the caller's trace."""
+        """Read the caller's trace context from a call's metadata, for all work of the call."""
         if not note_call(metadata):
             self.counts.malformed += 1
             self._malformed.tell()
 
     async def asked(self, rm_id: RmId, command: UpdateAllocations) -> None:
-        """Begin the spans of a command's asks, before it goes to the core.
+        """Begin the spans of a command's asks, before the core gets the command.
 
-        Where many asks are traced the loop has a round between parts of them.
+        If many asks are traced the event loop runs other tasks in between.
         """
         self._releasing(rm_id, command)
         begun = self._asks.begin(rm_id, command.asks, current_context())
@@ -129,7 +129,7 @@ class Tracing:
 
     @harmless
     def _releasing(self, rm_id: RmId, command: UpdateAllocations) -> None:
-        """Note releases: a look may find their asks gone before `carried_out` is called."""
+        """Note releases, as a look may find their asks gone before `carried_out` is called."""
         if command.releases and self.followed.has(rm_id):
             self._asks.releasing(rm_id, command.releases)
 
@@ -143,14 +143,14 @@ class Tracing:
 
     @harmless
     def carried_out(self, rm_id: RmId, command: Command) -> None:
-        """Note that a command has ended: carried out, failed, or without a waiting caller."""
+        """Note the end of a command: carried out, failed, or abandoned by its caller."""
         if isinstance(command, UpdateAllocations) and command.releases and self.followed.has(rm_id):
             self._asks.released(rm_id, command.releases)
         self._looking.changed(rm_id)
 
     @harmless
     def told(self, effects: Sequence[Effect]) -> None:
-        """Record effects that are sent to RMs."""
+        """Record effects sent to RMs."""
         for effect in effects:
             rm_id = effect.rm_id
             match effect:
@@ -173,23 +173,23 @@ class Tracing:
 
     @harmless
     def turned(self, partition: PartitionName, spent: float, effects: Sequence[Effect]) -> None:
-        """Record a turn of so many seconds; its effects were sent to RMs."""
+        """Record a turn of `spent` seconds; its effects were sent to RMs."""
         self._server.turned(partition, spent, effects, self._asks.take_placed(effects))
         self._looking.changed(rm_of(partition))
 
     @harmless
     def answered(self, rm_id: RmId, checks: Sequence[int]) -> None:
-        """The RM has answered these predicate checks."""
+        """Record predicate checks answered by the RM."""
         self._checks.answered(rm_id, checks)
 
     @harmless
     def replaying(self, rm_id: RmId) -> None:
-        """A session of an RM, registered just now, begins with its replay."""
+        """Record the begin of a replay, in a new session of an RM."""
         self._server.replaying(rm_id)
 
     @harmless
     def forget(self, rm_id: RmId) -> None:
-        """End the asks and spans of an RM that is gone."""
+        """End the asks and spans of a removed RM."""
         self._asks.forget(rm_id)
         self.configurations.forget(rm_id)
         self._server.forget(rm_id)
@@ -200,9 +200,9 @@ def _tell_of_defect() -> None:
 
 
 def _tracer(processor: SpanProcessor, version: str) -> Tracer:
-    """The tracer, which gives ended spans to the processor."""
+    """A tracer that passes ended spans to the processor."""
     provider = TracerProvider(
-        # What is to be traced is decided before a span is begun (`Spans.wanted`).
+        # Sampling is decided before the begin of a span (`Spans.wanted`).
         sampler=ALWAYS_ON,
         resource=_resource(version),
         shutdown_on_exit=False,
@@ -213,6 +213,6 @@ def _tracer(processor: SpanProcessor, version: str) -> Tracer:
 
 
 def _resource(version: str) -> Resource:
-    """Resource attributes of all spans; the standard variables of the environment go first."""
+    """Resource attributes of all spans; standard environment variables take precedence."""
     said = OTELResourceDetector().detect().attributes
     return Resource.create({"service.name": "licorne", "service.version": version, **said})
