@@ -11,19 +11,19 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_server.wire.caps import MAX_RMS
 
 METRICS_CONNECTIONS = 16
-"""Connections of the address for metrics: some scrapers, and probes."""
+"""Connections to the address for metrics: scrapers and probes."""
 
 RESERVE = 192 + METRICS_CONNECTIONS
-"""Descriptors kept free of other peers: files, loop, refused connections and monitoring."""
+"""Descriptors reserved for files, the loop, refused connections and monitoring."""
 
 LEAST_CONNECTIONS = 16
 HTTP_PART = 8
-"""Part of the descriptors for HTTP, as a divisor."""
+"""Divisor of the file limit that gives the descriptors for HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerBounds:
-    """Times are in seconds. A share is what one peer may have of a total (`fair.PeerQuota`)."""
+    """Bounds of all peers together; `fair.PeerQuota` gives each peer its share. Times in seconds."""
 
     first_message: float = 30.0
     """Seconds that a stream may stay open without a message."""
@@ -34,21 +34,21 @@ class PeerBounds:
     http_idle: float = 15.0
     """Seconds that an HTTP connection may take for a request's head, or stay without one."""
     connections: int = 4096
-    """Connections of gRPC; fewer if the limit of open files is too low."""
+    """Connections over gRPC; fewer if the limit of open files is too low."""
     http_connections: int = 256
-    """Connections of HTTP; fewer if the limit of open files is too low."""
+    """Connections over HTTP; fewer if the limit of open files is too low."""
     waiting: int = 512
-    """Streams that have sent nothing yet."""
+    """Streams without a first message."""
     waiting_share: int = 128
     calls: int = 1024
     """Unary calls under way."""
     calls_share: int = 256
     watchers: int = 512
-    """Calls that watch: events, health, reflection."""
+    """Watching calls: events, health, reflection."""
     watchers_share: int = 128
 
     def problem(self) -> str:
-        """The problem with them, in the words of the options of `serve`; empty for none."""
+        """The problem with the bounds, in terms of options of `serve`; empty for none."""
         times = {
             "--first-message": self.first_message,
             "--idle": self.idle,
@@ -61,9 +61,9 @@ class PeerBounds:
         return too_low("--max-connections", self.connections, LEAST_CONNECTIONS)
 
     def affordable(self) -> tuple[int, int]:
-        """Connections of gRPC and of HTTP that the limit of open files allows.
+        """Connections over gRPC and over HTTP that the limit of open files allows.
 
-        Either has descriptors of its own, so that a flood of one port leaves the other open.
+        Each has separate descriptors, so that a flood of one port leaves the other open.
         """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limit == resource.RLIM_INFINITY:
@@ -73,24 +73,24 @@ class PeerBounds:
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as it may at all."""
+    """Raise the limit of open files to its hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 IPV6_PREFIX = 64
-"""Bits of an IPv6 address that identify a host: one host may have all the others."""
+"""Leading bits of an IPv6 address that identify a host, which may own the whole network."""
 
 
 def host_of(peer: str) -> str:
-    """The host in what grpc calls a peer: ``ipv4:10.0.0.1:5000``, ``ipv6:[::1]:5000``."""
+    """The host in gRPC's name of a peer: ``ipv4:10.0.0.1:5000``, ``ipv6:[::1]:5000``."""
     kind, _, rest = unquote(peer).partition(":")
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else peer
 
 
 def peer_of(host: str) -> str:
-    """Under which name a host takes its share; all hosts of an IPv6 network have the same."""
+    """Name under which the quotas of a host are counted, the same for an IPv6 network."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -103,45 +103,45 @@ def peer_of(host: str) -> str:
 
 
 RESERVED_PART = 8
-"""Part of the places of RMs, as a divisor, that is reserved for RMs of other peers."""
+"""Divisor of the maximum of RMs that gives the number reserved for other peers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventBounds:
-    """Bounds of the events of one RM, in addition to those of its own configuration."""
+    """Bounds of one RM's events, in addition to the bounds of its configuration."""
 
     seconds: float = 10.0
-    """Seconds for which events are retained for readers, at any number; 0 for not at all."""
+    """Seconds for which events are retained whatever their number; 0 for no time."""
     memory: int = 512 * 1024**2
-    """Estimated bytes beyond which the oldest go, however young and however few they are."""
+    """Estimated bytes beyond which the oldest events are dropped, whatever their age."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmBounds:
-    """Settings of `serve` about RMs."""
+    """Bounds of RMs."""
 
     number: int = MAX_RMS
     """Number of RMs, at most."""
     each: RmCaps = field(default_factory=RmCaps)
-    """Caps of one of them."""
+    """Caps of each RM."""
     events: EventBounds = EventBounds()
-    """Bounds of the events of each."""
+    """Bounds of each RM's events."""
     memory: int = 0
-    """Bytes of resident memory above which the process takes no new work; 0 for any number."""
+    """Bytes of resident memory above which the process refuses new work; 0 for no limit."""
     plan_pause: float = 0.05
-    """Longest pause of the process for one plan, in seconds; 0 for any, without a charge. The
-    default is the longest that one RM should wait for another."""
+    """Longest pause of the process for one plan, in seconds; 0 for no limit and no charge. The
+    default is the longest time that one RM should wait for another."""
     forget_after: float = 3600.0
-    """Seconds without a stream and without running allocations after which an RM is forgotten;
+    """Seconds without a stream and without running allocations after which an RM is evicted;
     0 for never."""
 
     @property
     def share(self) -> int:
-        """Number of RMs that one peer may have registered."""
+        """Number of RMs that one peer may register."""
         return self.number - self.number // RESERVED_PART
 
     def problem(self) -> str:
-        """The problem with them, in the words of the options of `serve`; empty for none."""
+        """The problem with the bounds, in terms of options of `serve`; empty for none."""
         each = {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
         counts = {"--max-rms": self.number, **each, "--event-memory": self.events.memory}
         times = {
@@ -158,12 +158,12 @@ class RmBounds:
 
 
 def too_low(option: str, value: int, least: int) -> str:
-    """The problem of a number that is below the least; empty for none."""
+    """The problem of a number below its minimum; empty for none."""
     return "" if value >= least else f"{option} must be {least} or more: {value}"
 
 
 def no_seconds(option: str, seconds: float) -> str:
-    """The problem of a length of time that is negative or not finite; empty for none."""
+    """The problem of a negative or infinite duration; empty for none."""
     if math.isfinite(seconds) and seconds >= 0:
         return ""
     return f"{option} must be a number of seconds from 0 up: {seconds}"
@@ -174,7 +174,7 @@ def _option(cap: str) -> str:
 
 
 class OutboxBounds(NamedTuple):
-    """Sizes of an outbox, in bytes, at which something happens."""
+    """Thresholds of the size of an outbox, in bytes."""
 
     high: int = 8 * 1024 * 1024
     """Above it the RM is not scheduled."""

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from licorne_core.config import schema
 
 PURE = "pure"
-"""The source as it is, run by the interpreter."""
+"""The source, run by the interpreter."""
 
 COMPILED = "compiled"
 """The hot modules are machine code."""
@@ -35,8 +35,8 @@ class BuildInfo:
 def build_info() -> BuildInfo:
     """The build of this process.
 
-    All compiled modules are compiled together, so one stands for all: one that has always existed,
-    as benches ask older checkouts too.
+    All modules are compiled together, so one of them is representative. It exists in older checkouts
+    too, on which benches call this.
     """
     options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     return BuildInfo(

@@ -1,7 +1,7 @@
-"""The clock of the server: its one source of time.
+"""The clock of the server: its only source of time.
 
-A test hands the server another clock. Only measurements of the process itself, such as how long a
-turn took, are made without it.
+Tests pass another clock to the server. Only measurements of the process itself, such as the duration
+of a turn, use no clock of this module.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ class Clock(Protocol):
         ...
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return once the event is set or the time `until` has come; None: for the event alone.
+        """Return once the event is set or the time `until` has come; None waits for the event alone.
 
-        It may set the event itself, and may return early. The caller has to look at the time again.
+        May set the event, and may return early: the caller has to read the time again.
         """
         ...
 
 
 class SystemClock:
-    """The wall clock's time at the start, carried on by the monotonic clock.
+    """The wall clock's time at the start, advanced by the monotonic clock.
 
-    So a jump of the wall clock moves no deadline, and time never runs backwards.
+    So a jump of the wall clock moves no deadline, and time never goes back.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class SystemClock:
         return self._offset + time.monotonic()
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Wait on the loop's timer."""
+        """Wait with a timer of the event loop."""
         if until is None:
             await event.wait()
             return

@@ -1,17 +1,17 @@
-"""The event loop that the server runs on, and what may block it: slow steps, and garbage collection.
+"""The server's event loop, its slow steps, and garbage collection.
 
-The loop is asyncio's own, with one fault of grpc.aio mended. A thread of grpc.aio writes a byte into
-a socket for every event, and blocks while the socket is full. The loop's side reads one byte and then
-handles any number of events. So under load bytes pile up until the thread blocks, and no message gets
-in or out for a hundred rounds of the loop. This loop takes all bytes but one before grpc.aio reads.
-Other sockets are not touched.
+The loop is asyncio's own, with a workaround for one fault of grpc.aio. A thread of grpc.aio writes a
+byte into a socket for every event, and blocks while the socket is full. The loop's side reads one byte
+and then handles any number of events. So under load bytes pile up until the thread blocks, and no
+message gets in or out for a hundred rounds of the loop. This loop takes all bytes but one before
+grpc.aio reads. Other sockets are not affected.
 
-A full pass of the garbage collector looks at everything and blocks all work: 0.7 s for 900,000
-asks. The core never needs one, as reference counts free its objects (`tests/properties`). So while
-RMs are connected there is none, unless books have gone and the pass is short. The interpreter's own
+A full pass of the garbage collector visits all objects and blocks all work: 0.7 s for 900,000 asks.
+The core never needs a pass, as reference counts free its objects (`tests/properties`). So while RMs
+are connected no pass is made, unless books were deleted and the pass is short. The interpreter's own
 passes are bounded: the latest 10,000 objects, a millisecond.
 
-The times in here are the process's own, not those of the server's clock: they measure real work.
+Times in this module are those of the process, not of the server's clock: they measure real work.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
     """A selector loop that keeps the wake-up socket of grpc.aio from filling."""
 
     def add_reader(self, fd: Any, callback: Callable[[*_Args], Any], *args: *_Args) -> None:
-        """Watch a file descriptor; grpc.aio's own is drained each time before it is read."""
+        """Watch a file descriptor; that of grpc.aio is drained before each read."""
         if isinstance(fd, socket.socket) and _is_of_grpc(callback):
             super().add_reader(fd, _serve_drained, fd, functools.partial(callback, *args))
         else:
@@ -49,7 +49,7 @@ def _is_of_grpc(callback: Callable[..., Any]) -> bool:
 
 
 def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
-    """Take all bytes but the one that `serve` expects, then call it."""
+    """Take all bytes except the one that `serve` expects, then call `serve`."""
     waiting: int = struct.unpack("i", fcntl.ioctl(wakes, termios.FIONREAD, bytes(_INT)))[0]
     if waiting > 1:
         wakes.recv(waiting - 1)
@@ -61,14 +61,14 @@ T = TypeVar("T")
 
 
 async def stop_task(task: "asyncio.Task[Any] | None") -> None:
-    """Cancel a task, and wait for its end; None is one that was never begun."""
+    """Cancel a task, and wait for its end; None is a task that was never begun."""
     if task is not None:
         task.cancel()
         await asyncio.wait([task])
 
 
 class RunToCompletion:
-    """Runs work in tasks of its own: a caller that is cancelled leaves after the work's end."""
+    """Runs work in separate tasks: a cancelled caller returns after the end of its work."""
 
     def __init__(self, what: str) -> None:
         """Start without work. `what` names it in the log."""
@@ -79,7 +79,7 @@ class RunToCompletion:
         """Carry out the work to its end; returns or raises its result.
 
         Raises:
-            CancelledError: the caller was cancelled meanwhile.
+            CancelledError: the caller was cancelled during the work.
         """
         task = asyncio.get_running_loop().create_task(work, name=self._what)
         self._begun.add(task)
@@ -97,7 +97,7 @@ class RunToCompletion:
         raise cancelled
 
     async def stop(self) -> None:
-        """Wait until all that has begun is carried out."""
+        """Wait for the end of all work."""
         if self._begun:
             await asyncio.wait(self._begun)
 
@@ -105,7 +105,7 @@ class RunToCompletion:
 log = structlog.get_logger("core.slow_steps")
 
 SLOW_SECONDS = 0.05
-"""A longer step counts as slow."""
+"""Duration above which a step counts as slow."""
 
 STEPS = ("turn", "command", "slice", "collection")
 """The kinds of steps that are measured."""
@@ -119,39 +119,39 @@ class SlowSteps:
         self.count = dict.fromkeys(STEPS, 0)
         """By kind."""
         self.seconds = dict.fromkeys(STEPS, 0.0)
-        """The time that those took, by kind."""
+        """Duration of all slow steps, by kind."""
 
     def note(self, step: str, seconds: float, **about: object) -> None:
-        """A step that took more than `SLOW_SECONDS`; the log gets `about` with it."""
+        """Count a step that took more than `SLOW_SECONDS`, and log it with `about`."""
         self.count[step] += 1
         self.seconds[step] += seconds
         log.warning(f"slow {step}", seconds=round(seconds, 3), **about)
 
 
 YOUNG = 10_000
-"""New objects after which these are looked at."""
+"""Number of new objects that starts a pass over the new objects."""
 
 NEVER = 2**31 - 1
-"""A threshold that is never reached: older objects are collected by this module alone."""
+"""Threshold that is never reached: older objects are collected by this module alone."""
 
 SWITCH_SECONDS = 0.0005
-"""Seconds that the loop waits for a computing thread, such as one that reads a configuration. It
-waits again after each system call, several times for one allocation; Python's own 5 ms would soon
-be a tenth of a second."""
+"""Seconds that the loop waits for a computing thread, such as the parser of configurations. It waits
+after each system call, several times for one allocation: the interpreter's default of 5 ms would add
+up to a tenth of a second."""
 
 QUIET_SECONDS = 30.0
 WORTH = 10_000
-"""Commands and turns since the last pass that make another one worth while."""
+"""Commands and turns since the last pass that justify another."""
 
 SHORT_SECONDS = 0.02
 """Estimated seconds that a pass may take while an RM is connected."""
 
 MOST_PRECISE = 10_000
-"""A pass over fewer blocks of memory says nothing of the time that each takes."""
+"""Blocks of memory below which a pass does not measure the time per block."""
 
 
 class Collector:
-    """Makes full passes in idle moments only."""
+    """Makes full passes of garbage collection in idle moments only."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Collector:
         """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`.
 
         `connected` is True if an RM would have to wait for a pass; `gone` is the number of books
-        gone since the start. Slow passes go to `slow`.
+        deleted since the start. Slow passes are noted in `slow`.
         """
         self._connected = connected
         self._gone = gone
@@ -172,18 +172,18 @@ class Collector:
         self._last_pass = 0.0
         self._last_work = 0
         self._last_gone = 0
-        # Blocks of memory that start-up has left, and the seconds that a pass takes for each other.
+        # Blocks of memory allocated at start-up, and seconds of a pass per later block.
         self._exempt = 0
         self._block_seconds = 0.0
         self.passes = 0
-        """Full passes that were made."""
+        """Full passes so far."""
         self.seconds = 0.0
-        """Duration of the passes, which block the loop, in seconds."""
+        """Duration of all passes, which block the loop, in seconds."""
 
     def start(self) -> None:
-        """Exempt what start-up has made from all passes, and leave full ones to `idle`.
+        """Exempt all objects made so far from passes, and leave full passes to `idle`.
 
-        The loop gets the interpreter from other threads after `SWITCH_SECONDS`.
+        Other threads yield the interpreter to the loop after `SWITCH_SECONDS`.
         """
         self._pass()
         gc.freeze()
@@ -193,15 +193,14 @@ class Collector:
         self._last_pass = perf_counter()
 
     def reckoned(self) -> float:
-        """Estimated seconds of a pass now, from the last one.
+        """Estimated seconds of a pass now, from the duration of the last pass.
 
-        The interpreter knows the number of memory blocks in use, but not the number of objects:
-        these would have to be counted.
+        Based on memory blocks in use, as the interpreter does not know the number of objects.
         """
         return max(0, sys.getallocatedblocks() - self._exempt) * self._block_seconds
 
     def idle(self, work: int) -> None:
-        """Make a pass if it is worth while: the engine is idle, and has done `work` so far."""
+        """Make a pass if it is justified: the engine is idle, and has done `work` so far."""
         now = perf_counter()
         if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
             return
@@ -215,7 +214,7 @@ class Collector:
             self._slow.note("collection", spent)
 
     def _pass(self) -> float:
-        """Collect all objects that are not exempt; returns the seconds that it took."""
+        """Collect all objects that are not exempt; returns the duration in seconds."""
         blocks = sys.getallocatedblocks() - self._exempt
         begin = perf_counter()
         gc.collect()

@@ -1,7 +1,7 @@
-"""Memory limit of the process: refuses new work before the kernel ends it.
+"""Memory limit of the process: new work is refused before the kernel ends the process.
 
-The figure is that of the whole process: the core, the outboxes, and the rest of Python and its
-libraries. It is a measurement, and is taken by the loop's own timer.
+The memory of the whole process is measured: core, outboxes, interpreter and libraries. The event
+loop's timer starts each measurement.
 """
 
 import asyncio
@@ -19,34 +19,34 @@ from licorne_core.values.rm_caps import Shortage
 log = structlog.get_logger("core.memory")
 
 INTERVAL = 0.25
-"""Seconds between two looks."""
+"""Seconds between two measurements."""
 
 MARGIN = 8
-"""Part of the limit, as a divisor, beyond it at which existing work is refused too."""
+"""Divisor of the limit that gives the excess at which existing work is refused too."""
 
 ENOUGH_PERCENT = 95
-"""Below this part of the limit everything is taken again. It is not the limit itself, which every
-ask could cross in one direction and every release in the other."""
+"""Percentage of the limit below which all work is taken again. It is below 100, or every ask and
+every release could cross it."""
 
 LOOKS_BETWEEN_RETURNS = 20
-"""Looks, which make 5 s, between two returns of memory. A return takes 0.1 s for each gigabyte of
-the C library's, and much of it is in use again soon."""
+"""Measurements between two returns of memory: 5 s. A return takes 0.1 s per gigabyte cached by the C
+library, and much of the memory is in use again soon."""
 
 
 LOOKS_BETWEEN_TELLINGS = 4
-"""Looks, which make a second, after which the core is told of another figure."""
+"""Measurements between two reports to the core: one second."""
 
 
 COPY_BYTES = 16 * 1024 * 1024
-"""Least memory of a copy of the process; a small one took 5 MiB."""
+"""Bytes of memory estimated for a copy of the process, at least; a small copy took 5 MiB."""
 
 COPY_PERCENT = 150
-"""Memory of a copy that plans for an RM, in percent of the RM's estimate, but no more than half of
-the process. With 20,000 to 100,000 asks it was 60 to 110 %."""
+"""Memory of a copy that plans for an RM, in percent of the RM's estimate, at most half of the
+process. With 20,000 to 100,000 asks 60 to 110 % were measured."""
 
 
 USUAL_PERCENT = 80
-"""Percentage of the memory that the process takes by default."""
+"""Default limit, in percent of the memory available to the process."""
 
 PROCESS = Path("/proc/self")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
@@ -60,7 +60,7 @@ class System:
     def __init__(
         self, process: Path = PROCESS, groups: Path = CONTROL_GROUPS, machine: Path = MACHINE
     ) -> None:
-        """Read the kernel's files in these places."""
+        """Read the kernel's files below these paths."""
         self._process = process
         self._groups = groups
         self._machine = machine
@@ -73,14 +73,14 @@ class System:
             return 0
 
     def usual_limit(self) -> int:
-        """A share of the memory that the process may have, in bytes."""
+        """Default limit in bytes: a share of the memory available to the process."""
         machine = os.sysconf("SC_PHYS_PAGES") * _PAGE
         return min([machine, *self.group_limits()]) * USUAL_PERCENT // 100
 
     def available(self) -> int | None:
-        """Bytes still available, here and in the control groups; None if unknown.
+        """Bytes still available on the machine and in the control groups; None if unknown.
 
-        Memory that the system would free, such as the page cache, counts as available.
+        Memory that the system can reclaim, such as the page cache, counts as available.
         """
         rooms = [limit - _taken(group) for group, limit in self._limited()]
         try:
@@ -93,23 +93,23 @@ class System:
         return max(0, min(rooms)) if rooms else None
 
     def group_limits(self) -> list[int]:
-        """The limits of the control groups that the process is in, in bytes, of version 2 and 1."""
+        """Limits of the control groups of the process, in bytes, of versions 2 and 1."""
         return [limit for _, limit in self._limited()]
 
     def give_back(self) -> None:
         """Return freed memory to the system.
 
-        The C library caches freed memory. Other threads wait if they want memory from it meanwhile.
-        Where it has no `malloc_trim` nothing is done.
+        The C library caches freed memory. Other threads wait if they allocate memory meanwhile.
+        Does nothing without the function `malloc_trim`.
         """
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
 
     def _limited(self) -> Iterator[tuple[Path, int]]:
-        """The control groups that the process is in that have a limit, and the limit in bytes.
+        """Control groups of the process that have a limit, each with its limit in bytes.
 
-        A limit holds for all groups below. Inside a container the group's own path may not be there,
-        and its limit is found at the top. A group without a limit says ``max``, or a huge number.
+        A limit holds for all groups below. In a container the path of the group may be missing, and
+        its limit is found at the top. A group without a limit has ``max``, or a huge number.
         """
         try:
             lines = (self._process / "cgroup").read_text().splitlines()
@@ -144,7 +144,7 @@ def _taken(group: Path) -> int:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None where there is none."""
+    """The number in a file; None without one."""
     try:
         text = file.read_text().strip()
     except OSError:
@@ -153,14 +153,14 @@ def _number(file: Path) -> int | None:
 
 
 class Memory:
-    """The process's memory, against its limit."""
+    """Memory of the process, compared with its limit."""
 
     limit: int
     """In bytes; 0 for none."""
     level: Shortage
-    """Work refused for want of memory."""
+    """Kinds of work refused for want of memory."""
     returning: asyncio.Future[None] | None
-    """Done when memory has been given back; None before that was tried first."""
+    """Done when memory was returned to the system; None before the first return."""
 
     def __init__(self, limit: int, post: Callable[[Command], None], system: System | None = None) -> None:
         """`post` hands a command to the engine."""
@@ -176,20 +176,20 @@ class Memory:
 
     @property
     def resident(self) -> int:
-        """Bytes that the process takes now; 0 if that is not known."""
+        """Bytes of resident memory now; 0 if unknown."""
         return self._system.resident()
 
     @property
     def shortage(self) -> str:
-        """Reason for refusing new work; empty while it is taken."""
+        """Reason for refusing new work; empty for none."""
         return self._reason
 
     def shortage_for_copy(self, reckoned: int) -> str:
         """Reason against a copy of the process; empty if there is room.
 
-        `reckoned` is the core's estimate for the RM of the copy, in bytes. A copy shares all memory
-        until one of both writes there. Reading also writes, as Python counts references: that is
-        the RM's share of the process.
+        `reckoned` is the core's estimate for the RM of the copy, in bytes. The copy shares all pages
+        until one of the two processes writes. Reading also writes, as Python counts references, so
+        the copy gets its own pages of the RM.
         """
         if self._reason:
             return self._reason
@@ -206,12 +206,12 @@ class Memory:
         return ""
 
     def start(self) -> None:
-        """Begin to look, if there is a limit."""
+        """Begin to measure, if there is a limit."""
         if self.limit:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._beat)
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -236,7 +236,7 @@ class Memory:
         self.start()
 
     def _level_at(self, resident: int) -> Shortage:
-        """The level for this figure. A level is left only well below its start."""
+        """The level for a number of bytes. A level ends only well below its start."""
         if resident > self.limit + self.limit // MARGIN:
             return Shortage.ALL
         if resident > self.limit:
@@ -253,7 +253,7 @@ class Memory:
             log.warning("memory is short", refused=level.name.lower(), **about)
 
     def _tell(self, level: Shortage, resident: int) -> None:
-        """Pass the level to the core, which recomputes the RMs above an equal share."""
+        """Pass the level to the core, which recomputes the RMs above an equal share of memory."""
         self.level = level
         self._looks_to_tell = LOOKS_BETWEEN_TELLINGS
         self._reason = ""
@@ -262,7 +262,7 @@ class Memory:
         self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:
-        """Return memory in a thread, as it may take long; only one at a time."""
+        """Return memory to the system, in a thread, as it may take long; one at a time."""
         if self.returning is None or self.returning.done():
             self._looks_to_return = LOOKS_BETWEEN_RETURNS
             loop = asyncio.get_running_loop()

@@ -28,17 +28,16 @@ _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSettings:
-    """A server with these makes traces."""
+    """Settings of traces; a server without them makes no traces."""
 
     endpoint: str = ""
     """The address of a collector that takes OTLP over HTTP, such as ``http://collector:4318``."""
     sample: float = USUAL_SAMPLE
-    """The share of asks and turns that is traced, from 0 to 1. A caller's own decision goes first.
-    """
+    """Share of asks and turns that are traced, from 0 to 1, without a decision of the caller."""
     named_by: str = "--otlp-endpoint"
     """The option or variable that names the endpoint."""
     exporter: "SpanExporter | None" = None
-    """Gets every span at once when it has ended, in place of a collector; for tests."""
+    """Receives each span at its end, in place of a collector; for tests."""
 
     @property
     def url(self) -> str:
@@ -67,13 +66,13 @@ def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
     return usable and text.isprintable() and not parts.query and not parts.fragment
 
 
 def _installed() -> bool:
-    """True if the extra is installed; nothing of the SDK is run for that."""
+    """True if the extra is installed; the SDK is not imported."""
     try:
         return all(find_spec(name) is not None for name in _NEEDED)
     except ModuleNotFoundError:
@@ -81,7 +80,7 @@ def _installed() -> bool:
 
 
 class SettingsError(Exception):
-    """The settings do not allow a start; the text is for the operator."""
+    """Settings that do not allow a start; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ class Address:
         """The address in ``HOST:PORT`` or ``[HOST]:PORT``; an empty host means all interfaces.
 
         Raises:
-            SettingsError: the text is no address.
+            SettingsError: the text is not an address.
         """
         host, colon, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
@@ -114,7 +113,7 @@ class Address:
         return Address(host=self.host, port=port)
 
     def refusal(self) -> str:
-        """The system's reason against listening here; empty if it is possible."""
+        """The system's reason against listening on the address; empty for none."""
         try:
             family, kind, protocol, _, where = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -153,32 +152,32 @@ class Settings:
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)
     metrics: Address | None = None
-    """Second address for metrics and probes; None for no other."""
+    """Separate address for metrics and probes; None for none."""
     default_config: Configuration | None = None
     """The queue configuration of RMs that register without one; None for the built-in one."""
     config_file: Path | None = None
-    """The file that it was read from, and is read from again."""
+    """The file of `default_config`, from which it is read again."""
     watch_config: bool = False
-    """Read that file again when its content changes."""
+    """Read `config_file` again when its content changes."""
     state_dir: Path | None = None
-    """Directory of applied configurations that survive the server; None for none."""
+    """Directory for configurations that survive the server; None for none."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""
     http_insecure: bool = False
-    """Serve HTTP without TLS, whatever gRPC has, and also where others can reach it."""
+    """Serve HTTP without TLS, whatever gRPC has, even where others can reach it."""
     metrics_insecure: bool = False
-    """The same for `metrics`, which has no TLS on loopback anyway."""
+    """Serve `metrics` without TLS even where others can reach it; loopback never has TLS."""
     cors_origins: frozenset[str] = frozenset()
     """Origins whose pages may read over HTTP; ``*`` for all."""
     http_hosts: frozenset[str] = frozenset()
-    """Host names allowed for HTTP on loopback, in addition to addresses; ``*`` for all."""
+    """Host names allowed for HTTP on loopback, in addition to IP addresses; ``*`` for all."""
     rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
+    """Certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
-    """The certificate names that may see and configure all RMs."""
+    """Certificate names of operators, who see and configure all RMs."""
     rm_tokens: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
-    """The files with the tokens of an RM, by rmID. With any token every caller needs one."""
+    """Files with the tokens of an RM, by rmID. With any token file every caller needs a token."""
     operator_tokens: tuple[Path, ...] = ()
     """Files with the tokens of operators, who see and configure all RMs."""
     rms: RmBounds = RmBounds()
@@ -188,22 +187,22 @@ class Settings:
     reflection: bool | None = None
     """True to serve the reflection service; None: only without TLS or on loopback."""
     reservations: bool = True
-    """Keep nodes free for asks that wait long (spec § 2.8)."""
+    """True to reserve nodes for asks that wait long (spec § 2.8)."""
     ask_backoff: AskBackoff = AskBackoff()
-    """Back-off of an ask that its RM could not run."""
+    """Back-off of an ask whose allocation its RM could not run."""
     heartbeat: float = 10.0
     """Seconds without a message to the RM after which a session sends a heartbeat."""
     drain: float = 10.0
-    """Seconds that streams may take to end, once the server stops, before they are cut off."""
+    """Seconds that streams may take to end when the server stops, before they are cut off."""
     stall: float = 30.0
-    """Seconds that the event loop or the engine may stall before the probes fail. After twice as
-    long `licorne serve` ends with an error. 0 for ever; other servers do not look."""
+    """Seconds that the event loop or the engine may stall before the probes fail. After twice the
+    time `licorne serve` ends with an error; 0 for no limit. Embedded servers have no watchdog."""
     retry_after: float = 1.0
     """Seconds after which RMs should reconnect when the server stops."""
     bounds: OutboxBounds = OutboxBounds()
-    """The bounds of each RM's outbox."""
+    """Bounds of each RM's outbox."""
     queue_names: bool = True
-    """True to publish metrics of queues also under names that contain the queue."""
+    """True to publish metrics of queues also under names that contain the queue's name."""
     traces: TraceSettings | None = None
     """Settings of traces; None for no traces."""
     manage_gc: bool = False
@@ -213,7 +212,7 @@ class Settings:
         """Refuse unsafe settings.
 
         Raises:
-            SettingsError: with what to do about it.
+            SettingsError: settings are unsafe; the text names the remedy.
         """
         times = ("heartbeat", "drain", "stall", "retry_after")
         first, most = self.ask_backoff
@@ -274,18 +273,18 @@ class Settings:
 
     @property
     def http_tls(self) -> Tls | None:
-        """The files for HTTP: those of gRPC, unless it is to be plain."""
+        """Certificate files for HTTP: those of gRPC, or None if HTTP is plain."""
         return None if self.http_insecure else self.tls
 
     @property
     def metrics_tls(self) -> Tls | None:
-        """The files for `metrics`: those of gRPC, unless it is plain."""
+        """Certificate files for `metrics`: those of gRPC, or None if `metrics` is plain."""
         plain = self.metrics is None or self.metrics.is_loopback or self.metrics_insecure
         return None if plain else self.tls
 
     @property
     def exposed(self) -> bool:
-        """True if others can reach an address that is served without TLS."""
+        """True if others can reach an address without TLS."""
         return bool(self._exposed())
 
     def _exposed(self) -> list[Address]:
@@ -306,7 +305,7 @@ class Settings:
 
 
 def _origin_problem(text: str) -> str:
-    """The problem of an origin, as browsers write it; empty for none."""
+    """The problem of an origin, which has the form that browsers send; empty for none."""
     scheme, _, host = text.partition("://")
     known = scheme in ("http", "https") and host and host == host.lower()
     if text == "*" or (known and not set(host) & set("/?#@* ,") and text.isascii()):

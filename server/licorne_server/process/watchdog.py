@@ -1,11 +1,11 @@
-"""Detects stalls of the event loop and of the engine, from a thread of its own.
+"""Detection of stalls of the event loop and the engine, from a separate thread.
 
-The probes are served by the event loop. If the loop stalls they get no answer, which a supervisor
-takes for a failure as well. If only the engine stalls, or has ended, the probes answer and give the
-reason. If neither helps for as long again, the process ends with an error.
+The event loop serves the probes. If the loop stalls, probes get no answer, which a supervisor takes
+for a failure. If only the engine stalls, or has ended, probes answer with the reason. If the stall
+lasts for the same time again, the process ends with an error.
 
-Time is counted in looks of the watchdog. Between two of them at most twice the usual time counts,
-so that a pause of the whole process is not taken for a standstill of the server.
+Time is counted in looks of the watchdog. Between two looks at most twice the usual interval counts,
+so that a pause of the whole process is not mistaken for a stall of the server.
 """
 
 import asyncio
@@ -22,49 +22,49 @@ import structlog
 log = structlog.get_logger("core.watchdog")
 
 LOOKS = 10
-"""Looks within the limit; there is at least one a second."""
+"""Looks within the limit; at least one a second."""
 
 MAX_INTERVAL = 1.0
 STOP_SECONDS = 30.0
-"""Seconds that a server may take to stop once its engine has ended."""
+"""Seconds that a server may take to stop after the end of its engine."""
 
 SHOWN_FRAMES = 20
 
 
 class Turning(Protocol):
-    """An engine, as far as another thread may ask it."""
+    """The part of an engine that another thread may read."""
 
     rounds: int
 
     @property
     def has_work(self) -> bool:
-        """True if a round has to end, or to begin."""
+        """True if a round is under way or due."""
         ...
 
 
 class Watched(Protocol):
-    """A server, as far as it is watched."""
+    """The part of a server that the watchdog uses."""
 
     @property
     def engine(self) -> Turning:
-        """The engine, which must end rounds while it has work."""
+        """The engine, which has to complete rounds while it has work."""
         ...
 
     @property
     def failed(self) -> asyncio.Event:
-        """Set when the engine has ended by itself."""
+        """Set when the engine has ended unexpectedly."""
         ...
 
     def stalled(self, reason: str) -> None:
-        """Hear why nothing goes on, in the loop; an empty text says that things go on again."""
+        """Note the reason of a stall, in the loop; an empty text is the end of the stall."""
         ...
 
 
 class Watchdog:
-    """Watches a server, and the loop that it is made in, from `start` to `stop`."""
+    """Watches a server and the current event loop, from `start` to `stop`."""
 
     def __init__(self, server: Watched, limit: float, end: Callable[[str], None]) -> None:
-        """Allow a standstill of `limit` seconds; 0 for any.
+        """Allow stalls of `limit` seconds; 0 for no limit.
 
         `end` is called with the reason, in the watchdog's thread, if the process has to end.
         """
@@ -74,10 +74,10 @@ class Watchdog:
         self._limit = limit or inf
         self._end = end
         self._interval = min(self._limit / LOOKS, MAX_INTERVAL)
-        # Whether the loop has called back since the last look, and the rounds at that look.
+        # True if the loop has called back since the last look; the engine's rounds at that look.
         self._answered = True
         self._rounds = -1
-        # Seconds since the loop, and the engine, were last seen to turn.
+        # Seconds without progress of the loop, and of the engine.
         self._loop_still = 0.0
         self._engine_still = 0.0
         self._since_failure = 0.0
@@ -86,15 +86,15 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop the thread."""
         self._over.set()
 
     def look(self, elapsed: float) -> None:
-        """Look once, `elapsed` seconds after the last time."""
+        """Look once, `elapsed` seconds after the last look."""
         counted = min(elapsed, 2 * self._interval)
         self._look_at_loop(counted)
         self._look_at_engine(counted)
@@ -132,7 +132,7 @@ class Watchdog:
             self._engine_still += counted
 
     def _judge(self, still: float) -> None:
-        """Report a stall of the server, or its end; end the process if the stall goes on."""
+        """Report the begin or end of a stall; end the process if the stall goes on."""
         if still < self._limit:
             if self._told:
                 self._told = ""
@@ -147,14 +147,14 @@ class Watchdog:
             self._end(self._told)
 
     def _call(self, function: Callable[..., None], *args: str) -> None:
-        """Schedule a call in the loop, if the loop is still there."""
+        """Schedule a call in the loop, unless the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(function, *args)
-        except RuntimeError:  # the loop is closed: the process comes to its end
+        except RuntimeError:  # the loop is closed: the process is ending
             self._over.set()
 
     def _stack(self) -> list[str]:
-        """The stack of the loop's thread, outermost first."""
+        """Stack of the loop's thread, outermost frame first."""
         frame = sys._current_frames().get(self._loop_thread)
         frames = traceback.extract_stack(frame)[-SHOWN_FRAMES:]
         return [f"{at.filename}:{at.lineno} {at.name}" for at in frames]

@@ -1,13 +1,12 @@
-"""Rights of callers over RMs, by their certificates or tokens; the default is no.
+"""Rights of callers over RMs, by certificate or token; denied by default.
 
-Without client certificates and without tokens there are no identities, and everyone who can reach
-the port may do everything. That is for loopback, or for a network that is trusted as a whole.
+Without client certificates and tokens there are no identities, and everyone who can reach the port
+may do everything. That is for loopback, or for a network that is trusted as a whole.
 
-A refusal is the same for an RM that is registered and for one that is not. So refusals reveal no
-RMs.
+A refusal is the same for a registered and an unknown RM, so refusals do not reveal which RMs exist.
 
-A caller is checked when it opens a stream. The stream records the rights that it needed, and is
-checked again whenever rights have been withdrawn: it ends if one of them is gone.
+A caller is checked when it opens a stream. The stream records the rights that it needed. Its caller
+is checked again whenever rights were revoked, and the stream ends if one of its rights was.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,37 +33,37 @@ _OTHER_KINDS = "other types of SAN"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The identity of a caller."""
+    """Identity of a caller."""
 
     names: frozenset[str]
-    """The names in its certificate that count, or the RMs that its token is of."""
+    """Relevant names of its certificate, or rmIDs of its token."""
     operator: bool
     """True if it may see and configure every RM."""
     peer: str
-    """The owner of its quotas: its identity, or its host if it has none."""
+    """Owner of its quotas: its identity, or its host without one."""
 
 
 Right = Callable[[Caller, str], str]
-"""The reason against a caller's right to a subject, such as an RM; empty if the caller has it."""
+"""Returns the reason why a caller has no right to a subject, such as an RM; empty if it has."""
 
 
 class Opening:
-    """One stream that is open."""
+    """An open stream."""
 
     end: Callable[[CallError], None]
     """Ends the stream with an error."""
 
     def __init__(self, end: Callable[[CallError], None]) -> None:
-        """Record no right yet: the identity alone was needed."""
+        """Start without rights: only the identity was needed."""
         self.end = end
         self._needed: set[tuple[Right, str]] = set()
 
     def needs(self, right: Right, subject: str) -> None:
-        """Its caller needs a right to a subject for as long as it is open."""
+        """Record that the stream needs a right to a subject for as long as it is open."""
         self._needed.add((right, subject))
 
     def problem(self, caller: Caller | None) -> CallError | None:
-        """The reason to end it, given its caller's present rights; None if it can stay open."""
+        """The error that ends the stream, given its caller's present rights; None for none."""
         if caller is None:
             return unauthenticated(f"the token that opened this does not count any more: {WHY}")
         for right, subject in self._needed:
@@ -75,7 +74,7 @@ class Opening:
 
 
 class Openings:
-    """All streams that are open, by the peer that has opened them."""
+    """All open streams, by peer."""
 
     def __init__(self) -> None:
         """Start without open streams."""
@@ -95,7 +94,7 @@ class Openings:
                 self._open.pop(peer, None)
 
     def review(self, peer: str, caller: Caller | None) -> int:
-        """End the streams of a peer that its rights no longer allow; returns their number."""
+        """End the streams of a peer that are no longer allowed; returns their number."""
         ended = 0
         for opening in tuple(self._open.get(peer, ())):
             problem = opening.problem(caller)
@@ -106,10 +105,10 @@ class Openings:
 
 
 class Access:
-    """Checks the peer of a call against the identities that its RM may have."""
+    """Checks peers of calls against the identities allowed for RMs."""
 
     openings: Openings
-    """The streams that are open."""
+    """All open streams."""
 
     def __init__(
         self,
@@ -121,16 +120,16 @@ class Access:
     ) -> None:
         """`identities` has the certificate names that may act for an RM, by rmID.
 
-        An RM that is not in it needs a certificate in its own name. `operators` may see and
-        configure every RM. No certificate is checked unless that is `enforced`. With `tokens`
-        every caller must have one of them.
+        Other RMs need a certificate in their own name. `operators` may see and configure every RM.
+        Certificates are checked only if `enforced`. With `tokens` every caller must have one of
+        them.
         """
         self._certificates = enforced
         self._identities = identities or {}
         self._operators = operators
         self._tokens = tokens
         self.openings = Openings()
-        # The streams of gRPC among them, by context.
+        # Open streams over gRPC, by context.
         self._streams: dict[Any, Opening] = {}
         self._enforced = enforced or tokens is not None
 
@@ -162,13 +161,13 @@ class Access:
         return self._certificates and not self.by_token
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
-        """The owner of that token; None unless there is one, and it is known."""
+        """Owner of the token in `authorization` values; None unless there is exactly one, and known."""
         if self._tokens is None or len(authorizations) != 1:
             return None
         return _bearer(self._tokens.grant(authorizations[0]))
 
     def reload(self) -> None:
-        """Read the files of tokens again, and end the streams of revoked rights."""
+        """Read token files again, and end streams of revoked rights."""
         if self._tokens is not None:
             lost = self._tokens.reload()
             ended = sum(self.openings.review(peer, _bearer(left)) for peer, left in lost.items())
@@ -177,9 +176,9 @@ class Access:
 
     @contextmanager
     def opened(self, context: Any, end: Callable[[CallError], None]) -> Iterator[None]:
-        """Inside the block a stream is open; `end` ends it once its caller may not have it.
+        """Register an open stream inside the block; `end` ends it when its rights are revoked.
 
-        It needs whatever is checked for its context inside.
+        The stream needs all rights that are checked for its context inside the block.
 
         Raises:
             CallError: UNAUTHENTICATED, there is no known token.
@@ -192,17 +191,17 @@ class Access:
                 del self._streams[context]
 
     def ended_by(self, context: Any, end: Callable[[CallError], None]) -> None:
-        """The open stream of that context has another way to end from now on."""
+        """Replace the function that ends the open stream of a context."""
         if context in self._streams:
             self._streams[context].end = end
 
     def certified(self, names: frozenset[str]) -> Caller:
-        """The owner of a checked certificate with these names."""
+        """Caller with a valid certificate of these names."""
         peer = f"certificate {' '.join(sorted(names))}"
         return Caller(names, bool(names & self._operators), peer)
 
     def anybody(self, host: str) -> Caller:
-        """A caller from that host, where callers have no identity and may do everything."""
+        """Caller from a host, for servers where callers have no identity and may do everything."""
         return Caller(frozenset(), True, peer_of(host))
 
     def check_rm(self, context: Any, rm_id: str) -> None:
@@ -214,11 +213,11 @@ class Access:
         self._check(context, self._acting, rm_id)
 
     def may_read(self, caller: Caller, rm_id: str) -> bool:
-        """True if the caller may see and configure the RM: as the RM itself, or as an operator."""
+        """True if the caller may see and configure the RM: the RM itself, or an operator."""
         return caller.operator or bool(caller.names & self._allowed(rm_id))
 
     def check_read(self, context: Any, rm_id: str) -> None:
-        """Refuse a peer that `may_read` does not allow.
+        """Refuse a peer that may not see and configure the RM.
 
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
@@ -234,7 +233,7 @@ class Access:
         self._check(context, _operating, "")
 
     def own_rms(self, caller: Caller) -> list[str]:
-        """The rmIDs that the caller may act for, registered or not, in order."""
+        """RmIDs that the caller may act for, registered or not, in order."""
         named = {rm_id for rm_id, names in self._identities.items() if caller.names & names}
         return sorted(named | (caller.names - self._identities.keys()))
 
@@ -242,7 +241,7 @@ class Access:
         return self._identities.get(rm_id, frozenset({rm_id}))
 
     def _check(self, context: Any, right: Right, subject: str) -> None:
-        """Refuse a peer without a right to a subject; a stream needs it as long as it is open."""
+        """Refuse a peer without a right to a subject; a stream needs the right while open."""
         caller = self.caller(context)
         denied = right(caller, subject)
         if denied:
@@ -253,7 +252,7 @@ class Access:
             self._streams[context].needs(right, subject)
 
     def _acting(self, caller: Caller, rm_id: str) -> str:
-        """The reason against acting for an RM; empty if the caller may."""
+        """Reason why the caller may not act for an RM; empty if it may."""
         if self._enforced and not caller.names & self._allowed(rm_id):
             return f"may not act for RM {shown(rm_id)}"
         return ""
@@ -271,9 +270,9 @@ def _bearer(grant: Grant | None) -> Caller | None:
 
 
 def _names(context: Any) -> frozenset[str]:
-    """The names in the peer's certificate.
+    """Names in the peer's certificate.
 
-    The common name counts only where there are no alternative names of any kind.
+    The common name counts only without alternative names of any kind.
     """
     properties = context.auth_context()
     names = {_text(value) for kind in _ALTERNATIVE_NAMES for value in properties.get(kind, ())}

@@ -1,15 +1,15 @@
-"""The connections of the gRPC port, as the kernel sees them, and the cutting of abusive ones.
+"""Connections of the gRPC port, as counted by the kernel, and the cutting of abusive connections.
 
-gRPC closes connections that are idle or do not finish their handshake, and ends streams that it
-has too many of. It does not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE,
-frames of unknown kinds, streams that are opened and reset. Nor does it keep one host from taking
-all connections. So the kernel's count of received bytes is compared, up to ten times a second, with
-what the calls of a connection explain, and a connection that has received far more is cut. PING, SETTINGS
-and calls of unknown methods have answers that never reach Python either. gRPC does not always
-hold a PING flood to its `max_ping_strikes`: while it is writing answers it may never close. So a
-connection that has made no call is cut as well once it was sent more than a few thousand answers.
+gRPC closes connections that are idle or do not finish their handshake, and limits streams. It does
+not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE, frames of unknown kinds,
+streams that are opened and reset. Nor does it keep one host from taking all connections. So the
+kernel's count of received bytes is compared, up to ten times a second, with the bytes explained by the
+calls of a connection. A connection that has received far more is cut.
+Answers to PING, SETTINGS and calls of unknown methods never reach Python either. gRPC does not always
+apply its `max_ping_strikes` to a PING flood: while it writes answers it may never close. So a
+connection without calls is also cut after more than a few thousand answers.
 
-Sockets are found among the open files of the process (Linux), because gRPC does not hand them out.
+Sockets are found among the open files of the process (Linux), because gRPC does not expose them.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 log = structlog.get_logger("core.connections")
 
 SWEEP_SECONDS = 0.001
-"""Seconds between two sweeps for each open file: sweeps take the same part of a processor, however many
-files are open."""
+"""Seconds between two sweeps per open file, so that sweeps take the same share of a processor whatever
+the number of files."""
 
 SHORTEST_SWEEP, LONGEST_SWEEP = 0.1, 1.0
-"""Bounds of that, in seconds. The longer a flood lasts, the more gRPC reads in one step at its end."""
+"""Bounds of the seconds between two sweeps. A longer flood is read by gRPC in a longer step at its end."""
 
 SLICE = 64
-"""Files that are looked at in one go."""
+"""Open files read in one step of the loop."""
 
 CALL_BYTES = 4096
 """Bytes allowed for a call in addition to its messages: its metadata."""
@@ -47,36 +47,36 @@ MESSAGE_BYTES = 128
 """Bytes allowed for a message in addition to its own: frames, TLS records, flow control."""
 
 STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
-"""Unexplained bytes of a connection that has never made a call. A unary call is not seen before its
-message is there as a whole."""
+"""Unexplained bytes of a connection without calls, at most. A unary call is counted only after its
+whole message has arrived."""
 
 STRANGER_ANSWERS = 128 * 1024
-"""Bytes that are sent to a connection that has never made a call: the handshake, answers to frames.
-The flow control of its first message, however large, takes a tenth of that."""
+"""Bytes sent to a connection without calls, at most: the handshake, answers to frames. The flow
+control of its first message, whatever its size, takes a tenth."""
 
 CALLER_BYTES = 16 * 1024 * 1024
-"""Unexplained bytes of one that has: messages on their way, and one refused for its size."""
+"""Unexplained bytes of a connection with calls: messages on their way, and one refused for its size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
-"""Additional bytes for each stream of an RM: a message may be on its way while another is read."""
+"""Additional bytes per stream of an RM: a message may be on its way while another is read."""
 
 UNREAD_PIECES = 16
-"""Pieces of a mebibyte that are dropped of a connection that is cut."""
+"""Pieces of a mebibyte that are read and dropped when a connection is cut, at most."""
 
 FORGIVEN_BYTES = 64 * 1024
 """Unexplained bytes that are forgiven each second: pings, flow control."""
 
 RESETS = 512
-"""Calls that a connection may cancel in a row."""
+"""Cancelled calls of a connection beyond the forgiven ones, at most."""
 
 FORGIVEN_RESETS = 32
 """Cancelled calls that are forgiven each second."""
 
 CROWDED = 7 / 8
-"""Share of all connections at which those without calls are cut, of the host with most."""
+"""Share of all connections above which those without calls are cut, from the host with most."""
 
 ROOMY = 3 / 4
-"""Share of all connections that may stay then."""
+"""Share of all connections that remain after this cut."""
 
 _TCP_INFO = struct.Struct("120xQQ")
 """Bytes that the peer has acknowledged, and bytes received from it, in linux/tcp.h's tcp_info."""
@@ -90,13 +90,13 @@ class Link:
     open: int
     """Calls under way."""
     streams: int
-    """Those of them that are streams of an identified RM."""
+    """Calls under way that are streams of an identified RM."""
     calls: int
     """Calls that have begun."""
     explained: int
-    """Received bytes that they explain."""
+    """Received bytes explained by calls."""
     resets: int
-    """Calls that the peer has cancelled."""
+    """Calls cancelled by the peer."""
 
     def __init__(self) -> None:
         """Start without calls."""
@@ -117,11 +117,11 @@ class Link:
         self.open -= 1
 
     def heard(self, size: int) -> None:
-        """Count a message of so many bytes from the peer."""
+        """Count a message of `size` bytes from the peer."""
         self.explained += size + size // 8 + MESSAGE_BYTES
 
     def told(self, size: int) -> None:
-        """Count a message of so many bytes to the peer, for the peer's flow control of it."""
+        """Count a message of `size` bytes to the peer, which explains frames of flow control."""
         self.explained += size // 8 + MESSAGE_BYTES
 
 
@@ -129,12 +129,12 @@ class Connection:
     """One connection, and its counts up to the last sweep."""
 
     address: Address
-    """The peer's."""
+    """Address of the peer."""
     number: int
-    """The descriptor."""
+    """File descriptor."""
 
     def __init__(self, address: Address, link: Link) -> None:
-        """Start with no bytes received before the first sweep."""
+        """Start without received bytes."""
         self.address = address
         self.link = link
         self.number = -1
@@ -148,8 +148,8 @@ class Connection:
     def judge(self, received: int, seconds: float, answered: int = 0) -> str:
         """The reason to cut the connection, or the empty text.
 
-        `received` is the number of bytes in all, `answered` that of bytes taken by the peer. The
-        last call was `seconds` ago.
+        `received` is the number of all bytes received, `answered` that of bytes acknowledged by the
+        peer. The last call of this method was `seconds` ago.
         """
         link = self.link
         more = received - self.received - (link.explained - self.explained)
@@ -168,10 +168,10 @@ class Connection:
         return ""
 
     def cut(self, copy: socket.socket, reason: str) -> None:
-        """End the connection, whose socket this is.
+        """End the connection, given a copy of its socket.
 
         Received bytes are dropped, because gRPC reads all of them before it sees the end. Writing is
-        shut only if the connection is there at the next sweep: gRPC would fail at each of its
+        shut only if the connection still exists at the next sweep: gRPC would fail at each of its
         answers, and serve no other connection meanwhile.
         """
         if self.is_cut:
@@ -188,21 +188,21 @@ class Connection:
 
 
 class Connections:
-    """All connections of one listening address."""
+    """All connections to one listening address."""
 
     def __init__(self, bounds: PeerBounds) -> None:
-        """Apply these bounds."""
+        """Start without connections, with these bounds."""
         self._bounds = bounds
         self._most, _ = bounds.affordable()
         self._port = 0
         self._links: dict[Address, Link] = {}
         self._sockets: dict[int, Connection] = {}
-        # Inodes of sockets that are not of this port.
+        # Inodes of sockets of other ports.
         self._others: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
     def options(self) -> list[tuple[str, int]]:
-        """gRPC's options for the bounds."""
+        """Options of gRPC for the bounds."""
         bounds = self._bounds
         return [
             ("grpc.max_allowed_incoming_connections", self._most),
@@ -211,7 +211,7 @@ class Connections:
         ]
 
     def link(self, peer: str) -> Link:
-        """The connection of a peer as grpc calls it; a new one if it was not found yet."""
+        """The link of a peer, by gRPC's name of the peer; a new link if the peer is unknown."""
         address = _address(host_of(peer), unquote(peer).rpartition(":")[2])
         link = self._links.get(address)
         if link is None:
@@ -219,12 +219,12 @@ class Connections:
         return link
 
     def start(self, port: int) -> None:
-        """Begin to watch the connections to a port."""
+        """Begin to sweep the connections to a port."""
         self._port = port
         self._task = asyncio.create_task(self._watch(), name="connections")
 
     async def stop(self) -> None:
-        """Stop watching."""
+        """Stop sweeping."""
         await stop_task(self._task)
 
     async def _watch(self) -> None:
@@ -244,7 +244,7 @@ class Connections:
             last = now
 
     async def _sweep(self, seconds: float) -> None:
-        """Look at all open files, and cut what has to be cut."""
+        """Read all open files, and cut abusive connections."""
         known = set(self._links)
         found: dict[int, Connection] = {}
         others: set[int] = set()
@@ -255,13 +255,13 @@ class Connections:
         self._sockets, self._others = found, others
         gone = known - {item.address for item in found.values()}
         for address in gone:
-            # A call that is still open may belong to a socket that is being closed.
+            # An open call may belong to a socket that is being closed.
             if not self._links[address].open:
                 del self._links[address]
         self._make_room()
 
     def _look(self, number: int, seconds: float, found: dict[int, Connection], others: set[int]) -> None:
-        """Look at one open file; if it is a connection of the port it goes into `found`."""
+        """Read one open file; a connection to the port is added to `found`."""
         with suppress(OSError):
             status = os.fstat(number)
             inode = status.st_ino
@@ -284,7 +284,7 @@ class Connections:
                     item.cut(copy, reason)
 
     def _identified(self, copy: socket.socket) -> Connection | None:
-        """The connection that a socket is; None if it is not one of the port."""
+        """The connection of a socket; None for sockets of other ports."""
         if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
             return None
         if copy.getsockname()[1] != self._port:
@@ -292,13 +292,13 @@ class Connections:
         try:
             host, port = copy.getpeername()[:2]
         except OSError:
-            # It listens, or is being closed.
+            # The socket listens, or is being closed.
             return None
         address = _address(host, str(port))
         return Connection(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
-        """Cut connections of the host with most, where there are too many."""
+        """Cut connections of the host with most if there are too many."""
         if len(self._sockets) < self._most * CROWDED:
             return
         hosts = Counter(peer_of(item.address[0]) for item in self._sockets.values())
@@ -314,13 +314,13 @@ class Connections:
 
 @contextmanager
 def _duplicate(number: int, inode: int) -> Iterator[socket.socket]:
-    """The socket that is open under that number, under another one.
+    """A duplicate of the socket with this descriptor.
 
-    gRPC may close a number at any time, and another file may get it. That cannot happen to the
-    duplicate.
+    gRPC may close the descriptor at any time, and another file may get its number. The duplicate
+    stays valid.
 
     Raises:
-        OSError: it is another file by now.
+        OSError: the descriptor belongs to another file by now.
     """
     with socket.socket(fileno=os.dup(number)) as copy:
         if os.fstat(copy.fileno()).st_ino != inode:
@@ -329,6 +329,6 @@ def _duplicate(number: int, inode: int) -> Iterator[socket.socket]:
 
 
 def _address(host: str, port: str) -> Address:
-    """An address in the one form in which both gRPC's and the kernel's can be compared."""
+    """An address in normal form, to compare those of gRPC and of the kernel."""
     host = host.partition("%")[0].removeprefix("::ffff:")
     return host, int(port) if port.isdecimal() else 0

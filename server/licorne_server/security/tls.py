@@ -1,6 +1,6 @@
-"""TLS for both ports: the certificate files, read again when they change, and the end of validity.
+"""TLS for both ports: certificate files, reloaded when they change, and the end of their validity.
 
-Clients are checked if there is a CA for them.
+Client certificates are checked if there is a CA for clients.
 """
 
 import ssl
@@ -16,18 +16,18 @@ log = structlog.get_logger("core.tls")
 end_log = structlog.get_logger("core.certificate_end")
 
 NO_PASSWORD = ""
-"""Given for keys, because OpenSSL would ask for one on the terminal otherwise."""
+"""Password for keys; without one OpenSSL would ask on the terminal."""
 
 
 class _UnusableError(Exception):
-    """The files are unusable; the text is the reason."""
+    """Unusable certificate files; the text is the reason."""
 
 
 class TlsFiles:
-    """The certificate files, and the detection of new ones."""
+    """Certificate files, and the detection of changes."""
 
     def __init__(self, tls: Tls) -> None:
-        """Look at them.
+        """Read and check the files.
 
         Raises:
             SettingsError: a file cannot be read, or is not usable.
@@ -42,9 +42,9 @@ class TlsFiles:
             raise SettingsError(problem)
 
     def have_changed(self) -> bool:
-        """True if there are usable files that were not there at the last call.
+        """True if the files are usable and have changed since the last call.
 
-        Unusable files, perhaps half of a new pair, are looked at again when they change again.
+        Unusable files, perhaps half of a new pair, are read again after their next change.
         """
         try:
             stamps = self._stamps()
@@ -62,7 +62,7 @@ class TlsFiles:
         return True
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Give the files to a context.
+        """Load the files into a context.
 
         Raises:
             OSError: a file cannot be read.
@@ -83,7 +83,7 @@ class TlsFiles:
         return [_stamp(file) for file in files if file is not None]
 
     def _problem(self) -> str:
-        """The problem of the files, or the empty text. grpc itself takes anything silently."""
+        """The problem of the files, or the empty text. gRPC itself reports no problem."""
         try:
             self.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         except _UnusableError as error:
@@ -92,7 +92,7 @@ class TlsFiles:
 
 
 def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
-    """The certificate files as gRPC takes them, which looks for changed ones at every handshake.
+    """Credentials from the certificate files for gRPC, which checks for changes at every handshake.
 
     Raises:
         SettingsError: a file cannot be read, or is not usable.
@@ -106,12 +106,12 @@ def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
         )
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        """The changed files; None to stay with the current ones. Called on a thread of grpc's."""
+        """The changed files; None to keep the current ones. Called on a thread of gRPC."""
         if not files.have_changed():
             return None
         try:
             return read()
-        except OSError as error:  # they have changed again just now
+        except OSError as error:  # the files have just changed again
             log.warning("certificate not read", file=str(error.filename))
             return None
 
@@ -123,14 +123,14 @@ def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
 
 
 class HttpCertificates:
-    """The certificate files as HTTP takes them.
+    """Certificate files for HTTP.
 
-    A client need not show a certificate, as probes have none. One that it shows must be good. What
-    a client without one may see is for `http/identity.py` to say.
+    Client certificates are optional, as probes have none, and must be valid. `http/identity.py` has
+    the rights of clients without a certificate.
     """
 
     def __init__(self, tls: Tls) -> None:
-        """Read them.
+        """Read the files.
 
         Raises:
             SettingsError: a file cannot be read, or is not usable.
@@ -139,11 +139,11 @@ class HttpCertificates:
         self._context = self._made()
 
     def context(self) -> ssl.SSLContext:
-        """The context of the next handshake; called anew for each."""
+        """The context of the next handshake; called once for each handshake."""
         if self._files.have_changed():
             try:
                 self._context = self._made()
-            except (OSError, _UnusableError) as error:  # they have changed again just now
+            except (OSError, _UnusableError) as error:  # the files have just changed again
                 log.warning("certificate not usable", reason=str(error))
         return self._context
 
@@ -160,14 +160,14 @@ _ROUNDS = 4
 """Turns of both sides; a handshake needs two."""
 
 _ANY_TIME = 0x200000
-"""OpenSSL's flag by which certificates that are over are read as well."""
+"""OpenSSL's flag to accept expired certificates."""
 
 
 class CertificateEnd:
-    """The end of validity of a certificate in a file, which is read again when it has changed.
+    """End of validity of the certificate in a file, which is read again after a change.
 
-    Python shows the fields of a certificate only after checking it at a handshake. So the server
-    shakes hands with itself, in memory and with the certificate as its own authority.
+    Python shows the fields of a certificate only after a checked handshake. So the server makes a
+    handshake with itself, in memory and with the certificate as its own authority.
     """
 
     def __init__(self, tls: Tls | None) -> None:
@@ -177,7 +177,7 @@ class CertificateEnd:
         self._end = 0.0
 
     def time(self) -> float:
-        """End of validity, in unix seconds; 0 without TLS, and for a file that cannot be read."""
+        """End of validity in unix seconds; 0 without TLS, and for an unreadable file."""
         if self._tls is None:
             return 0.0
         try:
@@ -192,7 +192,7 @@ class CertificateEnd:
 
 
 def _end_of(cert: Path, key: Path) -> float:
-    """End of the certificate, in unix seconds; OSError or ValueError if it is unusable."""
+    """End of validity in unix seconds; raises OSError or ValueError for an unusable certificate."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(cert, key, password=NO_PASSWORD)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -213,6 +213,6 @@ def _end_of(cert: Path, key: Path) -> float:
 
 
 def _stamp(file: Path) -> tuple[int, int]:
-    """What changes with the content of a file; OSError if it cannot be read."""
+    """Time of modification and inode of a file; raises OSError if it cannot be read."""
     status = file.stat()
     return status.st_mtime_ns, status.st_ino

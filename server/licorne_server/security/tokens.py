@@ -21,25 +21,25 @@ SCHEME = "bearer"
 
 
 class Grant(NamedTuple):
-    """The rights of a token."""
+    """Rights of a token."""
 
     rms: frozenset[str]
-    """The RMs that its bearer may act for, by rmID."""
+    """RmIDs that its bearer may act for."""
     operator: bool
     """True if its bearer may see and configure every RM."""
     peer: str
-    """A name of the bearer that reveals nothing of the token."""
+    """Name of the bearer that reveals nothing of the token."""
 
     def within(self, other: "Grant | None") -> bool:
-        """True if another grant allows all that this one does."""
+        """True if another grant allows everything that this grant allows."""
         return other is not None and self.rms <= other.rms and self.operator <= other.operator
 
 
 class Tokens:
-    """The tokens of all RMs and operators, as their files were when they were last read."""
+    """Tokens of all RMs and operators, as last read from their files."""
 
     def __init__(self, rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> None:
-        """Read them. Each file has one token.
+        """Read the files, each with one token.
 
         Raises:
             SettingsError: a file cannot be read, or holds no token.
@@ -49,9 +49,9 @@ class Tokens:
         self._grants = self._read()
 
     def reload(self) -> dict[str, Grant | None]:
-        """Read the files again. If one of them is not usable, the old tokens stay in use.
+        """Read the files again. If one of them is unusable, the old tokens stay in use.
 
-        Returns the remaining grant of each peer that lost rights; None for nothing.
+        Returns the remaining grant of each peer that lost rights; None for no grant.
         """
         before = self._grants
         try:
@@ -68,9 +68,9 @@ class Tokens:
         }
 
     def grant(self, authorization: str) -> Grant | None:
-        """The grant of an `authorization` value; None if it has no known token.
+        """Grant of an `authorization` value; None without a known token.
 
-        It is compared with every token, so that the time taken does not reveal how near it was.
+        The value is compared with every token, so that the duration does not reveal its similarity.
         """
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip(" "))
@@ -91,12 +91,12 @@ class Tokens:
 
 
 def tokens_in(rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> Tokens | None:
-    """The tokens in these files; None without files, so that no token is required."""
+    """Tokens in these files; None without files, which means that no token is required."""
     return Tokens(rms, operators) if rms or operators else None
 
 
 def _add(grants: dict[bytes, Grant], token: str, rm_id: str | None) -> None:
-    """Add to the token's grant the right to act for the RM; None: the rights of an operator."""
+    """Add the right to act for an RM to a token's grant; None adds the rights of an operator."""
     digest = _digest(token)
     known = grants.get(digest, Grant(frozenset(), False, f"token {digest.hex()[:16]}"))
     if rm_id is None:
@@ -113,11 +113,11 @@ def _token(file: Path, option: str) -> str:
     """The token in a file, without white space around it.
 
     Raises:
-        SettingsError: there is none.
+        SettingsError: the file has no token.
     """
     try:
         with file.open("rb") as stream:
-            # One byte more, and room for a line end, is enough to see that it is too long.
+            # One byte more, and room for a line end, suffices to detect a token that is too long.
             content = stream.read(MAX_CHARACTERS + 3)
     except OSError as error:
         raise SettingsError(f"{option}: cannot read {file}: {error.strerror}") from None
