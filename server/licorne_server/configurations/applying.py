@@ -1,6 +1,6 @@
-"""Puts another configuration into force for an RM.
+"""Changes of an RM's configuration.
 
-For an RM that has gone it is only noted: it comes into force when the RM registers.
+A change for an RM that is not registered is only recorded: it comes into force at registration.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ CheckConfiguration = Callable[[RmId, SubmittedConfig], ConfigurationRefused | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A configuration for an RM, with its author and comment. None is the server's default."""
+    """A configuration for an RM, with author and comment. None is the server's default."""
 
     rm_id: RmId
     config: SubmittedConfig
@@ -39,10 +39,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The result of a change.
+    """Result of a change.
 
-    `changed` is False where the configuration was in force already. `persistent`: the revision in
-    force survives a restart. An RM that is not `registered` has it in force when it registers.
+    `changed` is False if the configuration was in force already. `persistent`: the revision in force
+    survives a restart. For an RM that is not `registered` it comes into force at registration.
     """
 
     changed: bool
@@ -52,12 +52,12 @@ class Applied:
 
 
 class Applier:
-    """Applies changes whole or not at all. Its caller holds the RM's lock."""
+    """Applies changes whole or not at all. The caller holds the RM's lock."""
 
     def __init__(self, engine: Engine, configurations: Configurations, check: CheckConfiguration) -> None:
-        """Over the engine, and the configurations in force.
+        """Start without changes.
 
-        `check` finds the problem of a configuration of an RM that is not registered.
+        `check` finds the problem of a configuration for an RM that is not registered.
         """
         self._engine = engine
         self._check = check
@@ -66,14 +66,14 @@ class Applier:
         self._run_to_completion = RunToCompletion("configuration")
 
     async def stop(self) -> None:
-        """Wait until the changes that have begun are carried out."""
+        """Wait for the end of changes under way."""
         await self._run_to_completion.stop()
 
     def check_base(self, rm_id: str, base: int) -> None:
-        """Refuse a change that was made from another revision than the one in force.
+        """Refuse a change based on another revision than the one in force.
 
         Raises:
-            CallError: ABORTED with the number of the one in force.
+            CallError: ABORTED, with the number of the revision in force.
         """
         revisions = self._configurations.find(rm_id)
         if not base or revisions is None or revisions.current.number == base:
@@ -90,10 +90,10 @@ class Applier:
     async def apply(self, change: Change) -> Applied:
         """Put the configuration into force; nothing is changed if it cannot be stored.
 
-        What has begun is carried out to its end, also if the caller is cancelled.
+        A change that has begun is carried out even if the caller is cancelled.
 
         Raises:
-            CallError: it was refused, or it cannot be stored.
+            CallError: the configuration was refused, or cannot be stored.
         """
         return await self._run_to_completion.run(self._carry_out(change))
 
@@ -102,7 +102,7 @@ class Applier:
         config = change.config or self._configurations.default.current
         after = self._after(before, change, config)
         is_new = after.current is not before.current
-        # What is in the default file is read again at every start.
+        # The default file is read again at every start.
         first_stored = after is not before and change.source is not Source.FILE
         if first_stored:
             await self._prepare(after)
@@ -149,7 +149,7 @@ class Applier:
         """Store the new revisions, before anything is changed.
 
         Raises:
-            CallError: FAILED_PRECONDITION, it cannot be written.
+            CallError: FAILED_PRECONDITION, the revisions cannot be written.
         """
         try:
             await self._keeper.prepare(after)
@@ -161,12 +161,12 @@ class Applier:
             ) from None
 
     async def _submit(self, change: Change, config: SubmittedConfig) -> bool | None:
-        """Have the core take the configuration; returns True if that changed something.
+        """Pass the configuration to the core; returns True if it changed something.
 
-        None: the RM is not registered, and a configuration that no RM could use is refused.
+        Returns None for an RM that is not registered, after the checks that need no RM.
 
         Raises:
-            CallError: it was refused.
+            CallError: the configuration was refused.
         """
         command = UpdateConfiguration(
             rm_id=change.rm_id,

@@ -1,7 +1,7 @@
-"""Reads the state directory of earlier versions, which had files instead of a database.
+"""Migration of state directories of earlier versions, which had files instead of a database.
 
-They are taken over once, and removed then. A marker of a later format takes their place: those
-versions refuse it, and do not start without what has moved into the database.
+The files are imported once and then removed. A marker of a later format replaces them: earlier
+versions refuse the marker, so they do not start without the imported revisions.
 """
 
 import json
@@ -24,18 +24,18 @@ MARKER = "moved-into-the-database"
 OURS_ONLY = 0o700
 
 MAX_INDEX_BYTES = MAX_REVISIONS * 32 * 1024
-"""No file of revisions is larger: comments and names are bounded."""
+"""Bytes of a file of revisions, at most: comments and names are bounded."""
 
 MAX_TEXT_FILE_BYTES = max(MAX_BYTES, 6 * MAX_EXTRA_BYTES + 16 * MAX_EXTRA_ENTRIES)
-"""No text is larger: JSON takes six bytes for a control character of an extra configuration."""
+"""Bytes of a text, at most: JSON takes six bytes for a control character of an extra configuration."""
 
 
 class _NamedFile(Damaged):
-    """A file cannot be used; the text names it."""
+    """An unusable file, which the text names."""
 
 
 def read_files(rms: Path) -> list[Revisions]:
-    """The revisions in the folder of all RMs. Half-written ones do not count.
+    """Revisions in the folder of all RMs, without half-written revisions.
 
     Raises:
         OSError: the folder cannot be read.
@@ -45,7 +45,7 @@ def read_files(rms: Path) -> list[Revisions]:
 
 
 def replace_files(rms: Path, format_now: int) -> None:
-    """Remove them, if that was not done before. What a link leads to stays."""
+    """Replace the files by the marker, once. Targets of links are not removed."""
     marker = rms / MARKER / "revisions"
     if marker.exists():
         return
@@ -68,7 +68,7 @@ def _folders(rms: Path) -> list[Path]:
 
 
 def _read(folder: Path) -> Revisions:
-    """The revisions in the folder of an RM.
+    """Revisions in the folder of an RM.
 
     Raises:
         SettingsError: a file is damaged.
@@ -89,7 +89,7 @@ def _content(file: Path, most: int) -> bytes:
     """The content of a file.
 
     Raises:
-        _NamedFile: it cannot be read, or is too large.
+        _NamedFile: the file cannot be read, or is too large.
     """
     try:
         with file.open("rb") as stream:

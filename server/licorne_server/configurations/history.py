@@ -1,6 +1,6 @@
-"""The configuration in force and its predecessors, for each RM, disconnected RMs included; and their storage.
+"""Configurations in force and earlier ones, for connected and disconnected RMs; and their storage.
 
-The storage writes in one thread, in the order of the requests, never in the event loop.
+The storage writes in one thread, in order of the requests, never in the event loop.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ keeper_log = structlog.get_logger("core.configurations.keeper")
 
 
 class Keeper:
-    """The single writer of the state directory; without one nothing is stored."""
+    """The only writer of the state directory. Without a directory nothing is stored."""
 
     failures: int
-    """Writes that have failed since the start."""
+    """Failed writes since the start."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Store revisions in the folder; nothing is read or written before `open`."""
         self.failures = 0
         self._dir = None if folder is None else StateDir(folder)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
-        # What is kept of each RM, or will be once all that was begun is written.
+        # Revisions of each RM in storage after all pending writes.
         self._latest: dict[RmId, Revisions] = {}
 
     @property
@@ -47,20 +47,20 @@ class Keeper:
         return self._dir is not None
 
     def open(self) -> list[Revisions]:
-        """Take the directory for this process alone; returns its revisions.
+        """Lock the directory for this process; returns its revisions.
 
         Raises:
-            SettingsError: another server has it, or its content is unusable.
+            SettingsError: another server has the directory, or its content is unusable.
         """
         found = [] if self._dir is None else self._dir.open()
         self._latest = {revisions.rm_id: revisions for revisions in found}
         return found
 
     async def prepare(self, revisions: Revisions) -> None:
-        """Write the data for `commit`, so that it needs no more room on the disk.
+        """Write the data for `commit`, which then needs no more room on the disk.
 
         Raises:
-            OSError: it cannot be written; the stored revisions stay.
+            OSError: the data cannot be written; the stored revisions stay.
         """
         if self._dir is not None:
             try:
@@ -100,17 +100,17 @@ class Keeper:
             self._begin(rm_id, partial(self._dir.drop, rm_id))
 
     async def close(self) -> None:
-        """Write what waits to be written, and leave the directory to others."""
+        """Finish all writes, and unlock the directory."""
         if self._dir is not None:
             await asyncio.to_thread(self._thread.shutdown)
             self._dir.close()
 
     def _run(self, work: Callable[[], None]) -> "asyncio.Future[None]":
-        """Do the work after all that was begun before."""
+        """Do the work in the thread, after all earlier work."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _begin(self, rm_id: RmId, work: Callable[[], None]) -> None:
-        """The same, without waiting for the result."""
+        """Do the work in the thread, after all earlier work; a failure is logged."""
 
         def ended(future: "asyncio.Future[None]") -> None:
             error = future.exception()
@@ -130,47 +130,46 @@ class Keeper:
 log = structlog.get_logger("core.configurations.history")
 
 MAX_GONE = 1_024
-"""RMs not registered whose revisions are retained: as many as there may be RMs."""
+"""Unregistered RMs whose revisions are retained, at most: as many as there may be RMs."""
 
 MAX_GONE_BYTES = 64 * 1024 * 1024
-"""Bytes of their texts."""
+"""Bytes of texts of these RMs, at most."""
 
 
 class Unusable(NamedTuple):
-    """An applied revision that cannot be used any more, and why."""
+    """An applied revision that has become unusable, with the reason."""
 
     number: int
     why: str
 
 
 class Configurations:
-    """The revisions of all RMs.
+    """Revisions of all RMs.
 
-    A change of an RM's configuration is announced in `expecting`. It counts from the moment at
-    which the core has it in force. So a reader never sees a revision with a text that is not in
-    force.
+    A change of an RM's configuration is announced by `expecting`. The new revision counts once it is
+    in force in the core. So a reader never sees a revision whose text is not in force.
     """
 
     default: "Default"
-    """The configuration of RMs that bring none."""
+    """Configuration of RMs that register without one."""
     keeper: Keeper
-    """Storage of the revisions beyond this process."""
+    """Storage of revisions that survive the process."""
 
     def __init__(self, default: "Default", keeper: Keeper, clock: Clock) -> None:
-        """No RM is known; `start` loads those in storage."""
+        """Start without RMs; `start` loads stored revisions."""
         self.default = default
         self.keeper = keeper
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
-        # RMs that are not registered, the longest gone first.
+        # Unregistered RMs, the longest unregistered first.
         self._gone: dict[RmId, None] = {}
 
     def start(self) -> None:
-        """Take over the stored revisions of earlier servers.
+        """Load stored revisions of earlier servers.
 
         Raises:
-            SettingsError: something that was kept cannot be used.
+            SettingsError: stored revisions are unusable.
         """
         for revisions in self.keeper.open():
             self._of[revisions.rm_id] = revisions
@@ -178,19 +177,19 @@ class Configurations:
         self._drop_too_many()
 
     async def stop(self) -> None:
-        """Write what waits to be written; nothing comes into force any more."""
+        """Finish all writes. No configuration comes into force any more."""
         await self.keeper.close()
 
     def find(self, rm_id: str) -> Revisions | None:
-        """The revisions of an RM, registered or not."""
+        """Revisions of an RM, registered or not; None if unknown."""
         return self._of.get(RmId(rm_id))
 
     def get(self, rm_id: str) -> Revisions:
-        """The revisions of an RM that is registered, or that is known from before."""
+        """Revisions of a known RM, registered or not."""
         return self._of[RmId(rm_id)]
 
     def goes_on(self, rm_id: RmId, text: str) -> Revision | None:
-        """The applied revision that stays in force if the RM registers with the text, if any."""
+        """Applied revision that stays in force if the RM registers with the text; None for none."""
         revisions = self._of.get(rm_id)
         return revisions.current if revisions is not None and revisions.goes_on(text) else None
 
@@ -203,11 +202,11 @@ class Configurations:
         extra: str = "",
         unusable: Unusable | None = None,
     ) -> Revisions | None:
-        """The revisions once the RM is registered; None if the configuration is not usable.
+        """Revisions after a registration of the RM; None if the configuration is unusable.
 
-        `text` and `extra` are the RM's own, and `config` is the one it is registered with. An
-        applied configuration goes on, unless it is `unusable`: then the RM's own comes into force
-        instead, and the new revision records that.
+        `text` and `extra` are the RM's own; `config` is the configuration that it registers with. An
+        applied configuration stays in force, unless it is `unusable`: then the RM's own comes into
+        force instead, and the new revision records the replacement.
         """
         before = self._of.get(rm_id) or Revisions(rm_id=rm_id)
         if not isinstance(config, Configuration):
@@ -247,10 +246,10 @@ class Configurations:
         comment: str = "",
         extra: str = "",
     ) -> Revisions:
-        """The revisions after the configuration came, with an extra one unless that is empty.
+        """Revisions after a change to the configuration, with an extra one unless `extra` is empty.
 
-        There is no new revision if nothing is new. Applying the configuration in force is new: it
-        stays in force from then on, whatever the RM sends later.
+        Without a difference there is no new revision. Applying the configuration in force makes a
+        difference: it then stays in force whatever the RM sends later.
         """
         current = before.current
         extra = extra or current.extra
@@ -267,7 +266,7 @@ class Configurations:
     def expecting(self, revisions: Revisions | None) -> Iterator[None]:
         """Announce revisions that come into force with the core's next configuration of the RM.
 
-        The RM's lock is held meanwhile.
+        The caller holds the RM's lock.
         """
         if revisions is None:
             yield
@@ -279,7 +278,7 @@ class Configurations:
             self._expected.pop(revisions.rm_id, None)
 
     def in_force(self, rm_id: RmId) -> None:
-        """Note that the core has put the expected revisions of the RM into force."""
+        """Note that the announced revisions of the RM are in force in the core."""
         expected = self._expected.pop(rm_id, None)
         if expected is not None:
             self._gone.pop(rm_id, None)
@@ -297,9 +296,9 @@ class Configurations:
             self.keeper.save(self._of[rm_id])
 
     def gone(self, rm_id: RmId) -> None:
-        """Note that the RM is not registered any more. Its revisions stay for its return."""
+        """Note that the RM is no longer registered. Its revisions are retained for its return."""
         if rm_id in self._of:
-            # The last one changed is dropped last.
+            # The RM changed last is dropped last.
             self._gone.pop(rm_id, None)
             self._gone[rm_id] = None
             self._drop_too_many()
@@ -311,7 +310,7 @@ class Configurations:
             self.keeper.drop(rm_id)
 
     def _drop_too_many(self) -> None:
-        """Drop revisions of gone RMs above the bounds, those without an applied one first."""
+        """Drop revisions of unregistered RMs above the bounds, RMs without an applied one first."""
         size = sum(self._of[rm_id].size for rm_id in self._gone)
         order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)
         for rm_id in order:

@@ -1,7 +1,7 @@
-"""The configuration of RMs without their own: that of the `--config` file, or the built-in one.
+"""The default configuration, for RMs without their own: the `--config` file, or the built-in one.
 
-The file is read again on request, and when its content has changed. RMs whose configuration is that
-of the file get the new one, each whole or not at all. An RM that registers later gets it as well.
+The file is read again on request, and after a change of its content. RMs with the configuration of
+the file get the new one, each whole or not at all. RMs that register later get the new one as well.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from licorne_server.wire.errors import CallError, Defect, failed_precondition, l
 
 
 class DefaultFileError(Exception):
-    """The file cannot be used; `problems` are those of the text, if it could be read."""
+    """Unusable default file; `problems` are those of its text, if it could be read."""
 
     def __init__(self, reason: str, problems: tuple[Problem, ...] = ()) -> None:
         """`reason` names the file."""
@@ -44,7 +44,7 @@ class DefaultFileError(Exception):
 class Default:
     """Default configuration, for RMs without their own.
 
-    `file` is the source of `current`; without one nothing is ever read again.
+    `file` is the source of `current`; None for the built-in configuration.
     """
 
     current: Configuration = field(default_factory=built_in)
@@ -52,12 +52,12 @@ class Default:
 
     @property
     def source(self) -> Source:
-        """Its source in the history."""
+        """Source of its revisions in the history."""
         return Source.BUILT_IN if self.file is None else Source.FILE
 
 
 def load_default(file: Path) -> Configuration:
-    """The configuration in the file.
+    """Configuration in the file.
 
     Raises:
         DefaultFileError: the file cannot be read, or its content is unusable.
@@ -69,14 +69,14 @@ def load_default(file: Path) -> Configuration:
 
 
 def read_default(file: Path) -> str:
-    """The text in the file.
+    """Text of the file.
 
     Raises:
         DefaultFileError: the file cannot be read, is too large or is not UTF-8.
     """
     try:
         with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large
+            content = stream.read(MAX_BYTES + 1)  # one byte more shows that the file is too large
         if len(content) > MAX_BYTES:
             raise DefaultFileError(f"{file} is larger than {MAX_BYTES} bytes")
         return content.decode()
@@ -96,14 +96,14 @@ INTERVAL = 2.0
 """Seconds between two looks at the file."""
 
 MAX_WAITING = 16
-"""Reloads that may wait for the one that is under way."""
+"""Reloads that may wait for the reload under way."""
 
 ORIGIN = Origin("the server", "the default configuration")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadedRm:
-    """Result for an RM with the file's configuration; `refusal` is the reason against it."""
+    """Result for an RM with the file's configuration; `refusal` is the reason of a refusal."""
 
     rm_id: RmId
     changed: bool
@@ -113,7 +113,7 @@ class ReloadedRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reloaded:
-    """The result of a reload; `changed` is True if the file was new."""
+    """Result of a reload; `changed` is True if the file had changed."""
 
     changed: bool
     checksum: str
@@ -124,9 +124,9 @@ class Reloader:
     """The only reader of the default configuration's file after the start."""
 
     reloads: int
-    """Reloads since the start after which the file's configuration is the default."""
+    """Successful reloads since the start."""
     failures: int
-    """Reloads since the start that found a file that cannot be used."""
+    """Reloads since the start that found an unusable file."""
     seconds: float
     """Duration of the last reload, in seconds."""
 
@@ -138,7 +138,7 @@ class Reloader:
         thread: ConfigThread,
         clock: Clock,
     ) -> None:
-        """`thread` parses the file, and the `applier` puts it into force."""
+        """`thread` parses the file; `applier` puts its configuration into force."""
         self.reloads = 0
         self.failures = 0
         self.seconds = 0.0
@@ -154,7 +154,7 @@ class Reloader:
         self._watch: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Begin to watch the file, if there is one."""
+        """Begin to watch the file, if there is a file."""
         if self._default.file is not None:
             work = self._look(self._default.file)
             self._watch = asyncio.get_running_loop().create_task(work, name="default file")
@@ -167,20 +167,20 @@ class Reloader:
         await self._run_to_completion.stop()
 
     def reload_soon(self) -> None:
-        """Read the file again, if there is one; what comes of it is in the log."""
+        """Read the file again, if there is a file; the result is logged."""
         if self._default.file is not None:
             task = asyncio.get_running_loop().create_task(self._reload_and_log())
             self._asked.add(task)
             task.add_done_callback(self._asked.discard)
 
     async def reload(self) -> Reloaded:
-        """Read the file again, and hand its configuration to the RMs that run the file's.
+        """Read the file again, and apply its configuration to all RMs with the file's configuration.
 
-        What has begun is carried out to its end, also if the caller is cancelled.
+        A reload that has begun is carried out even if the caller is cancelled.
 
         Raises:
             CallError: FAILED_PRECONDITION, there is no file; or too many reloads wait already.
-            DefaultFileError: the file cannot be used. Nothing is changed.
+            DefaultFileError: the file is unusable. Nothing is changed.
         """
         file = self._default.file
         if file is None:
@@ -210,10 +210,10 @@ class Reloader:
         return Reloaded(changed=changed, checksum=checksum, rms=rms)
 
     async def _read(self, file: Path) -> bool:
-        """Make the file's configuration the default; returns True if it is another one.
+        """Make the file's configuration the default; returns True if the default changed.
 
         Raises:
-            DefaultFileError: it cannot be used.
+            DefaultFileError: the file is unusable.
         """
         text = await asyncio.to_thread(read_default, file)
         if text == self._default.current.text:
@@ -226,16 +226,16 @@ class Reloader:
         return True
 
     async def _hand_out(self, file: Path) -> tuple[ReloadedRm, ...]:
-        """Apply the new one to all RMs with the file's configuration.
+        """Apply the new default to all RMs with the file's configuration.
 
-        RMs that register just now are among them: they may have begun with the old one.
+        RMs that are registering are included, as they may have begun with the old default.
         """
         rm_ids = sorted(self._rms.peers())
         found = await asyncio.gather(*(self._follow(rm_id, file) for rm_id in rm_ids))
         return tuple(reloaded for reloaded in found if reloaded is not None)
 
     async def _follow(self, rm_id: RmId, file: Path) -> ReloadedRm | None:
-        """Apply it to one RM; None if the RM does not run the file's configuration."""
+        """Apply the new default to one RM; None if the RM has another configuration."""
         revision = 0
         try:
             async with configuring(self._rms, rm_id, self._clock.now):
@@ -262,14 +262,14 @@ class Reloader:
         except CallError as error:
             log.error("default configuration not read", reason=str(error))
         except Exception:
-            # The looks at the file go on.
+            # The file is still watched.
             log.exception("default configuration not read")
 
     async def _look(self, file: Path) -> None:
         """Reload the file once two looks in a row have found the same new content.
 
-        So a file is left alone during a write, and an unusable one is reported once for each
-        content. A link is followed: it may lead to another file than before.
+        So a file is not read during a write, and an unusable file is reported once for each content.
+        Links are followed, as their target may change.
         """
         due = asyncio.Event()
         seen = last = sha256(self._default.current.text.encode()).hexdigest()
@@ -288,7 +288,7 @@ class Reloader:
 
 
 def _digest(file: Path) -> str:
-    """The digest of the file's content; if it cannot be read, the reason."""
+    """Digest of the file's content; for an unreadable file the reason."""
     try:
         return sha256(read_default(file).encode()).hexdigest()
     except DefaultFileError as error:
@@ -296,7 +296,7 @@ def _digest(file: Path) -> str:
 
 
 class Changes:
-    """The applier of configurations, and the reloader of the default's file."""
+    """The applier of configurations, and the reloader of the default file."""
 
     def __init__(
         self,
@@ -307,9 +307,9 @@ class Changes:
         clock: Clock,
         check: CheckConfiguration,
     ) -> None:
-        """Over the engine and its RMs; `thread` parses configurations.
+        """`thread` parses configurations.
 
-        `check` finds the problem of a configuration, as far as the core has to know the RM.
+        `check` finds the problem of a configuration for an RM that is not registered.
         """
         self.configurations = configurations
         self.check = check
@@ -319,10 +319,10 @@ class Changes:
         self._now = clock.now
 
     def configuring(self, rm_id: str) -> AbstractAsyncContextManager[None]:
-        """Holds the lock of an RM while its configuration changes, and measures how long."""
+        """Hold the lock of an RM while its configuration changes, and measure the duration."""
         return configuring(self._rms, rm_id, self._now)
 
     async def stop(self) -> None:
-        """Begin no more changes, and wait for those under way."""
+        """Begin no more reloads, and wait for changes under way."""
         await self.reloader.stop()
         await self.applier.stop()

@@ -1,8 +1,8 @@
-"""The configurations of an RM, the last of which is in force: values, never changed, and their stored form.
+"""Revisions of an RM's configuration, the last of which is in force: immutable values, and stored form.
 
-The first line of a stored record is the SHA-256 of the rest, which is a JSON document. Texts are
-outside it, by their SHA-256. So are extra configurations, as JSON. Records of earlier versions have
-none of these.
+The first line of a stored record is the SHA-256 of the remaining lines, a JSON document. Texts are
+stored outside the record, by their SHA-256. So are extra configurations, as JSON, which records of
+earlier versions do not have.
 """
 
 import json
@@ -19,11 +19,11 @@ from licorne_core.config.schema import Configuration
 from licorne_core.values.ids import RmId
 
 MAX_REVISIONS = 50
-"""Revisions retained for an RM, at most."""
+"""Revisions retained per RM, at most."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of distinct texts retained for one RM: two of the largest, extra configurations included.
-The one in force is retained in any case."""
+"""Bytes of distinct texts retained per RM, at most: two of the largest, extra configurations
+included. The text in force is always retained."""
 
 
 class Source(Enum):
@@ -46,9 +46,9 @@ class Revision:
     """A configuration that came into force for an RM.
 
     `number` counts from 1. `time` is the time of coming into force, in nanoseconds since 1970. `by`
-    is its author, as far as that is known. `size` is that of the text in bytes of UTF-8. `extra` is
-    the extra configuration that was in force with it, as `extra_text` writes it. `instead_of` is
-    the number of an applied revision that could not be used any more; 0 for none.
+    is the author, if known. `size` is the size of the text in bytes of UTF-8. `extra` is the extra
+    configuration that was in force with it, as written by `extra_text`. `instead_of` is the number
+    of an applied revision that had become unusable; 0 for none.
     """
 
     number: int
@@ -64,16 +64,16 @@ class Revision:
 
     @property
     def extra_config(self) -> dict[str, str]:
-        """The extra configuration that was in force with it."""
+        """Extra configuration that was in force with it."""
         return extra_of(self.extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
-    """The retained revisions of one RM, the oldest first.
+    """Retained revisions of one RM, the oldest first.
 
-    `said` is the RM's last own text, from a registration or an update of its own; empty if there
-    was none. `said_extra` is the same of the extra configuration.
+    `said` is the last text of the RM itself, from a registration or an update; empty for none.
+    `said_extra` is the extra configuration of the same message.
     """
 
     rm_id: RmId
@@ -88,7 +88,7 @@ class Revisions:
 
     @property
     def is_applied(self) -> bool:
-        """True if the one in force was applied, and stays until another one comes."""
+        """True if the revision in force was applied, and stays until it is replaced."""
         return bool(self.kept) and self.current.source in APPLIED
 
     @property
@@ -101,15 +101,15 @@ class Revisions:
         return self.is_applied and text in ("", self.said, self.current.text)
 
     def extra_after(self, extra: str) -> str:
-        """The extra configuration in force if an applied one goes on and the RM says this one."""
+        """Extra configuration in force if an applied one stays in force and the RM sends `extra`."""
         return self.current.extra if extra in ("", self.said_extra) else extra
 
     def saying(self, text: str, extra: str = "") -> "Revisions":
-        """The same with new own texts of the RM. An empty text changes nothing."""
+        """Revisions with new texts of the RM itself. An empty text changes nothing."""
         return replace(self, said=text or self.said, said_extra=extra or self.said_extra)
 
     def find(self, number: int) -> Revision | None:
-        """The revision of that number, if it is retained."""
+        """Revision with a number; None if not retained."""
         return next((revision for revision in self.kept if revision.number == number), None)
 
     def adding(
@@ -123,7 +123,7 @@ class Revisions:
         extra: str = "",
         instead_of: int = 0,
     ) -> "Revisions":
-        """The same with one more revision, which is in force; the oldest may be dropped."""
+        """Revisions with one more revision, in force; the oldest may be dropped."""
         text = next((old.text for old in self.kept if old.text == config.text), config.text)
         extra = next((old.extra for old in self.kept if old.extra == extra), extra)
         revision = Revision(
@@ -145,19 +145,19 @@ class Revisions:
 
 
 def extra_text(extra_config: Mapping[str, str]) -> str:
-    """An extra configuration as a text, always the same one; empty for none."""
+    """Canonical text of an extra configuration; empty for none."""
     if not extra_config:
         return ""
     return json.dumps(dict(extra_config), ensure_ascii=False, sort_keys=True)
 
 
 def extra_of(text: str) -> dict[str, str]:
-    """The extra configuration in a text of `extra_text`."""
+    """Extra configuration in a text of `extra_text`."""
     return json.loads(text) if text else {}
 
 
 def _bytes_of(revisions: Iterable[Revision]) -> int:
-    """Bytes of the different texts."""
+    """Bytes of all distinct texts."""
     texts: dict[str, int] = {}
     for revision in revisions:
         texts[revision.text] = revision.size
@@ -169,11 +169,11 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
 log = structlog.get_logger("core.configurations.warnings")
 
 MOST_TOLD = 10
-"""Warnings of one configuration that its line has; the others are counted."""
+"""Warnings of one configuration that are logged, at most; further ones are counted."""
 
 
 def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
-    """Log the dubious parts of a configuration that has come into force, if any."""
+    """Log the warnings of a configuration that has come into force, if any."""
     if isinstance(config, Configuration) and config.warnings:
         log.warning(
             "configuration has warnings",
@@ -187,7 +187,7 @@ FORMAT = 1
 
 
 class Damaged(Exception):
-    """A record is damaged; the text gives the damage."""
+    """A damaged record; the text gives the damage."""
 
 
 def digest_of(data: bytes) -> str:
@@ -196,12 +196,12 @@ def digest_of(data: bytes) -> str:
 
 
 def text_digest(text: str) -> str:
-    """The key of a stored text."""
+    """Key of a stored text."""
     return digest_of(text.encode())
 
 
 def texts_of(revisions: Revisions) -> dict[str, str]:
-    """The texts that belong to the revisions, by digest."""
+    """Texts of the revisions, by digest."""
     texts = {revisions.said, revisions.said_extra}
     for revision in revisions.kept:
         texts |= {revision.text, revision.extra}
@@ -209,7 +209,7 @@ def texts_of(revisions: Revisions) -> dict[str, str]:
 
 
 def encode(revisions: Revisions) -> bytes:
-    """The record of the revisions."""
+    """Record of the revisions."""
     document = {
         "format": FORMAT,
         "rm_id": revisions.rm_id,
@@ -235,10 +235,10 @@ def encode(revisions: Revisions) -> bytes:
 
 
 def needed_texts(data: bytes) -> set[str]:
-    """The digests of the texts that a record needs.
+    """Digests of the texts that a record needs.
 
     Raises:
-        Damaged: it is no record.
+        Damaged: the data is not a record.
     """
     document = _document(data)
     try:
@@ -254,7 +254,7 @@ def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
     """Revisions of a record; `texts` holds its texts by digest.
 
     Raises:
-        Damaged: it is no record, or a text of it is missing.
+        Damaged: the data is not a record, or a text is missing.
     """
     document = _document(data)
     try:
@@ -289,17 +289,17 @@ def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
 
 
 def _text(digest: str, texts: Mapping[str, str]) -> str:
-    """The text of that name; empty for none."""
+    """The text with a digest; empty for none."""
     return texts[digest] if digest else ""
 
 
 def _named(text: str) -> str:
-    """The key of a stored text; empty for none."""
+    """Key of a stored text; empty for none."""
     return text_digest(text) if text else ""
 
 
 def _document(data: bytes) -> Any:
-    """The JSON document of a record that is whole."""
+    """JSON document of a record, after the check of its digest."""
     first, _, body = data.partition(b"\n")
     if first.decode("ascii", "replace") != digest_of(body):
         raise Damaged("it is not what was written: the checksum in its first line is another one")

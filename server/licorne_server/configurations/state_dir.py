@@ -4,10 +4,10 @@
 
     lock            held by the server that uses the directory
     state.sqlite    the revisions of all RMs, and their texts
-    rms/            refuses servers that know no database
+    rms/            refuses earlier versions, which have no database
 
-Each write is one transaction: the database has the old or the new, whenever the process ends. An
-RM has a record of its revisions that counts, and maybe one that was prepared to take its place.
+Each write is one transaction: the database has the old or the new state, whenever the process ends.
+An RM has a current record of its revisions, and perhaps a prepared record that will replace it.
 """
 
 import fcntl
@@ -59,23 +59,22 @@ TABLES = (
 
 
 class StateDir:
-    """The configurations in one state directory. Its methods wait for the disk."""
+    """Configurations in one state directory. Methods wait for the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Read and write nothing before `open`."""
+        """Nothing is read or written before `open`."""
         self._path = path
         self._file = path / DATABASE
         self._lock = -1
         self._database: sqlite3.Connection | None = None
 
     def open(self) -> list[Revisions]:
-        """Make the directory if it is not there, lock it, and read all that is in it.
+        """Create the directory if missing, lock it, and read its revisions.
 
-        What a server that was killed had prepared is removed. What an earlier version has written
-        is taken over.
+        Prepared records of a killed server are removed. Files of an earlier version are imported.
 
         Raises:
-            SettingsError: it cannot be used, another server uses it, or it is damaged.
+            SettingsError: the directory is unusable or damaged, or another server uses it.
         """
         try:
             self._path.mkdir(OURS_ONLY, parents=True, exist_ok=True)
@@ -83,7 +82,7 @@ class StateDir:
             if not self._file.exists():
                 self._make()
             found = self._read()
-            # Only a database that can be read takes the place of the files.
+            # Files are replaced only by a readable database.
             replace_files(self._path / EARLIER, FORMAT)
             return found
         except OSError as error:
@@ -94,7 +93,7 @@ class StateDir:
             raise
 
     def close(self) -> None:
-        """Leave the directory to other servers."""
+        """Unlock the directory."""
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -103,10 +102,10 @@ class StateDir:
             self._lock = -1
 
     def prepare(self, revisions: Revisions) -> None:
-        """Write everything next to the current record; `commit` needs hardly more room on the disk.
+        """Write the new record besides the current one; `commit` needs hardly more room on the disk.
 
         Raises:
-            OSError: it cannot be written; what counted does so still.
+            OSError: the record cannot be written; the current one stays.
         """
         with self._transaction() as database:
             _prepare(database, revisions)
@@ -115,11 +114,11 @@ class StateDir:
         """Make the prepared record the current one, and remove unreferenced texts.
 
         Raises:
-            OSError: it cannot be written; what counted does so still.
+            OSError: the change cannot be written; the current record stays.
         """
         with self._transaction() as database:
             _commit(database, revisions.rm_id)
-        # It counts. Texts that there is no room to remove go with the next change.
+        # The new record is current. Texts that cannot be removed on a full disk go with the next change.
         with suppress(OSError), self._transaction() as database:
             _remove_others(database, revisions.rm_id, texts_of(revisions))
 
@@ -153,10 +152,10 @@ class StateDir:
         self._check_locked()
 
     def _check_locked(self) -> None:
-        """Refuse a directory that is not the one that was locked, as another server may have it.
+        """Refuse a directory that is not the locked one, as another server may use it.
 
         Raises:
-            OSError: it was removed or replaced; nothing of it may be written.
+            OSError: the directory was removed or replaced; nothing may be written.
         """
         try:
             is_ours = os.path.samestat(os.fstat(self._lock), os.lstat(self._path / LOCK))
@@ -169,18 +168,18 @@ class StateDir:
             )
 
     def _make(self) -> None:
-        """Make the database from the files of an earlier version, whole or not at all.
+        """Create the database, with imported files of an earlier version, whole or not at all.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the database cannot be written.
             SettingsError: the earlier files are damaged.
         """
         found = read_files(self._path / EARLIER)
         new = self._path / NEW
-        # SQLite would carry out the journal of a database that was here before on this one.
+        # SQLite would apply the journal of an earlier database to the new one.
         for file in (NEW, f"{NEW}-journal", f"{DATABASE}-journal"):
             (self._path / file).unlink(missing_ok=True)
-        # SQLite itself would let others read it.
+        # A database created by SQLite would be readable by other users.
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with _as_os_error(new):
             database = _connect(new)
@@ -200,11 +199,11 @@ class StateDir:
             log.info("files of an earlier version moved into the database", rms=len(found))
 
     def _read(self) -> list[Revisions]:
-        """Open the database; returns the revisions in force.
+        """Open the database; returns the current revisions.
 
         Raises:
-            OSError: it cannot be written.
-            SettingsError: it cannot be read, or is damaged.
+            OSError: the database cannot be written.
+            SettingsError: the database cannot be read, or is damaged.
         """
         try:
             self._database = database = _connect(self._file)
@@ -231,7 +230,7 @@ class StateDir:
         """Run the block as one transaction.
 
         Raises:
-            OSError: it cannot be written, or the directory is not ours any more.
+            OSError: the database cannot be written, or the directory was replaced.
         """
         self._check_locked()
         assert self._database is not None
@@ -241,9 +240,9 @@ class StateDir:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    """A connection for one thread after another. A transaction lasts once it has ended."""
+    """A connection for one thread at a time. Transactions are durable once they have ended."""
     database = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    # The end of a transaction reaches the folder too, and what is removed is overwritten.
+    # Transactions are synced with the folder, and removed data is overwritten.
     database.execute("PRAGMA synchronous = EXTRA")
     database.execute("PRAGMA secure_delete = ON")
     return database
@@ -253,8 +252,8 @@ def _check(database: sqlite3.Connection) -> None:
     """Check the integrity of the tables.
 
     Raises:
-        Damaged: they are not, or are of another version.
-        sqlite3.Error: they cannot be read.
+        Damaged: the tables are damaged, or of another version.
+        sqlite3.Error: the tables cannot be read.
     """
     [(version,)] = database.execute("PRAGMA user_version")
     if version != FORMAT:
@@ -265,11 +264,11 @@ def _check(database: sqlite3.Connection) -> None:
 
 
 def _decoded(database: sqlite3.Connection, rm_id: str, record: bytes) -> Revisions:
-    """The revisions of an RM. SQLite does not notice all changes of a row.
+    """Revisions of an RM. Digests are checked, as SQLite does not detect all damage of a row.
 
     Raises:
         Damaged: the record or a text has changed.
-        sqlite3.Error: it cannot be read.
+        sqlite3.Error: the database cannot be read.
     """
     rows = database.execute("SELECT digest, CAST(text AS TEXT) FROM texts WHERE rm_id = ?", (rm_id,))
     texts: dict[str, str] = dict(rows.fetchall())
@@ -302,7 +301,7 @@ def _commit(database: sqlite3.Connection, rm_id: RmId) -> None:
 
 
 def _remove_others(database: sqlite3.Connection, rm_id: RmId, needed: Collection[str]) -> None:
-    """Remove the texts of an RM that are not needed."""
+    """Remove the texts of an RM that are not in `needed`."""
     rows = database.execute("SELECT digest FROM texts WHERE rm_id = ?", (rm_id,)).fetchall()
     others = [(rm_id, digest) for (digest,) in rows if digest not in needed]
     database.executemany("DELETE FROM texts WHERE rm_id = ? AND digest = ?", others)
@@ -310,7 +309,7 @@ def _remove_others(database: sqlite3.Connection, rm_id: RmId, needed: Collection
 
 @contextmanager
 def _as_os_error(file: Path) -> Iterator[None]:
-    """Raise SQLite's errors on a file as OSError."""
+    """Convert SQLite's errors on a file to OSError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -318,7 +317,7 @@ def _as_os_error(file: Path) -> Iterator[None]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make moves in a folder durable."""
+    """Make renames in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,6 @@
-"""A thread next to the event loop that parses and prints configurations.
+"""Thread that parses and prints configurations.
 
-The largest allowed configuration takes some seconds to parse. In the loop it would block all other
-work.
+The largest allowed configuration takes some seconds to parse, which would block the event loop.
 """
 
 import asyncio
@@ -24,23 +23,22 @@ _log = structlog.get_logger(CONFIGURATIONS)
 _threshold = levels().threshold(CONFIGURATIONS)
 
 MAX_WAITING = 1_024
-"""Pieces of work of one peer that may wait, for commands and for questions each: one for each RM
-that there may be."""
+"""Jobs of one peer that may wait, commands and questions each: one for each RM that there may be."""
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of memory that the waiting texts of one peer may take, for commands and for questions
-each: 32 of the largest."""
+"""Bytes of memory of the waiting texts of one peer, commands and questions each, at most: 32 of the
+largest."""
 
 VALIDATION = "validation"
-"""The purpose of a configuration that is only looked at, over gRPC and over HTTP."""
+"""Purpose of a configuration that is only validated, over gRPC and over HTTP."""
 
 T = TypeVar("T")
 
 
 class Origin(NamedTuple):
-    """Origin of work: a peer, and its purpose, an RM or a kind of question.
+    """Origin of a job: a peer, and a purpose, which is an RM or a kind of question.
 
-    One piece of work may wait for each `purpose` of a peer; any number may where it is empty.
+    One job may wait for each `purpose` of a peer; any number for an empty purpose.
     """
 
     peer: str
@@ -56,18 +54,18 @@ class _Job(NamedTuple):
 
 
 class ConfigThread:
-    """The one thread for all configurations, whether they come over gRPC or HTTP.
+    """The only thread for configurations, over gRPC and HTTP.
 
-    It is one thread only, so that many callers together slow the loop no more than one does. It
-    works for one peer after the other, and for one peer in the order in which work came. Work
-    that its caller gave up on is not begun; work under way is finished before the next.
+    With one thread many callers slow the loop no more than one caller. Peers take turns, and jobs of
+    one peer run in order of arrival. A job whose caller was cancelled is not begun; a job under way
+    is finished before the next.
 
-    Commands and questions have separate bounds. So no number of questions keeps an RM from
+    Commands and questions have separate bounds, so that no number of questions keeps an RM from
     registering.
     """
 
     def __init__(self) -> None:
-        """The thread starts with the first work."""
+        """The thread starts with the first job."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="config")
         self._waiting: RoundRobin[str, _Job] = RoundRobin()
         self._busy = False
@@ -76,10 +74,10 @@ class ConfigThread:
     async def run(self, origin: Origin, work: Callable[[], T], size: int = 0) -> T:
         """Do the work of a question in the thread; returns or raises its result.
 
-        `size` is the memory of the text to work on, in bytes.
+        `size` is the memory of the text, in bytes.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED: too much of the same origin waits already.
+            CallError: RESOURCE_EXHAUSTED, too many jobs of the same origin wait already.
         """
         return await self._do(origin, work, size, is_command=False)
 
@@ -121,19 +119,19 @@ class ConfigThread:
         try:
             result: T = await done
         finally:
-            # A caller that has gone makes room for the next.
+            # A cancelled caller makes room for the next.
             self._waiting.remove(peer, job)
         return result
 
     def stop(self) -> None:
-        """Begin nothing more; waiting callers are cancelled."""
+        """Begin no more jobs; waiting callers are cancelled."""
         self._stopped = True
         for job in self._waiting.clear():
             job.done.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
-        """Begin the next piece of work, unless one is under way."""
+        """Begin the next job, unless one is under way."""
         if self._busy or self._stopped or not self._waiting.size:
             return
         self._busy = True
@@ -146,7 +144,7 @@ class ConfigThread:
         if running.cancelled():
             done.cancel()
         elif done.done():
-            running.exception()  # its caller has left: it is not to be logged as lost
+            running.exception()  # the caller was cancelled: asyncio must not log the exception as lost
         elif (error := running.exception()) is not None:
             done.set_exception(error)
         else:
@@ -155,7 +153,7 @@ class ConfigThread:
 
 
 def _check_room(peer: str, waiting: Sequence[_Job], size: int) -> None:
-    """Refuse one more piece of work of that size where too much of its kind waits.
+    """Refuse one more job of `size` bytes if too many of its kind wait.
 
     Raises:
         CallError: RESOURCE_EXHAUSTED.
