@@ -1,6 +1,6 @@
 """`licorne` as a child that ends with its parent: ``python -m licorne_server.commands.child COMMAND...``
 
-Imports nothing of ours before it runs, so that benches can read it by its path.
+Imports no other module of the project at load, so that benches can run it by its path.
 """
 
 import os
@@ -12,15 +12,15 @@ CHUNK = 4096
 
 
 def end_with_parent() -> None:
-    """From now on, have this process told to stop (SIGTERM) when its stdin ends.
+    """Send SIGTERM to this process when its stdin ends.
 
-    That is a pipe from the parent, which keeps the other end open for as long as it lives.
+    Stdin is a pipe from the parent, which keeps the other end open for as long as it lives.
     """
     threading.Thread(target=_stop_at_end, args=(sys.stdin.fileno(),), daemon=True).start()
 
 
 def _stop_at_end(stdin: int) -> None:
-    # Not over sys.stdin: a thread that waits there keeps the interpreter from ending in order.
+    # Not sys.stdin: a thread that waits there prevents an orderly end of the interpreter.
     while os.read(stdin, CHUNK):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -30,7 +30,7 @@ LINES_A_ROUND = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne fake-rm`."""
+    """Add the arguments of `licorne fake-rm`."""
     add = parser.add_argument
     add("--world", choices=WORLDS, default="batch", help="whose (%(default)s)")
     add("--rm-id", metavar="ID", help="(default: that of the world)")
@@ -45,16 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play until a signal comes. While there is no server, wait for it."""
-    # The client has channels of its own. This one checks the options, as for every command.
+    """Play until a signal. Without a server, wait for one."""
+    # The client opens other channels. This channel checks the options, as for every command.
     return with_channel(args, lambda _: play(args))
 
 
 def play(args: argparse.Namespace) -> None:
-    """Play until a signal comes.
+    """Play until a signal.
 
     Raises:
-        RefusedError: the server does not take this RM.
+        RefusedError: the server refuses this RM.
     """
     try:
         asyncio.run(play_until_signal(args))
@@ -63,7 +63,7 @@ def play(args: argparse.Namespace) -> None:
 
 
 async def play_until_signal(args: argparse.Namespace) -> None:
-    """The world under the wanted name, and now and then a line about it."""
+    """Play the chosen world, and print a line at intervals."""
     world = WORLDS[args.world]
     rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
     tls = tls_of(args)
@@ -74,7 +74,7 @@ async def play_until_signal(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, player.cancel)
-    # Cancelled is how it ends in order; everything else is raised.
+    # Cancellation is the orderly end; other errors are raised.
     with suppress(asyncio.CancelledError):
         await player
     talking.cancel()
@@ -83,7 +83,7 @@ async def play_until_signal(args: argparse.Namespace) -> None:
 
 
 async def talk(rm: DemoRm, seconds: float) -> None:
-    """A line every so often."""
+    """Print a line every `seconds`."""
     while True:
         await asyncio.sleep(seconds)
         tally = rm.tally
@@ -94,7 +94,7 @@ async def talk(rm: DemoRm, seconds: float) -> None:
 
 
 async def advise(rm: DemoRm, args: argparse.Namespace, tls: TlsConfig | None) -> None:
-    """Say what to do, if the server is still not there after a while, and TLS is why."""
+    """Print advice if TLS options have kept the RM from the server until the timeout."""
     await asyncio.sleep(args.timeout)
     if not rm.was_served:
         advice = await asyncio.to_thread(tls_advice, args.target, tls)

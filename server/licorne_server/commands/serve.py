@@ -1,4 +1,4 @@
-"""`licorne serve`: a server in its own process, until a signal comes or the engine ends."""
+"""`licorne serve`: a server in its own process, until a signal or the end of the engine."""
 
 import argparse
 import asyncio
@@ -34,7 +34,7 @@ EXAMPLES = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal comes; returns the exit code."""
+    """Serve until a signal; returns the exit code."""
     from licorne_server.telemetry.logs import process_logs
 
     raise_file_limit()
@@ -55,7 +55,7 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
     """
 
     def end(reason: str) -> None:
-        """End the process from another thread, whatever the loop does."""
+        """End the process from another thread, without the loop."""
         log.critical("server ends itself", reason=reason)
         flush_logs()
         os._exit(FAILED)
@@ -71,8 +71,8 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
 
 
 async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
-    """Serve until a signal comes or the engine ends; the exit code."""
-    # It takes long to load, and the help needs none of it.
+    """Serve until a signal or the end of the engine; returns the exit code."""
+    # Slow to import, and not needed for the help.
     from licorne_server.services.server import running
 
     signalled = asyncio.Event()
@@ -87,14 +87,14 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
         loop.add_signal_handler(number, note_signal)
     with ExitStack() as watching:
         async with running(settings) as server:
-            # It watches until the server has stopped, which may take for ever as well.
+            # Watches until the server has stopped, as a stop may hang too.
             watchdog = Watchdog(server, settings.stall, end)
             watchdog.start()
             watching.callback(watchdog.stop)
             loop.add_signal_handler(signal.SIGHUP, server.reload)
             where = f"grpc={server.grpc_address} http={server.http_address or 'off'}"
             metrics = f" metrics={server.metrics_address}" if server.metrics_address else ""
-            # In one write: on a terminal the log goes on right behind it.
+            # In one write, as log lines share the terminal.
             sys.stdout.write(f"listening {where}{metrics}\n")
             sys.stdout.flush()
             waits = [asyncio.ensure_future(event.wait()) for event in (signalled, server.failed)]

@@ -1,6 +1,6 @@
-"""The options of `licorne serve`, and the settings that they make.
+"""Options of `licorne serve`, and their conversion to settings.
 
-The default of an option is that of its setting, unless the help says otherwise.
+The default of an option is that of its setting, unless the help states another.
 """
 
 import argparse
@@ -21,17 +21,17 @@ from licorne_server.telemetry.logs.levels import LEVELS
 USUAL = Settings()
 
 ALL, METRICS = "all", "metrics"
-"""What may be served without TLS by ``--http-insecure``."""
+"""Values of ``--http-insecure``: the addresses served without TLS."""
 
 ENDPOINT = "--otlp-endpoint"
 OWN_VARIABLE = "LICORNE_OTLP_ENDPOINT"
 STANDARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Variables of every program with OpenTelemetry; the first that is set counts."""
+"""OpenTelemetry's standard variables for the collector; the first that is set counts."""
 PROTOCOL_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL = "http/protobuf"
-"""The one protocol in which spans are sent."""
+"""Protocol of the export of spans."""
 OFF_VARIABLE = "OTEL_SDK_DISABLED"
-"""With `true` the standard variables are not looked at."""
+"""Standard variable that turns the standard variables off with `true`."""
 
 CAPS = {
     "partitions": "partitions of one RM",
@@ -45,7 +45,7 @@ CAPS = {
 
 
 class _Options:
-    """Adds the options of `serve` to a parser, those of a kind in the same form."""
+    """Adds options to a parser, all options of a kind in the same form."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self.add = parser.add_argument
@@ -70,7 +70,7 @@ class _Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all options, in the order of the help."""
+    """Add all options, in order of the help."""
     of = _Options(parser)
     of.add("--listen", default=str(USUAL.listen), metavar="HOST:PORT", help="gRPC (%(default)s)")
     _add_http(of)
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_http(of: _Options) -> None:
-    """Add addresses, plain HTTP, origins and hosts."""
+    """Add options of addresses, plain HTTP, origins and hosts."""
     of.add("--http", default=str(USUAL.http), metavar="HOST:PORT", help="HTTP, or off (%(default)s)")
     of.add("--metrics", metavar="HOST:PORT", help="metrics and probes on an address of their own too")
     of.add(
@@ -130,7 +130,7 @@ def _add_http(of: _Options) -> None:
 
 
 def _add_peers(of: _Options) -> None:
-    """Add the identities of peers, and their bounds."""
+    """Add options of identities and bounds of peers."""
     usual = USUAL.peers
     text = "a certificate name that may act for an RM (default: the rmID itself)"
     of.several("--rm-identity", "RM=NAME", text)
@@ -146,7 +146,7 @@ def _add_peers(of: _Options) -> None:
 
 
 def _add_rms(of: _Options) -> None:
-    """Add the bounds of RMs, and of the time for which they are remembered."""
+    """Add options of bounds of RMs, and of eviction."""
     usual = USUAL.rms
     of.count("--max-rms", usual.number, "RMs at a time; one that is gone makes room for another")
     for name, text in CAPS.items():
@@ -185,7 +185,7 @@ def _add_rms(of: _Options) -> None:
 
 
 def _add_scheduling(of: _Options) -> None:
-    """Add the options of decisions, for all RMs."""
+    """Add options of scheduling, for all RMs."""
     of.switch(
         "--reservations",
         os.environ.get("DISABLE_RESERVATION", "").lower() != "true",
@@ -200,7 +200,7 @@ def _add_scheduling(of: _Options) -> None:
 
 
 def _add_traces(of: _Options) -> None:
-    """Add the collector of traces, and their share."""
+    """Add options of traces."""
     of.add(
         ENDPOINT,
         metavar="URL",
@@ -218,10 +218,10 @@ def _add_traces(of: _Options) -> None:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings in the arguments of `serve` and in the environment.
+    """Settings from the arguments of `serve` and the environment.
 
     Raises:
-        SettingsError: an argument is not usable.
+        SettingsError: an argument is unusable.
     """
     identities = _by_rm("--rm-identity", "NAME", args.rm_identity)
     tokens = _by_rm("--rm-token", "FILE", args.rm_token)
@@ -257,7 +257,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def _default_config(path: Path | None) -> Configuration | None:
-    """The configuration in the file that `--config` names.
+    """Configuration in the file of `--config`; None without a file.
 
     Raises:
         SettingsError: the file cannot be read, or its content is unusable.
@@ -281,7 +281,7 @@ def _tls(args: argparse.Namespace) -> Tls | None:
 
 
 def _by_rm(option: str, what: str, pairs: Sequence[str]) -> dict[str, list[str]]:
-    """The values of an option by RM, from pairs such as ``RM=FILE``."""
+    """Values of an option by RM, from pairs such as ``RM=FILE``."""
     values: dict[str, list[str]] = {}
     for pair in pairs:
         rm_id, equals, value = pair.partition("=")
@@ -295,7 +295,7 @@ def _rm_bounds(args: argparse.Namespace) -> RmBounds:
     limit = System().usual_limit() if args.max_memory is None else args.max_memory
     memory = args.max_rm_memory
     if memory is None:
-        # One RM alone must not use up the limit.
+        # One RM must not exhaust the limit.
         usual = USUAL.rms.each.memory
         memory = min(usual, limit // 2) if limit else usual
     counted = {name: getattr(args, f"max_{name}") for name in CAPS}
@@ -310,10 +310,10 @@ def _rm_bounds(args: argparse.Namespace) -> RmBounds:
 
 
 def _traces(args: argparse.Namespace, environ: Mapping[str, str]) -> TraceSettings | None:
-    """The settings of traces, from the option or else the environment; None for no traces.
+    """Settings of traces, from the option or else the environment; None for no traces.
 
     Raises:
-        SettingsError: the environment names a collector that takes another protocol.
+        SettingsError: the environment names another protocol.
     """
     named_by, endpoint = ENDPOINT, args.otlp_endpoint
     if endpoint is None:

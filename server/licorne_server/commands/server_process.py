@@ -1,4 +1,4 @@
-"""A server in a process of its own, and what that process costs."""
+"""A server in a separate process, and the resources used by the process."""
 
 import asyncio
 import signal
@@ -15,18 +15,18 @@ START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SHOWN_LOG_LINES = 15
 SERVE = ("serve", "--listen", "127.0.0.1:0", "--http")
-# With -P the folder that this is started in is not searched for modules.
+# With -P no modules are loaded from the current folder.
 PROGRAM = (sys.executable, "-P", "-m", "licorne_server.commands.child")
-"""Runs a command of `licorne` as this process would, and ends with it."""
+"""Command line that runs `licorne` with the interpreter of this process, and ends with this process."""
 
 
 class ServerFailed(Exception):
-    """The server did not start, or ended early; the text has the end of its log."""
+    """A server that did not start, or ended early; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a process has used so far: CPU seconds, and bytes of memory now and at the most."""
+    """Usage of a process: CPU seconds, and bytes of memory now and at the peak."""
 
     cpu_seconds: float
     rss: int
@@ -35,19 +35,19 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProcess:
-    """A running server: where it listens, and which process it is."""
+    """A running server: its addresses and its process."""
 
     target: str
     http: str
     pid: int
 
     def usage(self) -> Usage:
-        """What the process has used so far."""
+        """Usage of the process so far."""
         return usage_of(self.pid)
 
 
 def usage_of(pid: int) -> Usage:
-    """Read the kernel's books on a process (Linux)."""
+    """Usage of a process, from the kernel's files (Linux)."""
     process = Path("/proc") / str(pid)
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
     return Usage(
@@ -59,8 +59,8 @@ def usage_of(pid: int) -> Usage:
 
 def cpu_seconds(pid: int) -> float:
     """CPU seconds of a process so far, user and system, from its clock (Linux)."""
-    # The kernel's number for the clock of a process: see clock_getcpuclockid(3). /proc has no more
-    # than hundredths of a second.
+    # Identifier of the clock of a process: see clock_getcpuclockid(3). /proc is only precise to
+    # hundredths of a second.
     return time.clock_gettime(~pid << 3 | 2)
 
 
@@ -73,11 +73,10 @@ def kilobytes(text: str) -> int:
 async def running_server(
     *, program: Sequence[str] = PROGRAM, http: str = "off"
 ) -> AsyncIterator[ServerProcess]:
-    """Start `licorne serve` on a free port of loopback; stop it in the end.
+    """Start `licorne serve` on a free port of loopback; stop the server at the end of the block.
 
-    It stops as well when this process ends, even if that is killed. `program` takes the words of
-    the command. `http` is an address like that of `--http`. Raises ServerFailed with the log's last
-    lines.
+    The server also stops when this process ends or is killed. `program` takes the arguments of the
+    command. `http` is an address as in `--http`. Raises ServerFailed with the last lines of the log.
     """
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
@@ -98,7 +97,7 @@ async def running_server(
 
 
 async def listening(process: asyncio.subprocess.Process, log: IO[bytes]) -> dict[str, str]:
-    """Wait for the line that says where the server listens; its parts by name."""
+    """Wait for the line with the server's addresses; returns its parts by name."""
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_SECONDS):
@@ -112,14 +111,14 @@ async def listening(process: asyncio.subprocess.Process, log: IO[bytes]) -> dict
 
 
 def last_lines(log: IO[bytes]) -> str:
-    """The end of the server's log."""
+    """Last lines of the server's log."""
     log.seek(0)
     lines = log.read().decode(errors="replace").splitlines()
     return "\n".join(lines[-SHOWN_LOG_LINES:])
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:
-    """End the process: politely, then not."""
+    """End the process with SIGTERM, after a timeout with SIGKILL."""
     if process.returncode is not None:
         return
     process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""``licorne validate-config FILE...``: is this configuration fit to be loaded? (spec § 13.3)"""
+"""``licorne validate-config FILE...``: checks of configuration files (spec § 13.3)."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ INVALID = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The verdict on one file; `unreadable` is the reason if it could not be read."""
+    """Verdict on one file; `unreadable` is the reason if the file could not be read."""
 
     file: str
     checksum: str = ""
@@ -37,12 +37,12 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that this file alone would give."""
+        """Exit code for this file alone."""
         return UNREADABLE if self.unreadable else INVALID if self.problems else OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne validate-config`."""
+    """Add the arguments of `licorne validate-config`."""
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help=f"what to check; {STDIN} is standard input")
     add("-o", "--output", default="text", choices=("text", "json", "github"), help="(%(default)s)")
@@ -50,10 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check every file and print all that was found; answers the exit code.
+    """Check all files and print their problems and warnings; returns the exit code.
 
-    0: all are valid; 2: a file cannot be read; 3: a file is invalid. Problems and warnings go to
-    standard output, everything else to standard error.
+    0: all files are valid; 2: a file cannot be read; 3: a file is invalid. Problems and warnings go
+    to stdout, everything else to stderr.
     """
     verdicts = [_judge(str(file), strict=args.strict) for file in args.files]
     with while_read():
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge(file: str, *, strict: bool) -> Verdict:
-    # A name may be any bytes, a line may not.
+    # A file name may be any bytes, a line of output is text.
     name = "<stdin>" if file == STDIN else file.encode("utf-8", "replace").decode()
     try:
         content = _content(file)
@@ -82,7 +82,7 @@ def _judge(file: str, *, strict: bool) -> Verdict:
 
 
 def _content(file: str) -> bytes:
-    """The content of a file; one byte more than is allowed shows that it is too large."""
+    """Content of a file; one byte above the limit shows that the file is too large."""
     if file == STDIN:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     with Path(file).open("rb") as stream:
@@ -100,13 +100,13 @@ def _talk(verdict: Verdict) -> None:
 
 
 def _text(verdict: Verdict) -> list[str]:
-    """``file:line:column: path: message``, as editors and people read it."""
+    """Lines ``file:line:column: path: message``, a format that editors know."""
     lines = located(verdict.file, verdict.problems)
     return [*lines, *(f"{verdict.file}:{warning} (warning)" for warning in verdict.warnings)]
 
 
 def _github(verdict: Verdict) -> list[str]:
-    """Workflow commands that put each problem beside its line in a review."""
+    """Workflow commands of GitHub that show each problem beside its line in a review."""
     file = _property(verdict.file)
     lines = []
     for problem in verdict.problems:

@@ -1,4 +1,4 @@
-"""A fake resource manager for tests: it sends requests, and waits for the answers."""
+"""A fake resource manager for tests, which sends requests and waits for the answers."""
 
 import asyncio
 from collections import Counter
@@ -38,15 +38,15 @@ from licorne_server.testing.parts import (
 
 GIB = 1024**3
 PATIENCE = 10.0
-"""Seconds after which an answer that did not come fails the test."""
+"""Seconds after which a missing answer fails the test."""
 
 
 class FakeRM:
     """A cluster with nodes, applications and asks, of one size by default.
 
     A method that sends a request waits for the answer. It raises `Rejected` with the server's
-    reason, or `TimeoutError` with the messages received instead. For everything else there is
-    `client`, a plain `licorne.Client`.
+    reason, or `TimeoutError` with the messages received instead. `client`, a `licorne.Client`, has
+    all other requests.
     """
 
     def __init__(
@@ -68,19 +68,18 @@ class FakeRM:
         clock: Clock | None = None,
         resubmit: bool = False,
     ) -> None:
-        """Connects nothing yet; `config` is the YAML text of the queues.
+        """Nothing is connected before ``async with``; `config` is the YAML text of the queues.
 
-        `predicates` answers the server's predicate checks. `judge_victims` answers its preemption
-        checks as well.
+        `predicates` answers the server's predicate checks, `judge_victims` its preemption checks.
 
         A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds
-        after the scheduler's request, and is confirmed then. Either may be a function of the event,
-        and None means never. The seconds are those of `clock`: give it that of the server. With
-        `resubmit` members of a gang that the server drops are asked for again. `limits` and `token`
-        are those of the client.
+        after the scheduler's request, and its end is confirmed. Both may be functions of the event;
+        None means never. Seconds are those of `clock`, which should be the server's. With `resubmit`
+        members of a gang that the server drops are submitted again. `limits` and `token` are those
+        of the client.
         """
         self.judge = Judge(predicates, judge_victims, self._notify, clock)
-        """Answers the checks: see its `refusing`, `delay` and `answering`."""
+        """Answers checks: see its `refusing`, `delay` and `answering`."""
         self.client = Client(
             target,
             rm_id=rm_id,
@@ -97,28 +96,28 @@ class FakeRM:
             on_container_states=self._told,
         )
         self.containers = Containers(start_after, stop_after, self._confirm, self._notify, clock)
-        """Containers in the allocations: see its `running` and `stopping`."""
+        """Containers of the allocations: see its `running` and `stopping`."""
         self.checks = self.judge.checks
-        """The predicate checks so far."""
+        """Predicate checks so far."""
         self.preemption_checks = self.judge.preemption_checks
-        """The preemption checks so far."""
+        """Preemption checks so far."""
         self.answering = self.judge.answering
-        """Set; while it is cleared the checks wait for their answers."""
+        """Set by default; while it is cleared no check is answered."""
         self.reading = asyncio.Event()
-        """Set; while it is cleared no event is taken, and so none is acknowledged."""
+        """Set by default; while it is cleared no event is read, and so none is acknowledged."""
         self.reading.set()
         self.container_states: list[ContainerState] = []
-        """Received states of asks that would need a larger cluster."""
+        """Received states of asks that need a larger cluster."""
         self._heard = Heard()
         self.events = self._heard.events
         """All received events, in order."""
         self.allocations = self._heard.allocations
-        """The node of each allocation, by key."""
+        """Node of each allocation, by key."""
         self.states = self._heard.states
-        """The last state that was reported of every application."""
+        """Last reported state of each application."""
         self._target = target
         self.patience = patience
-        """Seconds that each wait may take. It may be changed between waits."""
+        """Seconds that each wait may take; may be changed between waits."""
         self._named: Counter[str] = Counter()
         self._failure: LicorneError | None = None
         self._changed = asyncio.Event()
@@ -153,11 +152,11 @@ class FakeRM:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the connection."""
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Say goodbye; the server keeps the books, unless it shall forget this RM."""
+        """Close the connection; the server keeps the books unless `unregister` is set."""
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
@@ -175,7 +174,7 @@ class FakeRM:
         partition: str = "default",
         **capacity: int,
     ) -> list[str]:
-        """Nodes ``node-1``, ``node-2`` and so on; returns their ids.
+        """Add nodes ``node-1``, ``node-2`` and so on; returns their ids.
 
         Capacities are keywords: ``vcore`` in milli-cores, ``memory`` in bytes. Without any a node
         has 10 cores and 10 GiB.
@@ -207,16 +206,16 @@ class FakeRM:
         gang_style: str = "",
         placeholder_timeout: float = 0,
     ) -> None:
-        """An application, with `task_groups` a gang.
+        """Submit an application, which is a gang with `task_groups`.
 
-        The placeholders get the keys that `licorne.placeholder_key` says.
+        Placeholders have the keys of `licorne.placeholder_key`.
         """
         application = Application(
             application_id=application_id,
             queue=queue,
             user=user,
             groups=groups,
-            # Like any shim does; the default configuration places by it.
+            # As all shims send it; the default configuration places by namespace.
             tags={"namespace": "default", **(tags or {})},
             partition=partition,
             task_groups=tuple(task_groups),
@@ -245,10 +244,10 @@ class FakeRM:
         traceparent: str = "",
         **resources: int,
     ) -> list[str]:
-        """Asks of an application; returns their keys, ``<application>-1`` and so on.
+        """Submit asks of an application; returns their keys, ``<application>-1`` and so on.
 
-        Resources are keywords as for nodes, one core and 1 GiB without any. Does not wait for
-        anything: whether and when an ask is placed is up to the scheduler.
+        Resources are keywords as for nodes, one core and 1 GiB by default. Does not wait: the
+        scheduler decides whether and when an ask is placed.
         """
         keys = self._names(prefix or application_id, count)
         size = resources or {"vcore": 1000, "memory": GIB}
@@ -273,9 +272,9 @@ class FakeRM:
         return keys
 
     async def allocated(self, count: int) -> dict[str, str]:
-        """Wait until that many allocations run; returns the node of every key.
+        """Wait until `count` allocations run; returns the node of each key.
 
-        Raises Rejected for an ask that was refused, once for each.
+        Raises Rejected for a refused ask, once per ask.
         """
 
         def enough() -> bool:
@@ -286,13 +285,13 @@ class FakeRM:
         return dict(self.allocations)
 
     async def release(self, keys: Iterable[str]) -> None:
-        """End allocations, or withdraw asks; waits until those that ran are freed."""
+        """Release allocations, or withdraw asks; waits until the allocations are freed."""
         keys = list(keys)
         await self.client.release(keys)
         await self.until(lambda: not any(key in self.allocations for key in keys), f"the release of {keys}")
 
     async def stopped(self, keys: Iterable[str]) -> None:
-        """Wait until the scheduler wants these to end, and stop them at once."""
+        """Wait until the scheduler requests the end of allocations, and stop them at once."""
         keys = list(keys)
         stopping = self.containers.stopping
         await self.until(lambda: all(key in stopping for key in keys), f"requests to stop {keys}")
@@ -300,10 +299,10 @@ class FakeRM:
             await self.containers.stop(key)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until a condition holds; `what` names it in the error if it does not.
+        """Wait until a condition holds; `what` names it in the error of a timeout.
 
-        The error gives the messages received instead, the pending asks, and the server's
-        explanation of the first of them.
+        The error contains the messages received instead, the pending asks, and the server's
+        explanation of the first pending asks.
         """
         try:
             async with asyncio.timeout(self.patience):

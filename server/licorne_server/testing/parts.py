@@ -1,4 +1,4 @@
-"""The parts of a fake resource manager: received events, answers to checks, and containers."""
+"""Parts of a fake resource manager: received events, answers to checks, and containers."""
 
 import asyncio
 import heapq
@@ -29,22 +29,22 @@ from licorne_server.testing.serving import VirtualClock
 
 
 class Heard:
-    """All received events, and the state that follows from them."""
+    """All received events, and the resulting state."""
 
     def __init__(self) -> None:
         """Start without events."""
         self.events: list[Event] = []
         self.allocations: dict[str, str] = {}
-        """The node of each allocation, by key."""
+        """Node of each allocation, by key."""
         self.states: dict[str, str] = {}
-        """The last state that was reported of every application."""
+        """Last reported state of each application."""
         self._answers: dict[tuple[str, str], str] = {}
-        """By kind and name the refusal of a node or an application, empty when it was taken."""
+        """Refusals of nodes and applications, by kind and name; empty for accepted ones."""
         self._refused: deque[AskRejected] = deque()
-        """Refusals of asks that no caller has seen."""
+        """Refusals of asks not raised yet."""
 
     def hear(self, event: Event) -> None:
-        """Apply one more event."""
+        """Apply an event."""
         self.events.append(event)
         match event:
             case NodeAccepted(node_id=node_id):
@@ -67,37 +67,37 @@ class Heard:
                 pass
 
     def forget_answer(self, kind: str, name: str) -> None:
-        """Another answer about this is to come."""
+        """Drop an answer, before the request is sent again."""
         self._answers.pop((kind, name), None)
 
     def is_answered(self, kind: str, name: str) -> bool:
-        """True if a node or an application was accepted. Raises Rejected if it was refused."""
+        """True if a node or an application was accepted. Raises Rejected for a refusal."""
         refusal = self._answers.get((kind, name))
         if refusal:
             raise Rejected(name, refusal)
         return refusal is not None
 
     def check_asks(self) -> None:
-        """Raises Rejected for the oldest refusal of an ask that was not raised yet."""
+        """Raise Rejected for the oldest refusal of an ask that was not raised yet."""
         if self._refused:
             event = self._refused.popleft()
             raise Rejected(event.key, event.reason)
 
 
 EXPLAINED = 30
-"""Asks that the server is asked about."""
+"""Asks for which explanations are requested, at most."""
 QUOTED = 3
 """Reasons quoted, at most."""
 NAMED = 10
-"""Asks that are named."""
+"""Asks named, at most."""
 PATIENCE = 2.0
 """Seconds for all answers of the server together."""
 
 
 async def pending_asks(client: Client) -> str:
-    """The asks of the client that wait, and why the first of them do: a line for each reason.
+    """Report of the client's pending asks, with reasons of the first ones: a line for each reason.
 
-    Empty if none waits. It raises nothing: what cannot be found out is said instead.
+    Empty without pending asks. Raises nothing: failures are part of the report.
     """
     waiting = [key for key, known in client.cache.asks.items() if not known.node_id]
     if not waiting:
@@ -114,7 +114,7 @@ async def pending_asks(client: Client) -> str:
     except TimeoutError:
         explained = sum(map(len, by_reason.values()))
         lines.append(f"  the server did not explain {len(asked) - explained} of them in time")
-    # The most frequent first; of those that are as frequent the one that came first.
+    # The most frequent reason first; reasons of equal frequency in order of appearance.
     reasons = sorted(by_reason, key=lambda reason: -len(by_reason[reason]))
     for reason in reasons[:QUOTED]:
         key, *others = by_reason[reason]
@@ -139,11 +139,11 @@ PREDICATE_CLASS = "licorne/predicate-class"
 Predicate = Callable[[str, str], str | None]
 """Returns the reason against a node for a class of asks, or None."""
 Victims = Callable[[PreemptionCheck], Mapping[str, int]]
-"""Returns the nodes that will do for a check, each with the position of its last victim."""
+"""Returns the suitable nodes of a check, each with the position of its last victim."""
 
 
 class Judge:
-    """Answers checks with two functions, or refuses, delays or waits on request."""
+    """Answers checks with two functions; refuses, delays or holds answers on request."""
 
     def __init__(
         self,
@@ -152,25 +152,25 @@ class Judge:
         changed: Callable[[], None],
         clock: Clock | None,
     ) -> None:
-        """`changed` is called for every check that comes."""
+        """`changed` is called for every received check."""
         self.checks: list[PredicateCheck] = []
-        """The predicate checks so far."""
+        """Predicate checks so far."""
         self.preemption_checks: list[PreemptionCheck] = []
-        """The preemption checks so far."""
+        """Preemption checks so far."""
         self.answering = asyncio.Event()
-        """Set; while it is cleared the checks wait for their answers."""
+        """Set by default; while it is cleared no check is answered."""
         self.answering.set()
         self.refusing = ""
-        """The reason for which every node is refused; empty: the functions decide."""
+        """Reason for refusing every node; empty to let the functions decide."""
         self.delay = 0.0
-        """Seconds by the clock that every answer takes."""
+        """Delay of each answer, in seconds of the clock."""
         self._predicate = predicate
         self._victims = victims
         self._changed = changed
         self._clock = clock or SystemClock()
 
     async def predicates(self, check: PredicateCheck) -> dict[str, str]:
-        """The nodes that are refused, each with the reason."""
+        """Refused nodes, each with the reason."""
         self.checks.append(check)
         await self._hesitate()
         if self.refusing:
@@ -181,7 +181,7 @@ class Judge:
         return {node: reason for node in check.nodes if (reason := predicate(name, node))}
 
     async def victims(self, check: PreemptionCheck) -> Mapping[str, int]:
-        """The nodes that will do, each with the position of its last victim."""
+        """Suitable nodes, each with the position of its last victim."""
         self.preemption_checks.append(check)
         await self._hesitate()
         if self.refusing:
@@ -204,7 +204,7 @@ async def _sleep(clock: Clock, seconds: float) -> None:
 
 
 def class_of(check: PredicateCheck) -> str:
-    """The predicate class of the ask that a check is about; empty for none."""
+    """Predicate class of the ask of a check; empty for none."""
     if check.ask is None:
         return ""
     tags = check.ask.tags.items()
@@ -214,13 +214,13 @@ def class_of(check: PredicateCheck) -> str:
 
 StartAfter = float | None | Callable[[Allocated], float | None]
 StopAfter = float | None | Callable[[ReleaseRequested], float | None]
-"""Seconds by the clock, for all or by the event; None for never."""
+"""Seconds of the clock, constant or by event; None for never."""
 
 Confirm = Callable[[str, Termination], Awaitable[None]]
 
 
 class Containers:
-    """Starts allocated containers and stops those that the scheduler ends, each in its time."""
+    """Starts containers of allocations, and stops them at the scheduler's request, after delays."""
 
     def __init__(
         self,
@@ -230,30 +230,30 @@ class Containers:
         changed: Callable[[], None],
         clock: Clock | None,
     ) -> None:
-        """`confirm` is awaited with what has stopped; `changed` is called after every change."""
+        """`confirm` is awaited with stopped containers; `changed` is called after every change."""
         self.running: set[str] = set()
-        """The keys of what has started and not stopped."""
+        """Keys of containers that have started and not stopped."""
         self.stopping: dict[str, Termination] = {}
-        """The keys of running containers that the scheduler wants to end, each with the reason."""
+        """Keys of running containers with a request to stop, each with the reason."""
         self._start_after = start_after
         self._stop_after = stop_after
         self._confirm = confirm
         self._changed = changed
         self._clock = clock or SystemClock()
         self._due: list[tuple[float, int, str, bool]] = []
-        """Heap of actions: due time, a number that keeps the order, key, and True to stop it."""
+        """Heap of actions: due time, serial number, key, and True to stop the container."""
         self._numbers = count()
         self._news = asyncio.Event()
         self._allocated: set[str] = set()
 
     def allocated(self, event: Allocated) -> None:
-        """Start a container in its time."""
+        """Schedule the start of a container."""
         self._allocated.add(event.key)
         after = self._start_after
         self._plan(after(event) if callable(after) else after, event.key, stop=False)
 
     def wanted(self, event: ReleaseRequested) -> None:
-        """Stop it in its time. A request that comes again changes nothing but the reason."""
+        """Schedule the stop of a container. A repeated request only changes the reason."""
         is_new = event.key not in self.stopping
         self.stopping[event.key] = event.termination
         if is_new:
@@ -261,20 +261,20 @@ class Containers:
             self._plan(after(event) if callable(after) else after, event.key, stop=True)
 
     def gone(self, key: str) -> None:
-        """Drop a container that has ended, for whatever reason."""
+        """Drop a container that has ended for any reason."""
         self._allocated.discard(key)
         self.running.discard(key)
         self.stopping.pop(key, None)
 
     async def stop(self, key: str) -> None:
-        """Stop now the containers that the scheduler wants to end, and confirm it."""
+        """Stop a container at once if the scheduler has requested its end, and confirm the end."""
         wanted = self.stopping.get(key)
         if wanted is not None:
             self.gone(key)
             await self._confirm(key, wanted)
 
     async def run(self) -> None:
-        """Start and stop due containers, until it is cancelled."""
+        """Start and stop due containers, until cancelled."""
         while True:
             self._news.clear()
             await self._clock.wait(self._due[0][0] if self._due else None, self._news)

@@ -9,28 +9,28 @@ ACCEPTING_TURNS = 3
 """Turns of the loop after which an accepted connection has reached its handler."""
 
 CHUNK = 65536
-"""Bytes that are passed on at once."""
+"""Bytes forwarded in one step, at most."""
 
 SIDES = ("rm", "server")
-"""Whom data may go to."""
+"""Receivers of data."""
 
 
 class Relay:
-    """Listens on a free port of loopback and passes everything on to `upstream`."""
+    """Listens on a free port of loopback and forwards all data to `upstream`, and back."""
 
     def __init__(self, upstream: str = "") -> None:
-        """`upstream` is ``host:port``; without one connections are refused at once."""
+        """`upstream` is ``host:port``; if empty, connections are refused at once."""
         self.upstream = upstream
-        """Target of new connections; it may be changed."""
+        """Target of new connections; may be changed."""
         self.target = ""
-        """``host:port`` that it listens on."""
+        """``host:port`` of the listening port."""
         self.connections = 0
         """Number of connections so far."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Listen."""
+        """Start to listen."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.target = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
@@ -41,9 +41,9 @@ class Relay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop listening and cut what there is."""
+        """Stop listening, and cut all connections."""
         assert self._server is not None
-        # A connection that was accepted just now would be left open by a server that is closed.
+        # A closed server would leave a connection open that was accepted just before.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
         for _ in range(ACCEPTING_TURNS):
@@ -52,12 +52,12 @@ class Relay:
         await self.cut()
 
     async def cut(self) -> None:
-        """Break all connections off, without a word to either side."""
+        """Break off all connections, without notice to either side."""
         connections = list(self._connections)
         for connection in connections:
             connection.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
-        # A transport that was aborted closes in the next turn.
+        # An aborted transport closes in the next turn of the loop.
         await asyncio.sleep(0)
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,7 +65,7 @@ class Relay:
         task = asyncio.get_running_loop().create_task(self._pass(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
-        # A task that is cancelled before its first step ends without closing anything.
+        # A task cancelled before its first step ends without closing its transport.
         task.add_done_callback(lambda _: writer.transport.abort())
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,7 +89,7 @@ class Relay:
                 one.transport.abort()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
-        """Pass on what comes, `towards` one of `SIDES`. Raises OSError when the line breaks."""
+        """Forward data towards one of `SIDES`. Raises OSError if the connection breaks."""
         while data := await reader.read(CHUNK):
             writer.write(data)
             await writer.drain()
@@ -99,24 +99,24 @@ class Relay:
 class Proxy(Relay):
     """A relay that can be held, and cut in the middle of its traffic.
 
-    Give its `target` to the RM in place of the server's.
+    The RM gets its `target` in place of the server's.
     """
 
     def __init__(self, upstream: str = "") -> None:
-        """As for a relay."""
+        """`upstream` is that of `Relay`."""
         super().__init__(upstream)
         self.flowing = asyncio.Event()
-        """Set; while it is cleared nothing is passed on, and nothing is lost."""
+        """Set by default; while it is cleared nothing is forwarded, and nothing is lost."""
         self.flowing.set()
-        # By side: after how many bytes towards it a connection is cut.
+        # Remaining bytes before the cut, by receiver.
         self._left: Counter[str] = Counter()
 
     def cut_after(self, count: int, *, towards: str = "rm") -> None:
-        """Break off the connection that carries the byte of this number, counted from now on.
+        """Break off the connection that carries the byte with this number, counted from now on.
 
-        `towards` is ``rm`` for bytes of the server, ``server`` for bytes of the RM. So a stream is
-        cut in the middle, and the next connection is whole. Raises ValueError for another side, and
-        for a count below 1.
+        `towards` is ``rm`` for bytes to the RM, ``server`` for bytes to the server. The stream is cut
+        in the middle; later connections are not cut. Raises ValueError for another receiver, and for
+        a count below 1.
         """
         if towards not in SIDES:
             raise ValueError(f"towards is {towards!r}: it must be one of {', '.join(SIDES)}")

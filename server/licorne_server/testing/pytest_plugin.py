@@ -1,4 +1,4 @@
-"""Fixtures of pytest for tests with Licorne. They need pytest-asyncio.
+"""Fixtures for pytest, which need pytest-asyncio.
 
 A project enables them in its topmost ``conftest.py``::
 
@@ -18,27 +18,27 @@ from licorne_server.testing.serving import Served, VirtualClock, serve
 
 
 class MakeRM(Protocol):
-    """Connects one more fake resource manager to the server of the test."""
+    """Connects another fake resource manager to the server of the test."""
 
     def __call__(self, rm_id: str = "rm1", **options: Any) -> Awaitable[FakeRM]:
-        """Connect; `options` are those of `FakeRM`. It is closed after the test."""
+        """Connect; `options` are those of `FakeRM`. The RM is closed after the test."""
 
 
 @pytest.fixture
 def licorne_config() -> str:
-    """The queue configuration of `licorne_core`: the built-in one. Override it for another."""
+    """Queue configuration of `licorne_core`: the built-in one. Override the fixture for another."""
     return ""
 
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
-    """A clock that a test moves. A test with this fixture has a server that runs on it."""
+    """A clock moved by the test, on which the server of the test runs."""
     return VirtualClock()
 
 
 @pytest.fixture
 def licorne_clock(request: pytest.FixtureRequest) -> Clock:
-    """The clock of `licorne_core`: the virtual one if the test has it, else the system's."""
+    """Clock of `licorne_core`: the virtual one if the test uses it, else the system's."""
     if "virtual_clock" in request.fixturenames:
         clock: Clock = request.getfixturevalue("virtual_clock")
         return clock

@@ -1,4 +1,4 @@
-"""A server inside the test's own loop, on free ports of loopback, and a clock that the test moves."""
+"""A server in the event loop of the test, on free ports of loopback, and a clock moved by the test."""
 
 import asyncio
 import dataclasses
@@ -26,14 +26,14 @@ START = 1_700_000_000.0
 
 
 class VirtualClock:
-    """A clock that a test moves. Work due at a time is done at exactly that time.
+    """A clock moved by the test. Due work is done at exactly its time.
 
-    The epoch of a server is the time at which it starts. So move the clock between two servers that
-    follow on one another, or a client takes the second for a server of the past.
+    The epoch of a server is its start time. Move the clock between two consecutive servers, or
+    clients ignore the second as older.
     """
 
     def __init__(self, start: float = START) -> None:
-        """Stand at `start`, in unix seconds."""
+        """Start at `start`, in unix seconds."""
         self._now = start
         self._waiting: dict[asyncio.Event, float] = {}
         self._came = asyncio.Event()
@@ -44,7 +44,7 @@ class VirtualClock:
         return self._now
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return when the event is set, or the clock was moved to `until` or beyond."""
+        """Return when the event is set, or the clock has reached `until`."""
         if until is not None and until <= self._now:
             return
         self._waiting[event] = inf if until is None else until
@@ -55,7 +55,7 @@ class VirtualClock:
             del self._waiting[event]
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the clock was moved by so many seconds. `advance` does not wait for more."""
+        """Return when the clock was moved by `seconds`. `advance` does not wait for the sleeper."""
         woken = asyncio.Event()
         self._sleeping[woken] = self._now + seconds
         try:
@@ -64,12 +64,12 @@ class VirtualClock:
             del self._sleeping[woken]
 
     async def advance(self, seconds: float) -> None:
-        """Move on by so many seconds, stopping at each time that is waited for.
+        """Move the clock by `seconds`, with a stop at each time that a task waits for.
 
-        Returns when all due work is done, and all tasks wait again. A sleeper is woken at its time,
-        and need not come back.
+        Returns when all due work is done, and all tasks wait again. Sleepers are woken at their
+        times, and need not wait again.
         """
-        # Who was woken by something else may not have begun yet, and knows no time to wait for.
+        # A task woken by an event may not have run yet, and has no time to wait for.
         await self._all_back(len(self._waiting))
         end = self._now + seconds
         while (nearest := self._nearest()) <= end:
@@ -81,7 +81,7 @@ class VirtualClock:
         self._now = end
 
     def _nearest(self) -> float:
-        """The next time that a task waits for or sleeps until."""
+        """Next time that a task waits for or sleeps until; infinite for none."""
         sleeping = (until for woken, until in self._sleeping.items() if not woken.is_set())
         return min((*self._waiting.values(), *sleeping, inf))
 
@@ -98,32 +98,32 @@ class VirtualClock:
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
 TICK = 0.001
-"""Seconds that a virtual clock is moved before a second server starts: its epoch must be higher."""
+"""Seconds by which a virtual clock is moved before a restart: the epoch has to rise."""
 
 
 class Served:
-    """A running server: its addresses, its state, and its crash."""
+    """A server that a test can start, stop, crash and read."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         """Nothing runs before `start`."""
         self._settings = settings
         self.clock = clock
-        """The clock that it runs on."""
+        """Clock of the server."""
         self.target = ""
-        """``host:port`` of gRPC. It is the same for every server that is started here."""
+        """``host:port`` of gRPC, the same after a restart."""
         self.http = ""
         """``host:port`` of REST, metrics and the page."""
         self._server: Server | None = None
 
     @property
     def views(self) -> Views:
-        """The core's own reports, read them from the test's loop. Raises ValueError if down."""
+        """Reports of the core, to be read in the event loop of the test. Raises ValueError if down."""
         return self._up().scheduler.views
 
     async def start(self) -> None:
-        """Start a server with an empty memory; the second and later ones on the ports of the first.
+        """Start a server without state, after the first time on the same ports.
 
-        Raises ValueError if one is running, and SettingsError if another program took the ports.
+        Raises ValueError if a server is running, SettingsError if another program has the ports.
         """
         if self._server is not None:
             raise ValueError("the server is running")
@@ -148,21 +148,21 @@ class Served:
             await server.stop()
 
     async def crash(self) -> None:
-        """Stop without a goodbye, as if the process was killed. Does nothing if down."""
+        """Stop without notice to RMs, as if the process was killed. Does nothing if down."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(at_once=True)
 
     async def restart(self, *, crash: bool = False) -> None:
-        """Stop in order, or as in a crash, and start with an empty memory on the same ports."""
+        """Stop in order, or as in a crash, and start without state on the same ports."""
         await (self.crash() if crash else self.stop())
         await self.start()
 
     async def drop_streams(self, rm_id: str, *names: str) -> int:
-        """Break the open streams of an RM off, without a goodbye; returns how many.
+        """Break off the open streams of an RM without notice; returns their number.
 
-        With `names` only those: ``Session.Update``, or of `si.v1` ``UpdateNode``,
-        ``UpdateApplication`` and ``UpdateAllocation``. Books and what waits to be sent stay.
+        `names` restricts the streams: ``Session.Update``, or of `si.v1` ``UpdateNode``,
+        ``UpdateApplication`` and ``UpdateAllocation``. Books and unsent messages stay.
 
         Raises ValueError for an RM that is not registered.
         """
@@ -194,14 +194,13 @@ async def serve(
 ) -> AsyncIterator[Served]:
     """A server that is ready inside the block and stopped after it.
 
-    `config` is the queue configuration of the resource managers that register without one.
-    With a `VirtualClock` timers fire when the test says so; `drain` is how long open streams may
-    take to end, in seconds. The exporter `spans` gets every span when it has ended, and
-    `trace_sample` is the share of work traced without a caller's decision; this needs the
-    extra `otel`.
+    `config` is the queue configuration of resource managers that register without one. With a
+    `VirtualClock` the test moves the time. `drain` is the time in seconds that open streams may take
+    to end. The exporter `spans` receives each span at its end, and `trace_sample` is the share of
+    work traced without a caller's decision; both need the extra `otel`.
 
     Raises:
-        SettingsError: the configuration is refused; the text has all its problems.
+        SettingsError: the configuration is refused; the text has all problems.
     """
     try:
         default = load(config)
@@ -212,7 +211,7 @@ async def serve(
         http=LOOPBACK,
         default_config=default,
         drain=drain,
-        # The memory is that of the test, not of a server: it says nothing of a pause.
+        # The memory is that of the test process, so pauses cannot be estimated from it.
         rms=RmBounds(plan_pause=0.0),
         traces=None if spans is None else TraceSettings(exporter=spans, sample=trace_sample),
     )

@@ -1,1 +1,1 @@
-"""`licorne demo`: `command` plays and watches, `world` and `scenes` have the work, `rm` does it."""
+"""`licorne demo`: `command` runs it, `world` has the RMs' clusters and applications, `rm` plays an RM."""

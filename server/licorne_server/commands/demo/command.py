@@ -44,9 +44,9 @@ DEFAULT_SECONDS = 15.0
 LONGEST_SECONDS = 25.0
 PICTURE_SECONDS = 0.25
 ANSWER_SECONDS = 10.0
-# When the question is asked, as a share of the whole time.
+# Time of the request for an explanation, as a share of the demo.
 EXPLAIN_AT = 0.45
-# The RM whose work always finds room: its waits are the scheduler's doing alone.
+# An RM whose asks always find room: their latency is that of the scheduler.
 PROMPT_RM = "services"
 EXPLAINED_RM = "batch"
 GANG_RM = "research"
@@ -54,7 +54,7 @@ REST_PARTITIONS = "/ws/v1/partitions"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne demo`."""
+    """Add the arguments of `licorne demo`."""
     parser.add_argument(
         "--seconds",
         type=seconds,
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds(text: str) -> float:
-    """A time that is worth watching and not too long."""
+    """Length of the demo in seconds, within bounds."""
     value = float(text)
     if not 1.0 <= value <= LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {LONGEST_SECONDS:.0f}")
@@ -73,12 +73,12 @@ def seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo; 0, 2 when the server could not be started or was lost, 130 if interrupted.
+    """Play the demo; returns 0, 2 if the server did not start or was lost, 130 if interrupted.
 
-    Who closes the pipe that it prints to has seen enough, and it ends at once.
+    A reader that closes the pipe on stdout ends the demo.
 
     Raises:
-        OutputError: stdout takes no more.
+        OutputError: stdout cannot be written.
     """
     if sys.stdout is None:
         raise OutputError("stdout is closed")
@@ -86,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def played(length: float) -> int:
-    """Play it, and say what went wrong.
+    """Play the demo, and report failures; returns the exit code.
 
     Raises:
-        OSError: stdout takes no more.
+        OSError: stdout cannot be written.
     """
     status = OK
     unwritten: OSError | None = None
@@ -112,7 +112,7 @@ def played(length: float) -> int:
 
 
 def each_of(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
-    """The errors of a group, and of the groups in it."""
+    """Errors of a group, and of all groups inside."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from each_of(error)
@@ -121,7 +121,7 @@ def each_of(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
 
 
 async def play(length: float) -> None:
-    """Start a server, let the RMs work side by side, and print what came of it."""
+    """Start a server, play all RMs, and print the summary."""
     rms = [DemoRm(world, length) for world in worlds()]
     names = ", ".join(rm.world.rm_id for rm in rms)
     say(f"for {length:.0f} s a real server schedules three fake resource managers: {names}")
@@ -136,7 +136,7 @@ async def play(length: float) -> None:
                 try:
                     await spectator.watch()
                 finally:
-                    # A look that is under way must not keep anybody waiting.
+                    # Ends a request under way, so that nothing waits for its answer.
                     channel.close()
                 for player in players:
                     player.cancel()
@@ -151,10 +151,10 @@ async def play(length: float) -> None:
 
 
 class Spectator:
-    """Looks at the server through its State service while the RMs play."""
+    """Reads snapshots from the State service while the RMs play."""
 
     def __init__(self, stub: StateStub, rms: Sequence[DemoRm], length: float) -> None:
-        """Look through `stub` for `length` seconds."""
+        """Read from `stub` for `length` seconds."""
         self._stub = stub
         self._rms = rms
         self._length = length
@@ -164,21 +164,21 @@ class Spectator:
         self.nodes = 0
         self.explanation: ExplainResponse | None = None
         self.fullest: Counter[str] = Counter()
-        """The most that was seen of each cluster in use, in percent."""
+        """Highest usage of each cluster in all snapshots, in percent."""
 
     @property
     def seconds(self) -> float:
-        """For how long it has been looking, or had been at the end."""
+        """Seconds from the start to now, or to the end."""
         return (self._end or perf_counter()) - self._start
 
     @property
     def is_over(self) -> bool:
-        """True once the whole time has passed."""
+        """True once the length of the demo has passed."""
         return self.seconds >= self._length
 
     async def watch(self) -> None:
-        """Show how things are until the time is over, or the viewer has seen enough."""
-        # Whether all RMs have come is a question to the server, not an event.
+        """Show snapshots until the end of the demo, or until the viewer ends it."""
+        # The server has no event for the registration of all RMs, so this polls.
         while not self.is_over and not await asyncio.to_thread(self._all_there):  # noqa: ASYNC110
             await asyncio.sleep(PICTURE_SECONDS)
         if is_terminal(sys.stdout):
@@ -193,7 +193,7 @@ class Spectator:
         return len(self.look(None).clusters) == len(self._rms)
 
     async def _print_lines(self) -> None:
-        """A line a second."""
+        """Print a line each second."""
         say("each second, how much of the cores of each cluster is allocated:")
         lines = Lines(console_on(sys.stdout, pictured=False))
         while not self.is_over:
@@ -201,7 +201,7 @@ class Spectator:
             await asyncio.sleep(PICTURE_SECONDS)
 
     def look(self, opened: Opened | None) -> Snapshot:
-        """The snapshot of now, RMs in order of the demo; blocks, and asks for the explanation."""
+        """Current snapshot, RMs in order of the demo; requests the explanation when due. Blocks."""
         snapshot = self._source.look(opened)
         order = [rm.world.rm_id for rm in self._rms]
         clusters = sorted(snapshot.clusters, key=lambda item: order.index(item.partition.rm_id))
@@ -219,7 +219,7 @@ class Spectator:
         return replace(snapshot, clusters=named)
 
     def _blocked(self) -> ExplainResponse | None:
-        """The explanation of the waiting application; None when it does not wait now."""
+        """Explanation of the waiting application; None if it does not wait now."""
         request = ExplainRequest(partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION)
         try:
             answer = self._stub.Explain(request, timeout=ANSWER_SECONDS)
@@ -240,7 +240,7 @@ class Spectator:
 
 
 def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[str]:
-    """The summary: what was submitted, what became of it, and how long it took, a line each."""
+    """Lines of the summary: submitted applications, results, and durations."""
     work = [item for rm in rms for item in rm.world.submissions[: rm.tally.submitted]]
     users = {submission.application.user for submission in work}
     namespaces = {submission.application.tags["namespace"] for submission in work}
@@ -267,12 +267,12 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
 
 
 def tally_of(rms: Sequence[DemoRm], rm_id: str) -> Tally:
-    """The counts of one RM."""
+    """Counts of one RM."""
     return next(rm.tally for rm in rms if rm.world.rm_id == rm_id)
 
 
 def together(tally: Tally) -> str:
-    """The progress of the gang."""
+    """Progress of the gang."""
     return (
         f"{GANG}: {tally.placeholders[GANG]} placeholders came together,"
         f" {tally.placed[GANG]} allocations took their places"
@@ -280,7 +280,7 @@ def together(tally: Tally) -> str:
 
 
 def taken_back(tally: Tally) -> str:
-    """The part of a guarantee that preemption took back from its borrower."""
+    """Part of a guarantee that preemption took back from its borrower."""
     return (
         f"{OWNER_QUEUE} got {tally.placed[OWNER]} allocations that it is guaranteed:"
         f" {tally.preempted[BORROWER]} of {BORROWER_QUEUE} were stopped for them"
@@ -288,7 +288,7 @@ def taken_back(tally: Tally) -> str:
 
 
 def latency(tally: Tally) -> str:
-    """Latency of the RM that always finds room."""
+    """Latency of the RM whose asks always find room."""
     if not tally.waits:
         return "nothing was placed yet"
     waits = sorted(tally.waits)
@@ -299,5 +299,5 @@ def latency(tally: Tally) -> str:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value at a share of the way through, in milliseconds."""
+    """Quantile of ordered seconds, in milliseconds."""
     return ordered[ceil((len(ordered) - 1) * share)] * 1000

@@ -1,4 +1,4 @@
-"""A fake resource manager: it submits the work of its world, and ends what has run for a while."""
+"""A fake resource manager, which submits the applications of its world and ends their allocations."""
 
 import asyncio
 import heapq
@@ -29,9 +29,9 @@ ENDED = ("Completed", "Failed", "Expired")
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the work so far. The last waits, from ask to allocation, are in seconds.
+    """Counts of asks and allocations; `waits` has the latest times between the two, in seconds.
 
-    Placeholders are no work, and are counted apart. The last three are by application.
+    Placeholders are counted separately. Counters are by application.
     """
 
     submitted: int = 0
@@ -48,23 +48,23 @@ class DemoRm:
     """Plays one world against a server."""
 
     def __init__(self, world: World, unit: float) -> None:
-        """`unit` is how many seconds the times of the world are multiplied by."""
+        """`unit` is the number of seconds by which times of the world are multiplied."""
         self.world = world
         self.tally = Tally()
         self._unit = unit
         self._client: Client | None = None
         self._asked: dict[str, float] = {}
         self._runs: dict[str, float] = {}
-        # When each running allocation ends, the next one first.
+        # Heap of the end times of running allocations.
         self._ends: list[tuple[float, str]] = []
-        # Those that were preempted before that.
+        # Allocations preempted before their end times.
         self._preempted: set[str] = set()
-        # Of each gang that comes together, how many placeholders it lacks, and its members.
+        # By incomplete gang, the number of missing placeholders, and the members.
         self._gangs: dict[str, tuple[int, Sequence[Ask]]] = {}
 
     @property
     def was_served(self) -> bool:
-        """True once the server has taken its nodes."""
+        """True once the server has accepted its nodes."""
         return self._client is not None and self._client.stats.replayed > 0
 
     async def play(
@@ -75,9 +75,9 @@ class DemoRm:
         tls: TlsConfig | None = None,
         token: Token | None = None,
     ) -> None:
-        """Bring the nodes, then submit the work, in order of time, and live until cancelled.
+        """Register the nodes, then submit the applications in order of time, until cancelled.
 
-        `tls` and `token` are those of `licorne.Client`, and raise what they raise there.
+        `tls` and `token` are those of `licorne.Client`, and raise the same errors.
         """
         world = self.world
         async with Client(
@@ -100,7 +100,7 @@ class DemoRm:
                     await listening
 
     async def _live(self, client: Client, work: Iterator[Submission]) -> None:
-        """Submit what is due, end what has run long enough."""
+        """Submit due applications, and end due allocations."""
         start = perf_counter()
         upcoming = next(work, None)
         while True:
@@ -130,7 +130,7 @@ class DemoRm:
         await client.ask(asks)
 
     async def _start_gangs(self, client: Client) -> None:
-        """Ask for the members of the gangs whose placeholders are all there."""
+        """Submit the members of gangs with all placeholders allocated."""
         whole = [name for name, (missing, _) in self._gangs.items() if not missing]
         for name in whole:
             _, members = self._gangs.pop(name)

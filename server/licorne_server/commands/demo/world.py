@@ -1,7 +1,7 @@
-"""The worlds of the demo's three resource managers: queues, nodes, applications, asks.
+"""Worlds of the demo's three resource managers: queues, nodes, applications, asks.
 
-Among the applications are the scenes that the demo speaks of: an ask that waits, a gang, and a
-guarantee that is taken back. All times are for a demo of one unit length; whoever plays it multiplies them.
+Three applications are described in the demo's summary: an ask that waits, a gang, and a guarantee
+that is taken back. All times are shares of the length of the demo.
 """
 
 import random
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from licorne import Application, Ask, Node, TaskGroup
 
 SEED = 7
-# After this share of the time nothing new comes.
+# Share of the demo after which no application arrives.
 ARRIVALS_END = 0.7
 
 GI = 1024**3
@@ -21,9 +21,9 @@ GI = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """An application that comes at a time, with its asks; each allocation runs for a while.
+    """An application with its time of arrival, its asks, and the duration of each allocation.
 
-    Of a gang the asks are those of its members, which come when all its placeholders are there.
+    For a gang the asks are those of members, submitted when all placeholders are allocated.
     """
 
     at: float
@@ -46,7 +46,7 @@ def submission(
     task_groups: tuple[TaskGroup, ...] = (),
     **of_asks: Any,
 ) -> Submission:
-    """An application of a user, with so many equal asks."""
+    """An application of a user, with `count` equal asks."""
     application = Application(
         application_id=name,
         queue=queue,
@@ -62,8 +62,8 @@ def submission(
     return Submission(at=at, application=application, asks=asks, runs=runs)
 
 
-# More than its queue may run at once, nearly all the time: there is something to explain. It goes
-# before all others, so that nothing but the queue's maximum stops it.
+# Nearly always above the maximum of its queue, so that there is a wait to explain. It has the highest
+# priority, so that only the queue's maximum stops it.
 WAITING_APPLICATION = "nightly-0001"
 MEDIUM = {"vcore": 2000, "memory": 8 * GI}
 NIGHTLY = submission(
@@ -78,7 +78,7 @@ NIGHTLY = submission(
     priority=10,
 )
 
-# It takes all of a maximum that it shares, until another queue claims what it is guaranteed.
+# The borrower takes all of a shared maximum, until the owner's queue claims its guarantee.
 BORROWER, OWNER = "borrower-0001", "owner-0001"
 BORROWER_QUEUE, OWNER_QUEUE = "root.shared.borrower", "root.shared.owner"
 BORROWING = submission(
@@ -106,7 +106,7 @@ CLAIMING = submission(
     allow_preempt_other=True,
 )
 
-# It starts as a whole: placeholders keep the room until all of them are there.
+# Starts as a whole: placeholders keep room until all of them are allocated.
 GANG = "simulation-0001"
 WORKERS = TaskGroup(name="workers", members=16, resources={"vcore": 4000, "memory": 16 * GI}, priority=10)
 SIMULATION = submission(
@@ -196,7 +196,7 @@ partitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One resource manager: its configuration, its machines, and its work in order of time."""
+    """One resource manager: its configuration, nodes, and applications in order of time."""
 
     rm_id: str
     config: str
@@ -205,12 +205,12 @@ class World:
 
     @property
     def asks(self) -> int:
-        """The number of asks in all."""
+        """Number of all asks."""
         return sum(len(submission.asks) for submission in self.submissions)
 
 
 class Profile(NamedTuple):
-    """The applications of one kind; ranges are inclusive, and `runs` is how long asks run."""
+    """Applications of one kind; ranges are inclusive, `runs` is the duration of allocations."""
 
     name: str
     queue: str
@@ -267,7 +267,7 @@ RESEARCH = (
 
 
 def submissions(profile: Profile, dice: random.Random) -> Iterator[Submission]:
-    """The applications of a kind, spread over the time in which work arrives."""
+    """Applications of a kind, spread over the time of arrivals."""
     for number in range(1, profile.applications + 1):
         user = dice.choice(profile.users)
         priority = dice.randint(*profile.priority)
@@ -288,7 +288,7 @@ def submissions(profile: Profile, dice: random.Random) -> Iterator[Submission]:
 
 
 def rounds(world: World) -> Iterator[Submission]:
-    """The same work over and over: each round a unit later and under other names."""
+    """Applications of a world, repeated without end: each round one unit later, with other names."""
     for number in counting():
         for item in world.submissions:
             name = f"{item.application.application_id}-{number}"
@@ -301,7 +301,7 @@ def rounds(world: World) -> Iterator[Submission]:
 
 
 def nodes(rm_id: str, count: int, vcore: int, memory: int) -> tuple[Node, ...]:
-    """Equal machines in three zones; cores and GiB."""
+    """Equal nodes in three zones; `vcore` in cores, `memory` in GiB."""
     return tuple(
         Node(
             node_id=f"{rm_id}-{number:02}",
@@ -319,7 +319,7 @@ def world(
     profiles: tuple[Profile, ...],
     more: tuple[Submission, ...] = (),
 ) -> World:
-    """A resource manager; the same one every time."""
+    """A resource manager, the same for the same arguments."""
     dice = random.Random(f"{SEED} {rm_id}")
     work = [*more, *(item for profile in profiles for item in submissions(profile, dice))]
     ordered = tuple(sorted(work, key=lambda item: item.at))
