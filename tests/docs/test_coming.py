@@ -1,4 +1,4 @@
-"""What the page for those who come from the older core says of configurations is so."""
+"""The differences of configurations on the page for users of the older core."""
 
 from collections.abc import Callable
 
@@ -19,18 +19,18 @@ def partition(*, queues: str = "[{name: root, queues: [{name: a}]}]", more: str 
 
 
 def rule(text: str) -> str:
-    """One with a placement rule."""
+    """A configuration with a placement rule."""
     return partition(more=f"placementrules: [{text}]")
 
 
 def only(configuration: Configuration) -> PartitionConfig:
-    """Its partition."""
+    """The only partition of a configuration."""
     [found] = configuration.partitions
     return found
 
 
 def fails(*texts: str) -> bool:
-    """Whether all of them are refused."""
+    """True if all texts are refused."""
     for text in texts:
         with pytest.raises(ConfigError):
             load(text)
@@ -38,7 +38,7 @@ def fails(*texts: str) -> bool:
 
 
 def warns(text: str) -> bool:
-    """Whether it is taken with a warning, and refused in strict mode."""
+    """True if the text is accepted with a warning, and refused in strict mode."""
     with pytest.raises(ConfigError):
         load(text, strict=True)
     return len(load(text).warnings) == 1
@@ -110,11 +110,11 @@ ELSEWHERE = {
         "has applications and cannot become a parent",
     ),
     "limits of a queue whose name has capitals": (
-        "tests/core/model/limits/test_limits_corners.py",
+        "tests/core/model/test_limits.py",
         "test_a_queue_with_capitals_has_its_limits",
     ),
     "limits in several partitions": (
-        "tests/core/model/limits/test_limits_corners.py",
+        "tests/core/model/test_limits.py",
         "test_partitions_count_apart",
     ),
     "a parent's guarantee": (
@@ -126,7 +126,7 @@ ELSEWHERE = {
         "test_every_plan_keeps_all_laws",
     ),
 }
-"""What takes more than reading a text, where it is tested, and by what words there."""
+"""Topics that need more than a parsed text: the file of the test, and words in it."""
 
 
 def topics() -> list[str]:
@@ -143,5 +143,5 @@ def test_every_difference_is_tested() -> None:
 
 @pytest.mark.parametrize("topic", HERE)
 def test_difference(topic: str) -> None:
-    """A configuration does what its row says of Licorne."""
+    """A configuration behaves as in the column of Licorne."""
     assert HERE[topic]()
