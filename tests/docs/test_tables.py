@@ -1,4 +1,4 @@
-"""The tables of the pages are those of the source: rules, caps, reasons, texts, targets, events."""
+"""Tables of pages, compared with the source: rules, caps, reasons, texts, targets, events."""
 
 import ast
 import re
@@ -73,7 +73,7 @@ REJECTING = ("Rejected", "BadItem")
 
 
 def parsed(*folders: str) -> Iterator[tuple[Path, ast.AST]]:
-    """All nodes of all source files."""
+    """All AST nodes of all source files."""
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -81,7 +81,7 @@ def parsed(*folders: str) -> Iterator[tuple[Path, ast.AST]]:
 
 
 def test_every_kind_of_placement_rule_is_on_the_page() -> None:
-    """The page has the kinds that a configuration may use, and says which of them take a value."""
+    """The page has the kinds of rules that a configuration may use, with their values."""
     rows = CONFIGURATION.table("Kinds of placement rules")
     shown = {code_spans(name)[0]: bool(value) for name, _, value in rows}
     assert shown == {name: bool(kind.value_names) for name, kind in RULES.items()}
@@ -103,20 +103,20 @@ def test_caps_are_those_in_force() -> None:
 
 
 def numbers(text: str) -> list[int]:
-    """The numbers in a text, in bytes where they have a unit."""
+    """Numbers in a text, in bytes if they have a unit."""
     found = re.findall(r"(\d[\d,]*)(?: (KiB|MiB))?", text)
     return [int(digits.replace(",", "")) * UNITS[unit] for digits, unit in found]
 
 
 def test_reasons_of_errors_are_those_of_the_server() -> None:
-    """The page has the reason codes that calls and streams can end with, and no others."""
+    """The page has exactly the reason codes of calls and streams."""
     rows = SHIMS.table("Errors of calls and streams")
     shown = {reason for row in rows for reason in code_spans(row[1])}
     assert shown == set(reasons())
 
 
 def reasons() -> Iterator[str]:
-    """The reason codes in the source of the server."""
+    """Reason codes in the source of the server."""
     for _, node in parsed("server/licorne_server"):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             place = RAISING.get(node.func.id)
@@ -149,13 +149,13 @@ def test_every_rejection_is_on_the_page() -> None:
 
 
 def shown_rejections() -> list[re.Pattern[str]]:
-    """The reasons on the page as patterns: each ``<name>`` stands for any value."""
+    """Reasons on the page as patterns: each ``<name>`` matches any value."""
     spans = [text for row in SHIMS.table("Rejections") for text in code_spans(row[1])]
     return [re.compile(".+".join(map(re.escape, re.split("<[^>]+>", span)))) for span in spans]
 
 
 def text_of(node: ast.AST) -> str:
-    """The first line of a text in the source, with ``<>`` in place of each value."""
+    """First line of a text in the source, with ``<>`` in place of each value."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
     texts = [
         part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "<>"
@@ -165,7 +165,7 @@ def text_of(node: ast.AST) -> str:
 
 
 def test_make_targets_are_on_the_page() -> None:
-    """The page for contributors has every target, and no others."""
+    """The page for contributors has exactly the targets of `make`."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     shown = {
@@ -178,7 +178,7 @@ def test_make_targets_are_on_the_page() -> None:
 
 
 def test_bounds_of_peers_are_those_in_force() -> None:
-    """What one peer may have is on the page with its numbers."""
+    """Quotas of peers are on the page with their numbers."""
     usual = PeerBounds()
     rows = OPERATING.table("What one peer may have")
     assert [(numbers(row[1]), numbers(row[2])) for row in rows[:3]] == [
@@ -190,7 +190,7 @@ def test_bounds_of_peers_are_those_in_force() -> None:
 
 
 def test_caps_of_configurations_are_those_in_force() -> None:
-    """Each cap of the source stands in the table with its number, and nothing else does."""
+    """The table has exactly the caps of the source, with their numbers."""
     rows = CONFIGURATION.table("How much it may hold")
     in_source = {
         cap.what: cap.limit for cap in vars(config_caps).values() if isinstance(cap, config_caps.Cap)
@@ -201,8 +201,8 @@ def test_caps_of_configurations_are_those_in_force() -> None:
 
 
 def test_bounds_of_the_page_are_those_in_force() -> None:
-    """Each with its number, in the order of the table."""
-    rows = Page("docs/ui.md").table("How live it is")
+    """Bounds of the web page have their numbers, in order of the table."""
+    rows = Page("docs/ui.md").table("Updates")
     assert [numbers(row[1]) for row in rows] == [
         [feed.MAX_VIEWERS, feed.MAX_VIEWERS_OF_PEER],
         [looking.MAX_QUEUES],
@@ -212,7 +212,7 @@ def test_bounds_of_the_page_are_those_in_force() -> None:
 
 
 def test_the_page_has_all_kinds_of_event_and_no_other() -> None:
-    """Every kind that the core makes stands in the table of what has happened."""
+    """The table of events has exactly the kinds that the core makes."""
     made = {
         node.attr
         for _, node in parsed("core")
