@@ -1,4 +1,4 @@
-"""The page on architecture: its picture, and the files that it names."""
+"""The page on architecture: its picture, and the named files."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ SCRIPT = ROOT / "docs" / "architecture.py"
 
 
 def test_the_picture_shows_the_imports() -> None:
-    """The drawing is what the imports in the code are; `make picture` draws it anew."""
+    """The drawing shows the imports in the code, as `make picture` draws it."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, check=False
     )
@@ -20,7 +20,7 @@ def test_the_picture_shows_the_imports() -> None:
 
 
 def test_the_files_are_there() -> None:
-    """Each file that the page names exists, and the page names ten to read first."""
+    """All files named on the page exist, and the table has ten of them."""
     text = PAGE.read_text(encoding="utf-8")
     paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in _sources()]
     named = re.findall(r"`([\w/]+\.py)`", text)

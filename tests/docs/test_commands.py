@@ -1,4 +1,4 @@
-"""The page on commands has what the commands have: exit codes, variables, options, filters."""
+"""The page on commands, compared with the commands: exit codes, variables, options, filters."""
 
 import re
 
@@ -19,14 +19,14 @@ FILTERED = ("queues", "apps", "nodes", "users", "events")
 
 
 def options_of(command: str) -> set[str]:
-    """The long options of a command."""
+    """Long options of a command."""
     [spec] = [s for s in specs_of(parser_for(command)) if s.words == (command,)]
     flags = {flag for option in spec.options for flag in option.flags}
     return {flag for flag in flags if flag.startswith("--")}
 
 
 def test_exit_codes() -> None:
-    """All of them, and no others."""
+    """The page has exactly the exit codes of the commands."""
     common = {value for name, value in vars(failures).items() if name.isupper()}
     of_plans = {WORSE, INCOMPLETE}
     codes = common | of_plans | {DIFFERENT, WRONG_USAGE}
@@ -43,7 +43,7 @@ def test_variables() -> None:
 
 @pytest.mark.parametrize("command", FILTERED)
 def test_what_chooses(command: str) -> None:
-    """Every option of a command is said to be common to all, or to choose what is shown."""
+    """Every option of a command is on the page, as a common option or as a filter."""
     text = "\n".join(PAGE.lines)
     [row] = [line for line in PAGE.lines if line.startswith(f"| `{command}` |")]
     common = set(re.findall(r"--[a-z-]+", text[: text.index("Filters of each command")]))
@@ -53,34 +53,34 @@ def test_what_chooses(command: str) -> None:
 
 
 def test_forms() -> None:
-    """Every form of a list is on the page."""
+    """Every output format of a list is on the page."""
     text = "\n".join(PAGE.lines)
     assert all(f"`-o {form}`" in text for form in listing.FORMS)
     assert all(f"licorne completion {shell}\n" in text for shell in SHELLS)
 
 
 def commands_in(text: str) -> set[str]:
-    """The commands that code names: ``licorne NAME``."""
+    """Commands named in code: ``licorne NAME``."""
     return set(re.findall(r"\blicorne ([a-z][a-z-]+)", text))
 
 
 @pytest.mark.parametrize("page", ["docs/commands.md", "docs/operating.md"])
 def test_no_page_has_a_command_that_is_not_there(page: str) -> None:
-    """What a page calls a command is one."""
+    """Every command on a page exists."""
     text = "\n".join(Page(page).lines)
     code = "\n".join([*re.findall(r"`[^`]+`", text), *re.findall(r"^licorne .*", text, re.M)])
     assert commands_in(code) <= set(installed_commands())
 
 
 def test_every_command_is_in_the_list_of_all() -> None:
-    """None is forgotten, and none is listed that is not there."""
+    """The list has exactly the existing commands."""
     rows = Page("docs/operating.md").table("Commands")
     listed = set.union(*(commands_in(row[0]) for row in rows))
     assert listed == set(installed_commands())
 
 
 def test_no_option_is_made_up() -> None:
-    """Every option on the page is one of some command."""
+    """Every option on the page exists."""
     known = {
         flag
         for spec in specs_of(parser_for(*installed_commands()))

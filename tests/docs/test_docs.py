@@ -1,4 +1,4 @@
-"""What the pages show is true: commands run, snippets work, configurations load, links lead on."""
+"""Pages are true: commands run, snippets work, configurations load, links resolve."""
 
 import ast
 import asyncio
@@ -39,7 +39,7 @@ QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', que
 
 
 class Enough(Exception):
-    """A snippet without an end has shown what it shows."""
+    """Ends a snippet without an end."""
 
 
 class Starter:
@@ -57,12 +57,12 @@ class Starter:
 
 
 def brought_along(page: str) -> dict[str, object]:
-    """The names that a page leaves to its reader."""
+    """Names that a page expects from its reader."""
     return {"QUEUES": QUEUES, "start": Starter()} if page == "clients/README.md" else {}
 
 
 def blocks(language: str) -> list[Block]:
-    """The blocks in a language that are to be run, of all pages."""
+    """Blocks of a language that are run, of all pages."""
     return [
         block for page in PAGES for block in page.blocks() if block.language == language and not block.why_not
     ]
@@ -70,7 +70,7 @@ def blocks(language: str) -> list[Block]:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server that an RM has left something on."""
+    """A server with the objects of an RM."""
     with serving() as served:
         populate(served)
         yield served
@@ -78,7 +78,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A place to run commands, with the queues of the page on configuration, and contexts."""
+    """A folder for commands, with the queues of the page on configuration, and contexts."""
     example = next(block for block in blocks("yaml") if block.page == "docs/configuration.md")
     (tmp_path / "queues.yaml").write_text(example.text, encoding="utf-8")
     contexts = {name: {"target": served.target} for name in ("prod", "test")}
@@ -90,7 +90,7 @@ def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sh
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_blocks_say_what_they_are(page: Page) -> None:
-    """Every block names its language, and as many as are known are marked as not run."""
+    """Every block names its language, and the known number is marked as not run."""
     unknown = [str(block) for block in page.blocks() if block.language not in LANGUAGES]
     assert not unknown, f"a block is one of {', '.join(sorted(LANGUAGES))}"
     marked = [block for block in page.blocks() if block.why_not]
@@ -100,7 +100,7 @@ def test_blocks_say_what_they_are(page: Page) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page: Page) -> None:
-    """Every link to a file or a heading finds it."""
+    """Every link to a file or a heading resolves."""
     for line, target in page.links():
         if target.startswith("https://"):
             continue
@@ -114,13 +114,13 @@ def test_links_lead_somewhere(page: Page) -> None:
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_configurations_load(block: Block) -> None:
-    """Every configuration that is shown is one, and gives no warning."""
+    """Every configuration on a page is valid, without warnings."""
     assert load(block.text, strict=True).warnings == ()
 
 
 @pytest.mark.parametrize("block", blocks("go"), ids=str)
 def test_go_is_from_a_program(block: Block) -> None:
-    """Every Go snippet is a part of a Go file, which `make test-go` compiles."""
+    """Every Go snippet is part of a Go file, which `make test-go` compiles."""
     snippet = [line.strip() for line in block.text.splitlines()]
     programs = (ROOT / "clients" / "go").rglob("*.go")
     files = ([line.strip() for line in path.read_text("utf-8").splitlines()] for path in programs)
@@ -134,12 +134,12 @@ def test_go_is_from_a_program(block: Block) -> None:
 
 @pytest.mark.parametrize("name", sorted({block.page for block in blocks("python")} - set(TOLD)))
 def test_snippets_work(name: str, served: Served) -> None:
-    """The snippets of a page, one after the other, do and print what the page says."""
+    """The snippets of a page run in order, and print the texts on the page."""
     asyncio.run(asyncio.wait_for(play(Page(name), served), PATIENCE))
 
 
 async def play(page: Page, served: Served) -> None:
-    """Run the snippets as one program, as an interactive interpreter would."""
+    """Run the snippets as one program, as an interactive interpreter does."""
     namespace: dict[str, Any] = {"__name__": "page", **brought_along(page.name)}
     all_blocks = page.blocks()
     for block, following in zip(all_blocks, [*all_blocks[1:], None], strict=True):
@@ -154,7 +154,7 @@ async def play(page: Page, served: Served) -> None:
 
 
 async def run(block: Block, namespace: dict[str, Any], served: Served) -> str:
-    """Run one snippet against the server; what it prints."""
+    """Run one snippet against the server; returns its output."""
     text = re.sub(r"(127\.0\.0\.1|localhost):7070", served.target, block.text)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code = compile("\n" * (block.line - 1) + text, block.page, "exec", flags, dont_inherit=True)
@@ -170,13 +170,13 @@ async def run(block: Block, namespace: dict[str, Any], served: Served) -> str:
 
 
 async def run_example(found: object) -> None:
-    """Run what is shown as a function of its own: one that waits and takes nothing."""
+    """Run a block as a function that awaits and takes no arguments."""
     if inspect.iscoroutinefunction(found) and not inspect.signature(found).parameters:
         await found()
 
 
 def follows(page: Page, block: Block, following: Block) -> bool:
-    """Whether one block comes right behind another."""
+    """True if one block comes right after another."""
     return not any(page.lines[block.end : following.line - 2])
 
 
@@ -190,7 +190,7 @@ LINES = [
 
 @pytest.mark.parametrize("words", LINES)
 def test_commands_run(words: list[str], shell: Shell) -> None:
-    """Every command that is shown succeeds, as far as it can be tried here."""
+    """Every command on a page succeeds, as far as it can run here."""
     match words:
         case ["licorne", *rest]:
             shell.licorne(rest)
@@ -214,13 +214,13 @@ def test_commands_run(words: list[str], shell: Shell) -> None:
 
 
 def make_targets() -> set[str]:
-    """What `make` can make."""
+    """Targets of `make`."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
 def test_pytest_commands_find_their_tests() -> None:
-    """Paths and options of the pytest commands that are shown exist."""
+    """Paths and options of pytest commands exist."""
     given = [words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]]
     options = list(dict.fromkeys(word for words in given for word in words))
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *options]
@@ -230,7 +230,7 @@ def test_pytest_commands_find_their_tests() -> None:
 
 @pytest.mark.parametrize("script", ["docs/picture.py", "docs/sequences.py"])
 def test_pictures_are_what_a_run_gives(script: str) -> None:
-    """The picture and the sequences of messages show what a server of this source does."""
+    """The picture and the message sequences are those of a server of this source."""
     command = [sys.executable, script, "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The pages for operators are true: options, environment, the unit of systemd, the container."""
+"""The pages for operators: options, environment, the systemd unit, the container."""
 
 import ast
 import shlex
@@ -32,7 +32,7 @@ READ_BY_LIBRARIES = {"COLUMNS", "GRPC_VERBOSITY"}
 
 
 def serve_options() -> Iterator[tuple[set[str], Any]]:
-    """The options of `serve`: flags, and what the parser knows of them."""
+    """Options of `serve`: flags, and actions of the parser."""
     [commands] = [action for action in parser_for("serve")._actions if action.choices]
     for action in commands.choices["serve"]._actions:  # type: ignore[index]
         if action.dest != "help":
@@ -40,7 +40,7 @@ def serve_options() -> Iterator[tuple[set[str], Any]]:
 
 
 def shown_options() -> dict[str, tuple[str, str]]:
-    """By option: how it is written on the page, and its default there."""
+    """By option, its form and its default on the page."""
     rows = [(row[0], row[1]) for row in OPERATING.table("Running the server")]
     rows += [(row[0], row[2]) for row in OPERATING.table("How much may an RM have?")]
     return {
@@ -52,7 +52,7 @@ def shown_options() -> dict[str, tuple[str, str]]:
 
 
 def written(action: Any) -> str:
-    """The default of an option as the page has it."""
+    """The default of an option in the form of the page."""
     flag = action.option_strings[0]
     value = action.default
     if flag in COMPUTED:
@@ -68,7 +68,7 @@ def written(action: Any) -> str:
 
 
 def test_options_of_the_server() -> None:
-    """The table has every option of `serve` with its default, and no others."""
+    """The table has exactly the options of `serve`, with their defaults."""
     shown = shown_options()
     known = {flag: action for flags, action in serve_options() for flag in flags}
     assert shown.keys() == known.keys()
@@ -78,7 +78,7 @@ def test_options_of_the_server() -> None:
 
 
 def test_values_of_options_are_named_as_in_the_help() -> None:
-    """Each option of the tables takes what the help says that it takes."""
+    """Values of options have the same names in the tables and in the help."""
     rows = OPERATING.table("Running the server")
     forms = {form.split()[0]: form for row in rows for form in code_spans(row[0])}
     for flags, action in serve_options():
@@ -91,7 +91,7 @@ def test_values_of_options_are_named_as_in_the_help() -> None:
 
 
 def asked_for(tree: ast.Module) -> Iterator[str]:
-    """The names that a file looks up in the environment."""
+    """Names that a file reads from the environment."""
     constants = {
         target.id: node.value.value
         for node in tree.body
@@ -119,7 +119,7 @@ def asked_for(tree: ast.Module) -> Iterator[str]:
 
 
 def test_the_environment() -> None:
-    """The table has every variable that server, commands and clients look at, and no others."""
+    """The table has exactly the variables read by server, commands and clients."""
     folders = [ROOT / folder for folder in ("server", "core", "clients/python", "clients/cli")]
     trees = [ast.parse(path.read_text("utf-8")) for each in folders for path in each.rglob("*.py")]
     looked_at = {name for tree in trees for name in asked_for(tree)} | set(VARIABLES.values())
@@ -129,13 +129,13 @@ def test_the_environment() -> None:
 
 
 def test_the_unit_is_on_the_page() -> None:
-    """The page shows the unit as it is delivered."""
+    """The page shows the delivered systemd unit."""
     text = UNIT.read_text(encoding="utf-8").rstrip()
     assert text in [block.text for block in INSTALLING.blocks()]
 
 
 def unit_service() -> SectionProxy:
-    """What the unit says of its service."""
+    """Settings of the unit's service section."""
     unit = RawConfigParser()
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys of systemd have case
     unit.read(UNIT)
@@ -143,7 +143,7 @@ def unit_service() -> SectionProxy:
 
 
 def test_the_unit_keeps_the_machine_from_the_server() -> None:
-    """It has the network, its state directory and the calls of a service, and nothing else."""
+    """The unit allows only network, state directory and system calls of a service."""
     expected = {
         "NoNewPrivileges": "yes",
         "ProtectSystem": "strict",
@@ -163,7 +163,7 @@ def test_the_unit_keeps_the_machine_from_the_server() -> None:
 
 
 def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
-    """Its command is understood, its directory is the server's, and draining has its time."""
+    """The unit's command is valid, its directory is the server's, and its timeout covers draining."""
     service = unit_service()
     program, *words = shlex.split(service["ExecStart"])
     args = parser_for("serve").parse_args(words)
@@ -175,19 +175,19 @@ def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
 
 
 def files_for_all() -> int:
-    """How many open files all connections need that are allowed by default."""
+    """Open files needed for all connections allowed by default."""
     usual = PeerBounds()
     return usual.connections + usual.http_connections + RESERVE
 
 
 def test_open_files() -> None:
-    """The page says how many files there have to be."""
+    """The page has the number of needed open files."""
     [row] = [row for row in INSTALLING.table("Ports, files, memory") if row[0] == "open files"]
     assert f"{files_for_all():,}" in row[1]
 
 
 def test_the_container_is_that_of_the_composition() -> None:
-    """The command for Docker is as hard as the composition, and its server may be served so."""
+    """The Docker command has the restrictions of the composition, and valid arguments."""
     [block] = [block for block in INSTALLING.blocks() if "docker run" in block.text]
     words = shlex.split(block.text.replace("\\\n", " "))
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -201,7 +201,7 @@ def test_the_container_is_that_of_the_composition() -> None:
 
 
 def test_exit_codes_stand_once() -> None:
-    """The exit codes of commands are a table of one page."""
+    """Exit codes of commands have one table."""
     pages = (ROOT / "docs").glob("*.md")
     found = [path.name for path in pages if "\n| Code |" in path.read_text(encoding="utf-8")]
     assert found == ["commands.md"]

@@ -1,4 +1,4 @@
-"""The reference of configurations is what the parser does: keys, values, defaults, effects."""
+"""The reference of configurations, compared with the parser: keys, values, defaults, effects."""
 
 import ast
 import json
@@ -66,7 +66,7 @@ WORKING = {"preemption_enabled", "quota_preemption_enabled", "node_sort", "child
 
 
 def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
-    """The keys of a mapping, those of mappings inside as ``outer.inner``."""
+    """Keys of a mapping, nested ones as ``outer.inner``."""
     for key in section.values():
         yield before + key.name, key
         if key.inside is not None:
@@ -81,7 +81,7 @@ CASES = [
 
 
 def document(title: str, path: str, value: object) -> str:
-    """A valid configuration, but for what one key of it says; JSON is YAML. None leaves it out."""
+    """A valid configuration with one value for a key, in JSON, which is YAML. None omits the key."""
     limit: dict[str, Any] = {"users": ["ann"], "maxresources": {"vcore": 1}}
     queue: dict[str, Any] = {"name": "batch", "limits": [limit]}
     rule: dict[str, Any] = {"name": "provided"}
@@ -101,7 +101,7 @@ def document(title: str, path: str, value: object) -> str:
 
 
 def problems(title: str, path: str, value: object) -> list[str]:
-    """What is wrong with the key's own value."""
+    """Problems of the key's own value."""
     try:
         load(document(title, path, value))
     except ConfigError as error:
@@ -110,19 +110,19 @@ def problems(title: str, path: str, value: object) -> list[str]:
 
 
 def meaning(text: str) -> Configuration:
-    """What a configuration says, without how it says it."""
+    """The parsed configuration, without its text."""
     return replace(load(text), text="", checksum="")
 
 
 def test_the_page_is_what_the_source_has() -> None:
-    """The committed page is what `make reference` writes."""
+    """The committed page is the output of `make reference`."""
     command = [sys.executable, "docs/reference.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
 def test_every_key_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page has the keys that the parser reads in every mapping, and no others."""
+    """The page has exactly the keys that the parser reads in every mapping."""
     known: dict[str, set[str]] = defaultdict(set)
     read = Cursor.fields
 
@@ -149,7 +149,7 @@ def test_every_key_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_key_is_described() -> None:
-    """Every key says what it does and where the specification has it."""
+    """Every key has a description and a section of the specification."""
     for section in (*(section for _, section in SECTIONS.values()), properties.PROPERTIES, extra.EXTRA):
         for _, key in flattened(section):
             assert len(key.what) > 8
@@ -158,14 +158,14 @@ def test_every_key_is_described() -> None:
 
 @pytest.mark.parametrize(("title", "path", "key"), CASES)
 def test_kinds_of_values(title: str, path: str, key: Key) -> None:
-    """A value of another kind than the page says is refused, with the kind that is wanted."""
+    """A value of another kind than on the page is refused, with the expected kind."""
     value, wanted = OTHERS[key.kind]
     assert any(message.startswith(wanted) for message in problems(title, path, value))
 
 
 @pytest.mark.parametrize(("title", "path", "key"), CASES)
 def test_words(title: str, path: str, key: Key) -> None:
-    """Of words that a value may be, each is known and any other is refused."""
+    """Every listed word is accepted, and any other word is refused."""
     if key.choices:
         unknown = [word for word in key.choices if problems(title, path, word)]
         # They want another key beside them.
@@ -175,7 +175,7 @@ def test_words(title: str, path: str, key: Key) -> None:
 
 @pytest.mark.parametrize(("title", "path", "key"), CASES)
 def test_defaults(title: str, path: str, key: Key) -> None:
-    """To write the default is the same as to write nothing."""
+    """An explicit default has the same effect as no value."""
     if key.default:
         said = document(title, path, yaml.safe_load(key.default))
         assert meaning(said) == meaning(document(title, path, None))
@@ -183,7 +183,7 @@ def test_defaults(title: str, path: str, key: Key) -> None:
 
 @pytest.mark.parametrize("key", properties.PROPERTIES.values(), ids=lambda key: str(key.name))
 def test_properties(key: Key) -> None:
-    """A property takes its words, its default changes nothing, and a bad value counts as that."""
+    """Words of a property are accepted; its default, and an invalid value, change nothing."""
     warnings: list[str] = []
     for word in key.choices:
         properties.settings_of({key.name: word}, warnings)
@@ -197,7 +197,7 @@ def test_properties(key: Key) -> None:
 
 @pytest.mark.parametrize("key", extra.EXTRA.values(), ids=lambda key: str(key.name))
 def test_extra_configuration(key: Key) -> None:
-    """A key means something, its default changes nothing, and a bad value counts as that."""
+    """A key of the extra configuration has an effect; its default, and an invalid value, change nothing."""
     name, standard = key.name.replace("<logger>", "core"), extra.read_extra({})
     meant = [extra.read_extra({name: text}) for text in EXTRA_VALUES]
     assert any(each != standard for each in meant)
@@ -205,7 +205,7 @@ def test_extra_configuration(key: Key) -> None:
 
 
 def attributes(*folders: str) -> set[str]:
-    """The attributes that are looked at, but where settings are only read, kept or shown."""
+    """Attributes read by the source, except where settings are only parsed, stored or shown."""
     return {
         node.attr
         for folder in folders
@@ -217,7 +217,7 @@ def attributes(*folders: str) -> set[str]:
 
 
 def test_what_is_only_checked_is_used_by_nobody() -> None:
-    """Nobody looks at what the page calls checked only, and somebody does at all else."""
+    """Settings marked as checked only are unused, and all others are used."""
     used = attributes("core/licorne_core", "server/licorne_server")
     every = [pair for _, section in SECTIONS.values() for pair in flattened(section)]
     every += [(key.name, key) for section in (properties.PROPERTIES, extra.EXTRA) for key in section.values()]
@@ -232,11 +232,11 @@ def test_what_is_only_checked_is_used_by_nobody() -> None:
 
 
 def settings_of_values(key: Key) -> list[dict[str, Any]]:
-    """What a property may mean."""
+    """Settings for the values of a property."""
     return [asdict(properties.settings_of({key.name: text})) for text in PROPERTY_VALUES]
 
 
 def changed(standard: Any, meant: list[dict[str, Any]]) -> set[str]:
-    """The settings that one of the values changes."""
+    """Settings changed by one of the values."""
     usual = asdict(standard)
     return {name for each in meant for name, value in each.items() if value != usual[name]}

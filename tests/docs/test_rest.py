@@ -1,4 +1,4 @@
-"""The tables of paths on the page are those of the server's listeners."""
+"""The tables of paths, compared with the server's listeners."""
 
 import re
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ def unnamed(path: str) -> str:
 
 
 def shown() -> set[tuple[str, str]]:
-    """Method and path of each entry of the table; of one row all have the same method."""
+    """Method and path of each entry of the table; all entries of a row have the same method."""
     found = set()
     for row in REST.table("Paths"):
         method = ""
@@ -43,17 +43,17 @@ def shown() -> set[tuple[str, str]]:
 
 
 def is_below(path: str, place: str) -> bool:
-    """True for the place itself; one that ends with dots has all paths below it."""
+    """True for the path itself; a path that ends with dots has all paths below it."""
     return path == place or (place.endswith("/…") and f"{path}/".startswith(place[:-1]))
 
 
 def of_the_page(path: str) -> bool:
-    """True for what the web page is made of, which has a page of its own."""
+    """True for files of the web page, which are documented elsewhere."""
     return path == "/" or path.startswith("/ui")
 
 
 async def test_every_path_is_on_the_page_and_no_other(server: Server) -> None:
-    """Each route has its row, and each row a route, with the same method."""
+    """Each route has a row with its method, and each row a route."""
     everything, _ = routes(server)
     served = {(method, unnamed(path)) for method, path in everything if not of_the_page(path)}
     rows = shown()
@@ -63,7 +63,7 @@ async def test_every_path_is_on_the_page_and_no_other(server: Server) -> None:
 
 
 async def test_paths_of_the_address_of_metrics_are_on_the_page(server: Server) -> None:
-    """It serves those that the sentence names, and nothing else."""
+    """The address of metrics serves exactly the paths on the page."""
     _, metrics = routes(server)
     [line] = [number for number, text in enumerate(REST.lines) if "`--metrics HOST:PORT`" in text]
     named = code_spans(" ".join(REST.lines[line : line + 2]).partition("nothing else")[0])
@@ -71,7 +71,7 @@ async def test_paths_of_the_address_of_metrics_are_on_the_page(server: Server) -
 
 
 async def test_paths_with_rights_are_paths_of_the_server(server: Server) -> None:
-    """Each path in the table of who may read is served."""
+    """Each path in the table of permissions is served."""
     everything, _ = routes(server)
     served = {unnamed(path) for _, path in everything}
     spans = [span for row in REST.table("Who may read") for span in code_spans(row[0])]

@@ -1,4 +1,4 @@
-"""The page on TLS is true: its commands, one after the other, make files, servers and clients."""
+"""The page on TLS: its commands, in order, make working files, servers and clients."""
 
 import ast
 import asyncio
@@ -24,7 +24,7 @@ RELOADED_WITHIN = 60.0
 
 
 class Teller:
-    """Does what the page says, in one folder; the last server that was started is asked."""
+    """Runs the blocks of the page in one folder, with commands against the latest server."""
 
     def __init__(self, folder: Path, open_until_the_end: ExitStack) -> None:
         """Nothing runs yet."""
@@ -37,7 +37,7 @@ class Teller:
 
     @property
     def port(self) -> str:
-        """Where the server listens for gRPC."""
+        """Port of the server for gRPC."""
         return self._ports["7070"]
 
     def tell(self, block: Block) -> None:
@@ -76,11 +76,11 @@ class Teller:
         self._ports = {"7070": grpc, "9080": http}
 
     def _here(self, text: str) -> str:
-        """The same with the ports of the server that runs."""
+        """The block with the ports of the running server."""
         return re.sub(r"localhost:(\d+)", lambda found: f"localhost:{self._ports[found[1]]}", text)
 
     def _ask(self, words: list[str]) -> None:
-        """After a signal it may take a moment until the server has read its files."""
+        """Repeat a command for a moment, until the server has read its files after a signal."""
         until = time.monotonic() + (RELOADED_WITHIN if self._signalled else 0.0)
         asked = [self._here(word) for word in words]
         while (status := main(asked)) != 0:
@@ -98,7 +98,7 @@ class Teller:
 def test_the_page_can_be_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Authority, certificates, servers, clients, tokens and new files: every step succeeds."""
+    """Every step of the page succeeds: authority, certificates, servers, clients, tokens, renewal."""
     monkeypatch.setenv("LICORNE_CONTEXTS", str(tmp_path / "contexts.yaml"))
     monkeypatch.chdir(tmp_path)
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def test_the_page_can_be_followed(
 
 
 def test_everybody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the server of the page, an RM sees no list of all RMs, and a stranger nothing."""
+    """The server of the page denies an RM the list of all RMs, and a stranger everything."""
     monkeypatch.setenv("LICORNE_CONTEXTS", str(tmp_path / "contexts.yaml"))
     monkeypatch.chdir(tmp_path)
     blocks = PAGE.blocks()

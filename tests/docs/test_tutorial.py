@@ -1,4 +1,4 @@
-"""The tutorial is true: its program is short and runs, and all print what the page says."""
+"""The tutorial: its program is short and runs, and all output is that of the page."""
 
 import shlex
 import signal
@@ -19,7 +19,7 @@ USUAL_PORT = "7070"
 
 
 class Terminals:
-    """The terminals of the reader: one for the server, one for the RM, one for commands."""
+    """Terminals of the reader: for the server, for the RM, and for commands."""
 
     def __init__(self, open_until_the_end: ExitStack) -> None:
         """Nothing runs yet; the port is the same for every server, as in the page."""
@@ -30,7 +30,7 @@ class Terminals:
         self.printed: list[str] = []
 
     def run(self, words: list[str]) -> None:
-        """One command of the page; `printed` is what it has printed, or will."""
+        """Run one command of the page; `printed` receives its output."""
         self.printed = []
         match words:
             case ["pip", "install", *_] | ["python3", "-m", "venv", ".venv"] | [".", _]:
@@ -46,7 +46,7 @@ class Terminals:
                 pytest.fail(f"nobody knows how to try {shlex.join(words)}")
 
     def asked(self, *words: str) -> list[str]:
-        """What a command prints that asks the server."""
+        """Output of a command that reads from the server."""
         command = (*LICORNE, *words, "--target", f"127.0.0.1:{self._port}")
         done = subprocess.run(
             command,
@@ -68,7 +68,7 @@ class Terminals:
         self.printed = [f"{ready[0]} grpc=127.0.0.1:{USUAL_PORT} http=127.0.0.1:9080"]
 
     def check(self, block: Block) -> None:
-        """See that the lines of a block are printed: by the last command, or else by the RM."""
+        """Check that the lines of a block are printed: by the last command, or else by the RM."""
         lines = [line.rstrip() for line in block.text.splitlines()]
         if lines[0].startswith("listening"):
             assert self.printed == lines, str(block)
@@ -83,14 +83,14 @@ class Terminals:
 
 
 def test_the_program_is_short_and_whole() -> None:
-    """The page shows the program as it is, and it has fifty lines at the most."""
+    """The page shows the whole program, of at most fifty lines."""
     [block] = [block for block in PAGE.blocks() if block.language == "python"]
     assert block.text == PROGRAM.read_text(encoding="utf-8").rstrip()
     assert sum(bool(line.strip()) for line in block.text.splitlines()) <= MOST_LINES
 
 
 def test_everybody_prints_what_the_page_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Played block by block, server, RM and commands print the texts of the page, and end well."""
+    """Played block by block, server, RM and commands print the texts of the page."""
     monkeypatch.setenv("LICORNE_CONTEXTS", str(tmp_path / "none.yaml"))
     with ExitStack() as stack:
         terminals = Terminals(stack)

@@ -1,4 +1,4 @@
-"""What the page on upgrading says of a restart is so."""
+"""The page on upgrading, compared with a restart."""
 
 import asyncio
 import io
@@ -30,7 +30,7 @@ partitions:
 
 
 class Site:
-    """A server of one port and one state directory, which may be started again."""
+    """A server with one port and one state directory, which may be restarted."""
 
     def __init__(self, folder: Path) -> None:
         """Not started."""
@@ -41,7 +41,7 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """A server, until it is stopped in order. The clients of this process part meanwhile."""
+        """A running server, stopped in order at the end. Clients of this process disconnect meanwhile."""
         options = ("--listen", self.target, "--http", "off", "--state-dir", "state", *QUIET)
         with Program((*LICORNE, "serve", *options), self.folder) as program:
             assert (await asyncio.to_thread(program.line)).startswith("listening")
@@ -49,20 +49,20 @@ class Site:
             assert await asyncio.to_thread(program.ended, signal.SIGTERM) == 0
 
     def asked(self, *words: str) -> Any:
-        """What a command answers in JSON."""
+        """Answer of a command in JSON."""
         output = io.StringIO()
         with redirect_stdout(output), redirect_stderr(io.StringIO()):
             assert main([*words, "--target", self.target, "-o", "json"]) == 0
         return json.loads(output.getvalue())
 
     def done(self, *words: str) -> None:
-        """A command that does something."""
+        """Run a command that changes state."""
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             assert main([*words, "--target", self.target]) == 0
 
 
 async def heard(rm: Client, kind: type, number: int) -> None:
-    """Read events until so many of a kind have come."""
+    """Read events until `number` of a kind have arrived."""
     async for event in rm.events():
         number -= isinstance(event, kind)
         if number == 0:
@@ -70,7 +70,7 @@ async def heard(rm: Client, kind: type, number: int) -> None:
 
 
 async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An RM lives through a restart; what the server says before and after it."""
+    """Reports of the server before and after a restart, with a connected RM."""
     async with Client(site.target, rm_id="rm", config=QUEUES % 4) as rm:
         async with site.running():
             await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 8000})])
@@ -91,7 +91,7 @@ async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def look(site: Site) -> dict[str, Any]:
-    """What the page speaks of."""
+    """The state described on the page."""
     application = site.asked("apps", "app")
     running = [(one["allocationKey"], one["nodeId"]) for one in application["allocations"]]
     [ask] = application["asks"]
@@ -106,7 +106,7 @@ def look(site: Site) -> dict[str, Any]:
 
 
 def test_what_a_stop_leaves(tmp_path: Path) -> None:
-    """Allocations, asks and applied configurations are there again; acts of operators are not."""
+    """Allocations, asks and applied configurations survive a restart; drains and stops do not."""
     before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), 3 * PATIENCE))
     assert len(before["runs"]) == 4
     assert [one["source"] for one in before["configurations"]] == ["operator", "registration"]
@@ -118,7 +118,7 @@ def test_what_a_stop_leaves(tmp_path: Path) -> None:
 
 
 def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:
-    """A server that finds a format of another version does not start, and names the file."""
+    """A server refuses a state directory of a newer format, and names the file."""
     directory = StateDir(tmp_path / "state")
     directory.open()
     directory.close()

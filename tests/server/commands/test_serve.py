@@ -1,4 +1,4 @@
-"""`licorne serve` as a process: the line that says it is ready, refusals, signals."""
+"""`licorne serve` as a process: the ready line, refusals, signals."""
 
 import asyncio
 import signal
@@ -29,13 +29,13 @@ async def licorne(*arguments: str) -> asyncio.subprocess.Process:
 
 
 async def outcome(server: ServerProcess) -> tuple[int, str]:
-    """Wait for the end; exit code, and what was printed after the first line."""
+    """Wait for the end; returns the exit code, and the output after the first line."""
     async with asyncio.timeout(PATIENCE):
         return await server.ended(), await server.last_words()
 
 
 async def refused(*arguments: str) -> tuple[int | None, str]:
-    """Exit code and stderr of a command that ends by itself."""
+    """Exit code and stderr of a command that fails at the start."""
     process = await licorne(*arguments)
     async with asyncio.timeout(2 * PATIENCE):
         out, err = await process.communicate()
@@ -44,14 +44,14 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
 
 
 def get(url: str) -> int:
-    """The status of an answer."""
+    """Status of an answer."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as response:
         status: int = response.status
         return status
 
 
 async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
-    """The line is all of stdout, and by then both ports answer."""
+    """Stdout has only this line, and both ports answer by then."""
     async with ServerProcess(http=ANY_PORT) as server:
         target, http = server.target, server.http
         assert server.line == f"listening grpc={target} http={http}\n"
@@ -70,7 +70,7 @@ async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
 
 @pytest.mark.row(19)
 async def test_sigterm_drains_and_ends_with_success() -> None:
-    """Sessions get their notice and what was decided; then the process is gone."""
+    """Sessions get a notice and pending decisions; then the process ends."""
     async with ServerProcess() as server:
         assert server.http == "off"
         async with grpc.aio.insecure_channel(server.target) as channel:
@@ -86,7 +86,7 @@ async def test_sigterm_drains_and_ends_with_success() -> None:
 
 
 async def test_second_signal_ends_it_at_once() -> None:
-    """A drain that waits for an RM is cut short by another signal."""
+    """A second signal ends a drain that waits for an RM."""
     async with (
         ServerProcess("--drain", "600") as server,
         grpc.aio.insecure_channel(server.target) as channel,
@@ -100,7 +100,7 @@ async def test_second_signal_ends_it_at_once() -> None:
 
 
 async def test_second_server_on_the_port_does_not_start() -> None:
-    """A port that is taken is an error, not a share of it."""
+    """A port in use is an error, and is not shared."""
     async with ServerProcess(http=ANY_PORT) as server:
         target = server.target
         code, text = await refused("serve", "--listen", target, "--http", "off")
@@ -118,7 +118,7 @@ async def test_second_server_on_the_port_does_not_start() -> None:
     [(("--listen", "0.0.0.0:0"), REFUSED), (("--nonsense",), "unrecognized arguments: --nonsense")],
 )
 async def test_a_refusal_is_all_that_the_process_says(arguments: tuple[str, ...], message: str) -> None:
-    """No traceback, nothing on stdout, and the exit code says that it failed."""
+    """A refusal has no traceback, no output on stdout, and an exit code of failure."""
     code, text = await refused("serve", *FREE, *arguments)
     assert code == 1
     assert text.endswith(f"{message}\n")
@@ -126,7 +126,7 @@ async def test_a_refusal_is_all_that_the_process_says(arguments: tuple[str, ...]
 
 
 async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> None:
-    """RMs that register without queues get those of --config; a bad file stops the start."""
+    """RMs without queues get those of --config; an invalid file stops the start."""
     file = tmp_path / "queues.yaml"
     queues = "[{name: root, submitacl: '*', queues: [{name: only}]}]"
     file.write_text(f"partitions: [{{name: default, queues: {queues}}}]")
@@ -151,7 +151,7 @@ async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> N
 
 
 async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
-    """SIGHUP does not end the server: from then on the token that is in the file now counts."""
+    """SIGHUP does not end the server, and makes it accept the token now in the file."""
     file = tmp_path / "token"
     file.write_text("the-first-token-of-rm")
     async with (
@@ -170,7 +170,7 @@ async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
 
 
 async def is_taken(channel: Any) -> bool:
-    """Whether the RM can register with the token that the channel bears."""
+    """True if the RM can register with the channel's token."""
     try:
         await Shim(channel).register()
     except grpc.aio.AioRpcError as error:

@@ -1,4 +1,4 @@
-"""What `licorne serve` makes of its arguments, without a server."""
+"""Arguments of `licorne serve`, converted to settings."""
 
 from pathlib import Path
 
@@ -21,18 +21,18 @@ OFF = "OTEL_SDK_DISABLED"
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the environment of the tests counts."""
+    """No variables of the test process."""
     for name in (LICORNE, STANDARD, TRACES, PROTOCOL, OFF):
         monkeypatch.delenv(name, raising=False)
 
 
 def settings(*arguments: str) -> Settings:
-    """The settings for these arguments of `serve`."""
+    """Settings for arguments of `serve`."""
     return settings_of(parser_for("serve").parse_args(["serve", *arguments]))
 
 
 def test_problems_of_the_configuration_name_the_file(tmp_path: Path) -> None:
-    """Every problem has file, line and column, as `validate-config` prints them."""
+    """Every problem has file, line and column, as in `validate-config`."""
     file = tmp_path / "queues.yaml"
     file.write_text("partitions:\n- name: a\n  queues: [{name: root, hue: 3, parent: 7}]\n")
     with pytest.raises(SettingsError) as refused:
@@ -46,7 +46,7 @@ def test_problems_of_the_configuration_name_the_file(tmp_path: Path) -> None:
 
 
 def test_configuration_is_parsed_once(tmp_path: Path) -> None:
-    """The settings have the configuration itself; without a file the built-in one is meant."""
+    """Settings have the parsed configuration, or None for the built-in one."""
     file = tmp_path / "queues.yaml"
     file.write_text(DEFAULT_CONFIG)
     assert settings("--config", str(file)).default_config == load(DEFAULT_CONFIG)
@@ -54,7 +54,7 @@ def test_configuration_is_parsed_once(tmp_path: Path) -> None:
 
 
 def test_tokens_and_bounds_of_peers() -> None:
-    """Files of tokens add up by RM; what is not said of peers has its usual value."""
+    """Token files add up by RM; omitted bounds of peers have their defaults."""
     given = settings(
         *("--rm-token", "a=one", "--rm-token", "a=two", "--rm-token", "b=x=y"),
         *("--operator-token", "op", "--first-message", "5", "--idle", "7.5"),
@@ -67,7 +67,7 @@ def test_tokens_and_bounds_of_peers() -> None:
 
 
 def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said of RMs is taken over, in any unit; the rest has its usual value."""
+    """Bounds of RMs are read in any unit; omitted ones have their defaults."""
     monkeypatch.setattr(System, "usual_limit", lambda _: 77)
     given = settings(
         *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
@@ -96,14 +96,14 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("limit", "each"), [("1Gi", 2**29), ("8Gi", 2**32), ("64Gi", 2**32)])
 def test_one_rm_alone_cannot_use_up_the_memory(limit: str, each: int) -> None:
-    """Unless it is told, an RM may have half of what the process may, and 4 GiB at the most."""
+    """By default an RM may have half of the process's limit, and at most 4 GiB."""
     assert settings("--max-memory", limit).rms.each.memory == each
     assert settings("--max-memory", limit, "--max-rm-memory", "7").rms.each.memory == 7
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "2GB", "2 Gi", "1GiMi", "9" * 30])
 def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A size that makes no sense is a usage error that says what was expected."""
+    """An invalid size is a usage error with the expected form."""
     with pytest.raises(SystemExit) as ended:
         settings(f"--max-memory={text}")
     assert ended.value.code == 1
@@ -133,7 +133,7 @@ def test_where_traces_go(
     expected: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The option goes before our variable, and that before those that all programs have."""
+    """The option overrides Licorne's variable, which overrides the standard variables."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     found = settings(*arguments).traces
@@ -141,7 +141,7 @@ def test_where_traces_go(
 
 
 def test_how_many_there_are() -> None:
-    """One in a hundred unless said."""
+    """The default sampling rate is one in a hundred."""
     for arguments, share in (((), USUAL_SAMPLE), (("--trace-sample", "1"), 1.0)):
         found = settings("--otlp-endpoint", "http://a", *arguments).traces
         assert found is not None
@@ -149,7 +149,7 @@ def test_how_many_there_are() -> None:
 
 
 def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint of the environment is not sent what it cannot read."""
+    """An endpoint of the environment with another protocol is refused."""
     monkeypatch.setenv(STANDARD, "http://c:4317")
     monkeypatch.setenv(PROTOCOL, "grpc")
     with pytest.raises(SettingsError, match=f"{PROTOCOL} is 'grpc', but spans are sent by"):
@@ -198,7 +198,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("arguments", "problem"), PROBLEMS.items(), ids=PROBLEMS)
 def test_values_that_cannot_be_are_named(arguments: str, problem: str) -> None:
-    """A server does not start with wrong or unsafe settings, and names the option and its value."""
+    """Wrong or unsafe settings stop the start, with option and value."""
     with pytest.raises(SettingsError) as refused:
         settings(*arguments.split()).check()
     assert str(refused.value).startswith(problem)

@@ -1,4 +1,4 @@
-"""State directories that are opened and left again."""
+"""State directories that are opened and closed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +12,13 @@ from support.state import Opened
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the state directory is; it is not there yet."""
+    """Path of the state directory, which does not exist yet."""
     return tmp_path / "deep" / "state"
 
 
 @pytest.fixture
 def opened(folder: Path) -> Iterator[Opened]:
-    """Opens the directory as another process would, after the former one has left it."""
+    """Opens the directory as a new process, after the previous one has closed it."""
     last: list[StateDir] = []
 
     def open_again() -> tuple[StateDir, list[Revisions]]:

@@ -1,4 +1,4 @@
-"""State directories of versions that knew no database are taken over."""
+"""Import of state directories of versions without a database."""
 
 import json
 import shutil
@@ -24,14 +24,14 @@ OF_FILES = [
 
 @pytest.fixture
 def of_files(folder: Path) -> Path:
-    """A copy of it."""
+    """A copy of a directory with files."""
     folder.parent.mkdir()
     shutil.copytree(FILES, folder)
     return folder
 
 
 def test_files_of_earlier_versions_are_taken_over(of_files: Path, opened: Opened) -> None:
-    """Once: the files are gone then, and later starts have what was written since."""
+    """Files are imported once and removed; later starts have later changes."""
     assert sorted(opened()[1], key=repr) == sorted(OF_FILES, key=repr)
     assert sorted(path.name for path in of_files.iterdir()) == ["lock", "rms", "state.sqlite"]
     assert [path.name for path in (of_files / "rms").iterdir()] == [MARKER]
@@ -42,7 +42,7 @@ def test_files_of_earlier_versions_are_taken_over(of_files: Path, opened: Opened
 
 
 def test_first_files_had_no_extra_configurations(of_files: Path, opened: Opened) -> None:
-    """They are read as if these were empty."""
+    """Files without extra configurations are read as with empty ones."""
     [file] = of_files.glob("rms/a____*/revisions")
     document = json.loads(file.read_bytes().partition(b"\n")[2])
     del document["said_extra"]
@@ -55,7 +55,7 @@ def test_first_files_had_no_extra_configurations(of_files: Path, opened: Opened)
 
 
 def test_files_stay_where_the_database_is_of_no_use(of_files: Path, opened: Opened) -> None:
-    """They are removed once the database was read, which an empty one cannot be."""
+    """Files are removed only after the database was read."""
     (of_files / "state.sqlite").touch()
     with pytest.raises(SettingsError, match="not of format"):
         opened()
@@ -66,7 +66,7 @@ def test_files_stay_where_the_database_is_of_no_use(of_files: Path, opened: Open
 def test_files_are_taken_over_whole_or_not_at_all(
     of_files: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that ends meanwhile leaves the files; one that ends before they are gone, both."""
+    """A server killed during the import leaves the files, or both."""
     (of_files / "state.sqlite.new").write_bytes(b"half-written")
     [file] = of_files.glob("rms/a____*/revisions")
     data = file.read_bytes()
@@ -88,14 +88,14 @@ def test_files_are_taken_over_whole_or_not_at_all(
 
 
 def test_half_written_files_do_not_count(of_files: Path, opened: Opened) -> None:
-    """A folder without an index was never written to its end."""
+    """A folder without an index was not completely written, and is ignored."""
     [file] = of_files.glob("rms/a____*/revisions")
     file.rename(file.with_name("revisions.new"))
     assert opened()[1] == [OF_FILES[1]]
 
 
 def test_link_in_place_of_a_folder_of_files_is_read(of_files: Path, opened: Opened, tmp_path: Path) -> None:
-    """Only the link goes, as what is behind it is not the server's."""
+    """Only the link is removed, not its target."""
     [here] = of_files.glob("rms/a____*")
     elsewhere = tmp_path / "elsewhere"
     here.rename(elsewhere)
@@ -117,7 +117,7 @@ FILE_CASES = [(spoil, name) for spoil in FILE_SPOILERS.values() for name in ("re
 
 
 def gone(path: Path) -> None:
-    """Spoil it altogether."""
+    """Replace the content of a file."""
     path.unlink()
 
 
@@ -125,7 +125,7 @@ def gone(path: Path) -> None:
 def test_damaged_files_stop_the_start(
     of_files: Path, opened: Opened, spoil: Callable[[Path], None], name: str
 ) -> None:
-    """Nothing is taken over then, and the error names the file and the cure."""
+    """With a damaged file nothing is imported, and the error names file and remedy."""
     [here] = of_files.glob("rms/a____*")
     file = here / name if name == "revisions" else next((here / name).iterdir())
     spoil(file)

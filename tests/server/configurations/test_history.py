@@ -1,4 +1,4 @@
-"""`Admin` on revisions: the history, compare-and-set, rollback, and who may do what."""
+"""`Admin` and revisions: history, compare-and-set, rollback, and permissions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,13 +17,13 @@ from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusa
 
 @pytest.fixture
 async def admin(shim: Shim, channel: grpc.aio.Channel) -> Admin:
-    """The calls for an RM that has registered with A."""
+    """Admin calls, for an RM that has registered with text A."""
     await shim.register(A)
     return Admin(channel)
 
 
 async def test_history_says_who_brought_what_and_why(admin: Admin) -> None:
-    """The latest first, with its source, its time, whoever applied it, and the comment."""
+    """Revisions come latest first, with source, time, author and comment."""
     await admin.apply(B, comment="more room")
     latest, first = await admin.history()
     assert (latest.revision, latest.source, latest.by) == (2, "operator", "127.0.0.1")
@@ -36,7 +36,7 @@ async def test_history_says_who_brought_what_and_why(admin: Admin) -> None:
 
 
 async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
-    """All texts, or one revision's; a revision that is not kept is not found."""
+    """Texts of all revisions, or of one, on request; an unknown revision is not found."""
     await admin.apply(B)
     assert [item.config for item in await admin.history(with_config=True)] == [B, A]
     [first] = await admin.history(revision=1, with_config=True)
@@ -48,9 +48,9 @@ async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
 
 
 async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, admin: Admin) -> None:
-    """The text that the RM brought is applied from then on, and nothing else changes.
+    """Applying the text of the RM makes it an applied configuration, and changes nothing else.
 
-    It stays in force when the RM says nothing any more. Applied again it is no new revision.
+    It stays in force if the RM registers without a text. Applied again it makes no new revision.
     """
     answer = await admin.apply(A, comment="keep it")
     assert (answer.changed, answer.revision) == (False, 2)
@@ -63,7 +63,7 @@ async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, adm
 
 
 async def test_rollback_to_what_runs_keeps_it(shim: Shim, admin: Admin) -> None:
-    """Whoever goes back to the revision in force has it stay as well."""
+    """A rollback to the revision in force makes it an applied one."""
     await admin.roll_back(to=1)
     await shim.register("")
     assert await admin.in_force() == (A, 2, "rollback")
@@ -75,7 +75,7 @@ async def test_rollback_to_what_runs_keeps_it(shim: Shim, admin: Admin) -> None:
 async def test_a_text_without_anything_in_it_is_no_configuration(
     server: Server, admin: Admin, nothing: str
 ) -> None:
-    """It is refused as spec 2.5 row 1 says, and is not taken for the default."""
+    """An empty text is refused (spec § 2.5 row 1), and does not select the default."""
     for call in (admin.apply(nothing), admin.plan(nothing)):
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await call
@@ -91,7 +91,7 @@ async def test_a_text_without_anything_in_it_is_no_configuration(
 
 
 async def test_extra_configurations_are_in_the_history(shim: Shim, admin: Admin) -> None:
-    """Each revision has the one that was in force with it, and a rollback brings it back."""
+    """Each revision has its extra configuration, and a rollback restores it."""
     await admin.apply(B, extra={"event.trackingEnabled": "false"})
     await admin.apply(C)
     await admin.apply(C, extra={"event.trackingEnabled": "true"})
@@ -109,7 +109,7 @@ async def test_extra_configurations_are_in_the_history(shim: Shim, admin: Admin)
 
 
 async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, admin: Admin) -> None:
-    """An RM that registers anew has it, until it says another one than before."""
+    """A new registration keeps the extra configuration, until the RM sends another."""
     await shim.register(A, extraConfig={"service.a": "1"})
     await admin.apply(B, extra={"event.requestCapacity": "7"})
     for said in ({}, {"service.a": "1"}):
@@ -122,7 +122,7 @@ async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, adm
 
 
 async def test_refused_text_is_no_revision(server: Server, admin: Admin) -> None:
-    """A configuration that cannot be used leaves the history as it was."""
+    """A refused configuration leaves the history unchanged."""
     with pytest.raises(grpc.aio.AioRpcError):
         await admin.apply(BROKEN)
     assert len(await admin.history()) == 1
@@ -130,7 +130,7 @@ async def test_refused_text_is_no_revision(server: Server, admin: Admin) -> None
 
 
 async def test_change_from_a_stale_revision_is_refused(server: Server, admin: Admin) -> None:
-    """ABORTED with the revision in force, and nothing is touched; its own number lets it pass."""
+    """A stale base is ABORTED with the revision in force; the current base is accepted."""
     await admin.apply(B)
     for change in (admin.apply(C, base=1), admin.roll_back(to=1, base=1)):
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -147,7 +147,7 @@ async def test_change_from_a_stale_revision_is_refused(server: Server, admin: Ad
 
 
 async def test_of_many_appliers_one_wins(server: Server, admin: Admin) -> None:
-    """However many start from the same revision, one of them brings the next."""
+    """Of many changes with the same base one is accepted."""
     texts = [text(f"q{number}") for number in range(8)]
     results = await asyncio.gather(*(admin.apply(config, base=1) for config in texts), return_exceptions=True)
     won = [index for index, result in enumerate(results) if not isinstance(result, Exception)]
@@ -159,7 +159,7 @@ async def test_of_many_appliers_one_wins(server: Server, admin: Admin) -> None:
 
 
 async def test_registration_counts_as_a_change(shim: Shim, admin: Admin) -> None:
-    """Who read a revision before the RM registered with another text is refused."""
+    """A base from before a registration with another text is refused."""
     await shim.register(B)
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await admin.apply(C, base=1)
@@ -167,7 +167,7 @@ async def test_registration_counts_as_a_change(shim: Shim, admin: Admin) -> None
 
 
 async def test_rollback_brings_a_text_back_as_a_new_revision(server: Server, admin: Admin) -> None:
-    """The one before by default, or any that is kept."""
+    """A rollback restores the previous revision, or any retained one."""
     await admin.apply(B)
     await admin.apply(C)
     answer = await admin.roll_back()
@@ -181,7 +181,7 @@ async def test_rollback_brings_a_text_back_as_a_new_revision(server: Server, adm
 
 
 async def test_first_revision_has_none_before_it(admin: Admin) -> None:
-    """There is nothing to roll back to, which is said."""
+    """A rollback of the first revision is refused with the reason."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await admin.roll_back()
     assert refused.value.code() is grpc.StatusCode.NOT_FOUND
@@ -189,7 +189,7 @@ async def test_first_revision_has_none_before_it(admin: Admin) -> None:
 
 
 async def test_history_keeps_so_many(admin: Admin) -> None:
-    """The last 50 are kept, and their numbers go on rising."""
+    """The last 50 revisions are retained, with rising numbers."""
     for number in range(60):
         await admin.apply((B, C)[number % 2])
     history = await admin.history()
@@ -205,7 +205,7 @@ async def test_history_keeps_so_many(admin: Admin) -> None:
     ids=["long", "lines"],
 )
 async def test_comments_are_bounded(admin: Admin, comment: str, problem: str) -> None:
-    """A comment that is too long, or that could forge lines, is refused."""
+    """A comment that is too long, or has line breaks, is refused."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await admin.apply(B, comment=comment)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -213,7 +213,7 @@ async def test_comments_are_bounded(admin: Admin, comment: str, problem: str) ->
 
 
 async def test_caller_that_is_gone_leaves_the_change_whole(server: Server, shim: Shim, admin: Admin) -> None:
-    """An update whose caller hangs up is either in force with its revision, or not at all."""
+    """A change whose caller disconnects is in force with its revision, or not at all."""
     for config in (B, C, D, B, C, D):
         call = asyncio.ensure_future(admin.apply(config))
         for _ in range(3):
@@ -228,7 +228,7 @@ async def test_caller_that_is_gone_leaves_the_change_whole(server: Server, shim:
 
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that wants tokens."""
+    """A server that requires tokens."""
     for name in ("rm", "other", "operator"):
         (tmp_path / name).write_text(f"token-of-{name * 4}\n")
     tokens: dict[str, Any] = {
@@ -240,7 +240,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
-    """Another RM's identity neither sees nor changes anything; only operators reload."""
+    """Another RM can neither read nor change the configuration; only operators reload."""
     async with connected(guarded) as channel:
         bearers: dict[str, Any] = {
             name: Bearing(channel, f"Bearer token-of-{name * 4}") for name in ("rm", "other", "operator")
@@ -270,9 +270,9 @@ async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
 
 
 async def test_what_an_rm_updated_itself_is_what_it_said(guarded: Server) -> None:
-    """An RM that goes back to its registration's text after its own update has said something new.
+    """A registration with the first text after an update by the RM itself counts as a new text.
 
-    So its update is no applied configuration: whatever the RM says last counts.
+    The update is no applied configuration: the last text of the RM counts.
     """
     async with connected(guarded) as channel:
         bearer: Any = Bearing(channel, "Bearer " + "token-of-" + "rm" * 4)
@@ -284,7 +284,7 @@ async def test_what_an_rm_updated_itself_is_what_it_said(guarded: Server) -> Non
 
 
 async def test_changes_are_in_the_log(admin: Admin) -> None:
-    """Each change leaves a line with the RM, the revision, and who brought it."""
+    """Each change has a line with RM, revision and author."""
     with capture_logs() as lines:
         await admin.apply(B, comment="why")
     [line] = [line for line in lines if line["event"] == "configuration updated"]

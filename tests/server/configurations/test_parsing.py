@@ -1,4 +1,4 @@
-"""Configurations are parsed beside the event loop, and nothing of their RM overtakes them."""
+"""Configurations are parsed outside the event loop, in order for each RM."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -44,7 +44,7 @@ async def over_si(channel: grpc.aio.Channel, config: str) -> None:
 
 
 async def over_session(channel: grpc.aio.Channel, config: str) -> None:
-    """Register with a hello; the stream is left open."""
+    """Register with a hello, on a stream that stays open."""
     session = RawSession(channel)
     registration = si.RegisterResourceManagerRequest(config=config)
     assert await (await session.hello(registration=registration)).read() is not None
@@ -57,13 +57,13 @@ async def over_admin(channel: grpc.aio.Channel, config: str) -> None:
 
 
 def checksum(server: Server) -> str:
-    """That of the RM's running configuration."""
+    """Checksum of the RM's running configuration."""
     return server.scheduler.views.rm(RmId("rm")).checksum
 
 
 @asynccontextmanager
 async def busy_thread(server: Server) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """The thread is at work on something else until the function is called."""
+    """The thread is busy until the function is called."""
     go = Event()
     work = asyncio.create_task(server.config_thread.run(OTHERS, partial(go.wait, PATIENCE)))
 
@@ -81,7 +81,7 @@ async def busy_thread(server: Server) -> AsyncIterator[Callable[[], Awaitable[No
 async def test_other_rms_are_served_meanwhile(
     server: Server, channel: grpc.aio.Channel, neighbour: Callable[[], Awaitable[None]], send: Send
 ) -> None:
-    """While a large configuration waits for its parser, another RM registers and is scheduled."""
+    """While a large configuration waits for the parser, another RM registers and is scheduled."""
     await Shim(channel).register()
     before = checksum(server)
     async with busy_thread(server) as free, connected(server) as other:
@@ -97,7 +97,7 @@ async def test_other_rms_are_served_meanwhile(
 
 
 async def test_what_follows_on_an_open_stream_waits(shim: Shim, server: Server) -> None:
-    """A request that comes while its RM registers anew is for the new books."""
+    """A request during a new registration applies to the new books."""
     allocations, _, nodes = await shim.set_up()
     async with busy_thread(server) as free:
         registered = asyncio.create_task(shim.register(LARGE))
@@ -114,7 +114,7 @@ async def test_what_follows_on_an_open_stream_waits(shim: Shim, server: Server) 
 
 
 async def test_refused_registration_lets_open_streams_go_on(shim: Shim, server: Server) -> None:
-    """What came while a bad configuration was parsed is for the books that are kept."""
+    """Requests during a refused registration apply to the old books."""
     allocations, _, _ = await shim.set_up()
     async with busy_thread(server) as free:
         refused = asyncio.create_task(shim.register(BROKEN))
@@ -129,7 +129,7 @@ async def test_refused_registration_lets_open_streams_go_on(shim: Shim, server: 
 async def test_updates_are_made_in_the_order_in_which_they_came(
     shim: Shim, server: Server, channel: grpc.aio.Channel
 ) -> None:
-    """An update without a text to parse does not overtake the one before it."""
+    """An update without a text does not overtake the one before it."""
     await shim.register()
     default = checksum(server)
     async with busy_thread(server) as free:
@@ -142,7 +142,7 @@ async def test_updates_are_made_in_the_order_in_which_they_came(
 
 
 async def test_registration_that_was_given_up_is_not_made(shim: Shim, server: Server) -> None:
-    """A caller that goes away before its configuration is parsed leaves nothing behind."""
+    """A registration whose caller disconnects before the parse has no effect."""
     async with busy_thread(server) as free:
         given_up = asyncio.create_task(shim.register(LARGE))
         lock = server.rms.lock("rm")
@@ -155,7 +155,7 @@ async def test_registration_that_was_given_up_is_not_made(shim: Shim, server: Se
 
 
 async def test_one_rm_too_many_is_refused_after_parsing_too() -> None:
-    """Of two RMs whose configurations are parsed at once and of which one fits, one registers."""
+    """Of two RMs parsed at once, with room for one, one registers."""
     async with (
         serving(rms=RmBounds(number=1)) as server,
         connected(server) as one,

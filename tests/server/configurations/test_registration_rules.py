@@ -1,4 +1,4 @@
-"""Who wins when an RM registers: an applied configuration stays until another one comes."""
+"""Registrations: an applied configuration stays in force until it is replaced."""
 
 import grpc
 import pytest
@@ -15,7 +15,7 @@ from support.server.configuring import BROKEN, A, Admin, B, C, D, queues
 
 @pytest.fixture
 def admin(channel: grpc.aio.Channel) -> Admin:
-    """The calls for the RM."""
+    """Admin calls for the RM."""
     return Admin(channel)
 
 
@@ -40,7 +40,7 @@ text behind it or the default, ``<`` rolls back."""
 
 @pytest.mark.parametrize(("steps", "expected"), STEPS.values(), ids=STEPS)
 async def test_what_is_in_force(shim: Shim, admin: Admin, steps: str, expected: tuple[str, int, str]) -> None:
-    """An applied configuration stays until another one comes; only a text that is new is another."""
+    """An applied configuration stays until it is replaced; only a new text replaces it."""
     texts = {"A": A, "B": B, "C": C, "-": "", "": ""}
     for step in steps.split():
         if step == "<":
@@ -60,7 +60,7 @@ async def test_what_is_in_force(shim: Shim, admin: Admin, steps: str, expected: 
 async def test_applied_configuration_outlives_a_registration(
     server: Server, shim: Shim, admin: Admin, again: str
 ) -> None:
-    """An RM that says what it said before, what is in force, or nothing, goes on with it."""
+    """The previous text, the text in force, or no text leaves the applied one in force."""
     await shim.register(A)
     await admin.apply(B)
     with capture_logs() as lines:
@@ -74,7 +74,7 @@ async def test_applied_configuration_outlives_a_registration(
 async def test_sessions_follow_the_same_rule(
     server: Server, session: RawSession, channel: grpc.aio.Channel, admin: Admin
 ) -> None:
-    """An RM over a session keeps what was applied, whether it resumes or registers anew."""
+    """A session keeps the applied configuration, resumed or registered anew."""
     shim = Shim(channel)
     await shim.register(A)
     await admin.apply(B)
@@ -88,7 +88,7 @@ async def test_sessions_follow_the_same_rule(
 async def test_applied_configuration_waits_for_an_rm_that_is_gone(
     server: Server, shim: Shim, session: RawSession, admin: Admin
 ) -> None:
-    """An RM that has unregistered and comes back goes on with what was applied."""
+    """An RM that unregisters and returns has the applied configuration."""
     await shim.register(A)
     await admin.apply(B)
     call, _ = await session.begin()
@@ -102,7 +102,7 @@ async def test_applied_configuration_waits_for_an_rm_that_is_gone(
 
 
 async def test_forgotten_rm_starts_over(shim: Shim, channel: grpc.aio.Channel, admin: Admin) -> None:
-    """Who has an RM forgotten has what was applied to it forgotten as well."""
+    """Eviction by an operator deletes the applied configuration."""
     await shim.register(A)
     await admin.apply(B)
     await AdminStub(channel).ForgetRm(ForgetRmRequest(rm_id="rm"))
@@ -111,7 +111,7 @@ async def test_forgotten_rm_starts_over(shim: Shim, channel: grpc.aio.Channel, a
 
 
 async def test_each_rm_has_its_own(channel: grpc.aio.Channel) -> None:
-    """What is applied to one RM is nothing to another."""
+    """A configuration applied to one RM does not affect another."""
     shims = [Shim(channel, name) for name in ("one", "two")]
     one, two = (Admin(channel, shim.rm_id) for shim in shims)
     for shim in shims:

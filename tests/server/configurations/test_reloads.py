@@ -1,4 +1,4 @@
-"""The default configuration's file is read again: when told to, and when it has changed."""
+"""Reloads of the default configuration's file, on request and after changes."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 async def reading(
     file: Path, clock: VirtualClock | None = None, **settings: Any
 ) -> AsyncIterator[tuple[Server, grpc.aio.Channel]]:
-    """A server that was started with the file."""
+    """A server started with the file."""
     async with (
         serving(clock=clock, default_config=load(A), config_file=file, **settings) as server,
         connected(server) as channel,
@@ -43,7 +43,7 @@ async def reading(
 
 
 async def test_reload_reaches_those_who_run_the_file(file: Path) -> None:
-    """RMs that brought none get what is new; others keep theirs, and later ones get it too."""
+    """A reload reaches present and later RMs without their own configuration, and no others."""
     async with reading(file) as (server, channel):
         for name, config in (("one", ""), ("own", C), ("applied", "")):
             await Shim(channel, name).register(config)
@@ -62,7 +62,7 @@ async def test_reload_reaches_those_who_run_the_file(file: Path) -> None:
 
 
 async def test_reload_of_the_same_file_changes_nothing(file: Path) -> None:
-    """The revision stays, and it is said that nothing is new."""
+    """The revision stays, and the result is unchanged."""
     async with reading(file) as (_, channel):
         await Shim(channel).register()
         answer = await Admin(channel).reload()
@@ -85,7 +85,7 @@ async def test_reload_of_the_same_file_changes_nothing(file: Path) -> None:
 async def test_file_that_cannot_be_used_changes_nothing(
     file: Path, content: str | None, problem: str
 ) -> None:
-    """It is told what is wrong with it; RMs and the default go on with what they had."""
+    """An unusable file is reported; RMs and default keep the old configuration."""
     async with reading(file) as (server, channel):
         await Shim(channel).register()
         if content is None:
@@ -107,7 +107,7 @@ async def test_file_that_cannot_be_used_changes_nothing(
 
 
 async def test_refusal_of_one_rm_is_named_and_hinders_no_other(file: Path) -> None:
-    """An RM for which the file's queues do not fit keeps all it had; the others get theirs."""
+    """An RM that refuses the file keeps its configuration; others get the new one."""
     caps = RmBounds(each=RmCaps(queues=3))
     async with reading(file, rms=caps) as (_, channel):
         for name in ("one", "two"):
@@ -127,7 +127,7 @@ async def test_refusal_of_one_rm_is_named_and_hinders_no_other(file: Path) -> No
 
 
 async def test_server_without_a_file_has_nothing_to_read() -> None:
-    """The call says so."""
+    """A reload without a file is refused."""
     async with serving() as server, connected(server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await Admin(channel).reload()
@@ -135,7 +135,7 @@ async def test_server_without_a_file_has_nothing_to_read() -> None:
 
 
 async def test_rms_that_register_meanwhile_get_what_is_new(file: Path) -> None:
-    """However registrations and reloads meet, every RM ends with the file's last content."""
+    """Registrations during a reload end with the new content."""
     async with reading(file) as (_, channel):
         names = [f"rm-{number}" for number in range(12)]
         write(file, B)
@@ -146,7 +146,7 @@ async def test_rms_that_register_meanwhile_get_what_is_new(file: Path) -> None:
 
 
 async def test_changed_file_is_noticed(file: Path) -> None:
-    """Two looks after the change it is in force, and nobody has asked for it."""
+    """A changed file is in force two looks later, without a request."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
         await Shim(channel).register()
@@ -159,7 +159,7 @@ async def test_changed_file_is_noticed(file: Path) -> None:
 
 
 async def test_swapped_links_are_noticed(file: Path, tmp_path: Path) -> None:
-    """A file behind links that are swapped, as config maps are mounted, is followed."""
+    """A file behind swapped links, as of mounted config maps, is followed."""
     for name, content in (("..first", A), ("..second", B)):
         (tmp_path / name).mkdir()
         write(tmp_path / name / "queues.yaml", content)
@@ -178,7 +178,7 @@ async def test_swapped_links_are_noticed(file: Path, tmp_path: Path) -> None:
 
 
 async def test_bad_content_is_told_of_once(file: Path) -> None:
-    """One error in the log for each content, however often the file is looked at."""
+    """Each unusable content is logged once."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
         await Shim(channel).register()
@@ -199,7 +199,7 @@ async def test_bad_content_is_told_of_once(file: Path) -> None:
 async def test_the_file_is_watched_whatever_happens(
     file: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """An error that nobody has thought of is in the log, and new content is read after it."""
+    """After an unexpected error, which is logged, new content is still read."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
         await Shim(channel).register()
@@ -221,7 +221,7 @@ async def test_the_file_is_watched_whatever_happens(
 
 
 async def test_file_that_is_being_written_is_left_alone(file: Path) -> None:
-    """Content that is another one at each look is not taken."""
+    """Content that changes between looks is not used."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
         await Shim(channel).register()
@@ -233,7 +233,7 @@ async def test_file_that_is_being_written_is_left_alone(file: Path) -> None:
 
 
 async def test_file_is_not_watched_unless_wanted(file: Path) -> None:
-    """Without it the file is read when somebody says so, and only then."""
+    """Without the option the file is read on request only."""
     clock = VirtualClock()
     async with reading(file, clock) as (server, channel):
         await Shim(channel).register()

@@ -1,4 +1,4 @@
-"""Where an applied configuration lives: across restarts with a state directory, and without one."""
+"""Applied configurations across restarts, with and without a state directory."""
 
 import asyncio
 import resource
@@ -35,7 +35,7 @@ STEPS = st.one_of(
 
 
 class Expected:
-    """What the rule says of one RM: an applied configuration stays until another one comes."""
+    """A model of the rule for one RM: an applied configuration stays until it is replaced."""
 
     def __init__(self) -> None:
         """Never registered."""
@@ -46,7 +46,7 @@ class Expected:
         self.registered = False
 
     def register(self, config: str) -> None:
-        """The RM introduces itself with a text, or with none."""
+        """Register with a text, or without one."""
         says_news = config not in ("", self.said, self.running)
         if not self.applied or says_news:
             self._run(config or DEFAULT_CONFIG)
@@ -55,7 +55,7 @@ class Expected:
         self.registered = True
 
     def apply(self, config: str) -> None:
-        """An operator or a rollback brings a text."""
+        """Apply a text as an operator or by a rollback."""
         self._run(config)
         self.applied = True
 
@@ -68,15 +68,15 @@ class Expected:
 def test_applied_stays_until_another_comes(
     steps: list[tuple[str, str, object]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever registers, is applied, rolled back or restarted, and in which order.
+    """The rule holds for any order of registrations, changes, rollbacks and restarts.
 
-    The numbers of the revisions never fall, and the same number never has two texts.
+    Numbers of revisions never fall, and a number never has two texts.
     """
     asyncio.run(play(steps, tmp_path_factory.mktemp("state")))
 
 
 async def play(steps: list[tuple[str, str, object]], folder: Path) -> None:
-    """Carry the steps out, against a server that starts anew with each restart among them."""
+    """Carry out the steps against a server, with restarts."""
     expected = {rm_id: Expected() for rm_id in RM_IDS}
     seen: dict[tuple[str, int], str] = {}
     parts: list[list[tuple[str, str, object]]] = [[]]
@@ -114,13 +114,13 @@ async def play(steps: list[tuple[str, str, object]], folder: Path) -> None:
 
 
 def connected_to(server: ServerProcess) -> grpc.aio.Channel:
-    """A connection of its own, which knows nothing of a server that ran there before."""
+    """A new channel, without state of an earlier server."""
     options = [("grpc.use_local_subchannel_pool", 1)]
     return grpc.aio.insecure_channel(server.target, options=options)
 
 
 async def comes_into_force(channel: grpc.aio.Channel, config: str) -> None:
-    """Wait until the RM runs a configuration."""
+    """Wait until a configuration is in force for the RM."""
     async with asyncio.timeout(6 * PATIENCE):
         while True:
             if (await Admin(channel).in_force())[0] == config:
@@ -128,7 +128,7 @@ async def comes_into_force(channel: grpc.aio.Channel, config: str) -> None:
 
 
 async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
-    """After a restart the applied one goes on with its extra configuration; the history is whole."""
+    """After a restart the applied configuration, its extra one and the history are kept."""
     said, extra = {"service.a": "1"}, {"event.trackingEnabled": "false"}
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).register(A, extraConfig=said)
@@ -147,7 +147,7 @@ async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def restarted(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
-    """A server that knows an RM from before, with B applied after A, and has not seen it yet."""
+    """A restarted server with B applied after A, for an RM that has not registered yet."""
     async with serving(state_dir=folder) as server, connected(server) as channel:
         await Shim(channel).register(A)
         await Admin(channel).apply(B, comment="why")
@@ -156,7 +156,7 @@ async def restarted(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def test_rm_that_has_not_come_back_can_be_looked_at(tmp_path: Path) -> None:
-    """What is to be in force, and the history; it is said that the RM is not registered."""
+    """Configuration and history of an unregistered RM can be read, marked as not registered."""
     async with restarted(tmp_path) as channel:
         admin = Admin(channel)
         running = await admin.get()
@@ -168,7 +168,7 @@ async def test_rm_that_has_not_come_back_can_be_looked_at(tmp_path: Path) -> Non
 
 
 async def test_rm_that_has_not_come_back_can_be_changed(tmp_path: Path) -> None:
-    """What is applied, or rolled back to, is in force when it registers; it survives a restart."""
+    """A change of an unregistered RM comes into force at registration, also after a restart."""
     async with restarted(tmp_path) as channel:
         admin = Admin(channel)
         answer = await admin.apply(C, base=2)
@@ -187,7 +187,7 @@ async def test_rm_that_has_not_come_back_can_be_changed(tmp_path: Path) -> None:
 
 
 async def test_rm_that_has_not_come_back_is_spared_what_is_refused(tmp_path: Path) -> None:
-    """A text that no RM could use is refused as for one that is registered."""
+    """An unusable text is refused for an unregistered RM too."""
     async with restarted(tmp_path) as channel:
         admin = Admin(channel)
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -203,7 +203,7 @@ async def test_rm_that_has_not_come_back_is_spared_what_is_refused(tmp_path: Pat
 
 
 async def test_rm_that_does_not_come_back_can_be_forgotten(tmp_path: Path) -> None:
-    """Nothing of it is left, in the state directory neither."""
+    """Eviction of an unregistered RM deletes its stored revisions."""
     async with restarted(tmp_path) as channel:
         await AdminStub(channel).ForgetRm(ForgetRmRequest(rm_id="rm"))
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -217,7 +217,7 @@ THREE = text("b").replace("{name: b}", "{name: b}, {name: c}")
 
 
 async def test_applied_configuration_that_cannot_be_used_keeps_no_rm_out(tmp_path: Path) -> None:
-    """With a lower cap after a restart the RM's own text is in force; everybody is told why."""
+    """With a lower cap after a restart the RM's own text is in force, with the reason."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).register(A)
         await Admin(channel).apply(THREE)
@@ -250,7 +250,7 @@ async def test_applied_configuration_that_cannot_be_used_keeps_no_rm_out(tmp_pat
 
 
 async def test_rm_whose_own_text_cannot_be_used_either_is_told_of_both(tmp_path: Path) -> None:
-    """The refusal is that of its own text, and names the applied one behind it."""
+    """The refusal is that of the RM's text, and names the applied one."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).register(THREE)
         await Admin(channel).apply(THREE + "# x\n")
@@ -265,7 +265,7 @@ async def test_rm_whose_own_text_cannot_be_used_either_is_told_of_both(tmp_path:
 
 
 async def test_without_one_the_registration_counts_again() -> None:
-    """Nothing is kept, which each change says."""
+    """Without a directory nothing is stored, and each change warns."""
     for _ in range(2):
         async with serving() as server, connected(server) as channel:
             await Shim(channel).register(A)
@@ -275,7 +275,7 @@ async def test_without_one_the_registration_counts_again() -> None:
 
 
 async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
-    """Nothing is changed; registrations go on, and so does what comes once there is room."""
+    """Nothing changes; registrations continue, and so do changes once there is room."""
     async with ServerProcess("--state-dir", str(tmp_path), stderr=DEVNULL) as server:
         async with connected_to(server) as channel:
             await Shim(channel).register(A)
@@ -299,7 +299,7 @@ async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
 
 
 async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
-    """kill -9 in the middle of a change: after the start one of both is in force, and whole."""
+    """After kill -9 during a change the old or the new configuration is in force, whole."""
     texts = [text(f"q{number}") + "# \n" * 20_000 for number in range(4)]
     async with ServerProcess("--state-dir", str(tmp_path)) as server:
         known = 0
@@ -327,7 +327,7 @@ async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
 
 
 async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
-    """SIGHUP reaches the RMs that run the file, and a file that cannot be used ends nothing."""
+    """SIGHUP applies the file to RMs with the default; an unusable file changes nothing."""
     file = tmp_path / "queues.yaml"
     write(file, A)
     async with (
@@ -345,7 +345,7 @@ async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
 
 
 async def test_served_file_is_watched(tmp_path: Path) -> None:
-    """`licorne serve --config FILE` notices by itself that the file has changed."""
+    """`licorne serve --config FILE` detects a changed file."""
     file = tmp_path / "queues.yaml"
     write(file, A)
     async with (

@@ -1,4 +1,4 @@
-"""The revisions of an RM as values: numbers, bounds, and the rule of registration."""
+"""Revisions of an RM as values: numbers, bounds, and the rule of registration."""
 
 import pytest
 
@@ -11,7 +11,7 @@ EMPTY = Revisions(rm_id=RmId("rm"))
 
 
 def having(*changes: tuple[str, Source], said: str = "") -> Revisions:
-    """The revisions after these texts came from these sources."""
+    """The revisions after texts from these sources."""
     revisions = EMPTY
     for config, source in changes:
         revisions = revisions.adding(load(config), source, time=1, by="somebody")
@@ -19,7 +19,7 @@ def having(*changes: tuple[str, Source], said: str = "") -> Revisions:
 
 
 def test_numbers_rise_though_old_ones_go() -> None:
-    """So many are kept; the numbers of the others are not used again."""
+    """A bounded number of revisions is retained; numbers are never reused."""
     revisions = having(*[((A, B)[n % 2], Source.RM) for n in range(MAX_REVISIONS + 7)])
     assert [item.number for item in revisions.kept] == list(range(8, MAX_REVISIONS + 8))
     assert revisions.find(7) is None
@@ -27,7 +27,7 @@ def test_numbers_rise_though_old_ones_go() -> None:
 
 
 def test_texts_are_counted_once_and_bounded() -> None:
-    """The same text again takes no more room; of texts that are too large together the old go."""
+    """Equal texts count once; the oldest revisions above the bound of texts are dropped."""
     assert having((A, Source.RM), (B, Source.RM), (A, Source.RM)).size == len(A) + len(B)
     large = [text(name) + "#" * (MAX_TEXT_BYTES // 2 - 500) for name in "abc"]
     revisions = having(*[(config, Source.OPERATOR) for config in large])
@@ -37,7 +37,7 @@ def test_texts_are_counted_once_and_bounded() -> None:
 
 @pytest.mark.parametrize("source", [Source.OPERATOR, Source.ROLLBACK])
 def test_what_was_applied_goes_on(source: Source) -> None:
-    """Until the RM says something that it did not say before, and that does not run."""
+    """An applied revision stays until the RM sends a text that is neither its last nor in force."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)
     assert [revisions.goes_on(said) for said in (A, B, "", C)] == [True, True, True, False]
     assert not revisions.saying(C).goes_on(A)
@@ -45,6 +45,6 @@ def test_what_was_applied_goes_on(source: Source) -> None:
 
 @pytest.mark.parametrize("source", [Source.REGISTRATION, Source.RM, Source.FILE, Source.BUILT_IN], ids=str)
 def test_what_nobody_applied_does_not_go_on(source: Source) -> None:
-    """Whatever the RM registers with comes into force."""
+    """Without an applied revision the RM's text comes into force."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)
     assert not any(revisions.goes_on(said) for said in (A, B, "", C))

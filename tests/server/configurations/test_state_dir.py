@@ -1,4 +1,4 @@
-"""The state directory: what it keeps, what it refuses, and what it never does."""
+"""The state directory: stored revisions, refusals, and durability."""
 
 import resource
 import shutil
@@ -22,7 +22,7 @@ NAMES = ("rm", "..", "a/../../b", "é" * 128, "A", "a", "x" * 128, "x" * 127 + "
 
 
 def test_everything_comes_back(opened: Opened) -> None:
-    """Revisions, texts and what the RM said are what they were, for any name an RM may have."""
+    """Revisions, texts and the RM's own texts are restored, for any rmID."""
     directory, found = opened()
     assert found == []
     kept = [revisions_of(name, A, B, A, said=C, extra=EXTRA) for name in NAMES]
@@ -33,7 +33,7 @@ def test_everything_comes_back(opened: Opened) -> None:
 
 
 def test_nothing_leaves_the_directory(folder: Path, opened: Opened) -> None:
-    """No name of an RM leads elsewhere."""
+    """No rmID leads outside the directory."""
     directory, _ = opened()
     for name in NAMES:
         directory.write(revisions_of(name, A))
@@ -52,7 +52,7 @@ def test_only_the_owner_may_read(folder: Path, opened: Opened) -> None:
 
 
 def test_second_server_is_refused(folder: Path, opened: Opened) -> None:
-    """One server has the directory for itself; after it others may have it."""
+    """One server at a time uses the directory."""
     directory, _ = opened()
     with pytest.raises(SettingsError) as refused:
         StateDir(folder).open()
@@ -75,7 +75,7 @@ WRITES: dict[str, Callable[[StateDir], None]] = {
 def test_directory_made_anew_under_a_server_is_not_written_by_it(
     folder: Path, opened: Opened, write: Callable[[StateDir], None]
 ) -> None:
-    """It is another server's, which has made and locked it; the first one is told so."""
+    """A server whose directory was replaced refuses to write."""
     first, _ = opened()
     first.write(revisions_of("rm", A))
     shutil.rmtree(folder)
@@ -92,7 +92,7 @@ def test_directory_made_anew_under_a_server_is_not_written_by_it(
 
 
 def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None:
-    """Nothing is made where it was."""
+    """A removed directory is reported, and not created again."""
     directory, _ = opened()
     shutil.rmtree(folder)
     with pytest.raises(OSError, match=f"{folder} was removed or replaced"):
@@ -101,7 +101,7 @@ def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None
 
 
 def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
-    """A process that ends between the two has the former revisions."""
+    """A process that ends before the commit has the former revisions."""
     directory, _ = opened()
     before, after = revisions_of("rm", A), revisions_of("rm", A, B)
     directory.write(before)
@@ -114,7 +114,7 @@ def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
 
 
 def test_commit_of_what_is_gone_is_told_of(opened: Opened) -> None:
-    """An RM that was forgotten meanwhile has nothing stored, and what counted stays."""
+    """A commit for an evicted RM fails, and stores nothing."""
     directory, _ = opened()
     directory.write(revisions_of("other", A))
     after = revisions_of("rm", A, B)
@@ -126,7 +126,7 @@ def test_commit_of_what_is_gone_is_told_of(opened: Opened) -> None:
 
 
 def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """All that the database has, as another program reads it."""
+    """All rows of the database, as read by another program."""
     with closing(sqlite3.connect(folder / "state.sqlite")) as database:
         return {
             table: database.execute(f"SELECT * FROM {table}").fetchall() for table in ("records", "texts")
@@ -137,7 +137,7 @@ NOTHING: dict[str, list[tuple[object, ...]]] = {"records": [], "texts": []}
 
 
 def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opened) -> None:
-    """What was never committed is cleaned away at the next start."""
+    """Uncommitted data is removed at the next start."""
     directory, _ = opened()
     directory.prepare(revisions_of("rm", A))
     assert opened()[1] == []
@@ -145,7 +145,7 @@ def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opene
 
 
 def test_texts_that_nothing_needs_go(folder: Path, opened: Opened) -> None:
-    """A text goes with the last revision that has it."""
+    """A text is removed with its last revision."""
     directory, _ = opened()
     directory.write(revisions_of("rm", C))
     directory.write(revisions_of("rm", A, B))
@@ -158,7 +158,7 @@ def test_texts_that_nothing_needs_go(folder: Path, opened: Opened) -> None:
 
 
 def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
-    """A change that was refused has its text nowhere, in unused parts of a file neither."""
+    """The text of a refused change is nowhere in the files."""
     directory, _ = opened()
     secret = text("discarded")
     for config in (B, secret):
@@ -177,7 +177,7 @@ def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
 
 
 def test_copy_made_while_it_is_written_is_whole(folder: Path, opened: Opened, tmp_path: Path) -> None:
-    """SQLite's own backup needs no stop of the server, and another directory starts from it."""
+    """A backup by SQLite during writes is complete, and usable in another directory."""
     directory, _ = opened()
     kept = revisions_of("rm", A, B)
     directory.write(kept)
@@ -196,7 +196,7 @@ def test_copy_made_while_it_is_written_is_whole(folder: Path, opened: Opened, tm
 
 
 def change_byte(path: Path, old: bytes, new: bytes) -> None:
-    """Spoil a place in a file without which it is as good as before."""
+    """Change a significant byte of a file."""
     data = path.read_bytes()
     assert old in data
     path.write_bytes(data.replace(old, new))
@@ -218,7 +218,7 @@ SPOILERS: dict[str, Callable[[Path], None]] = {
 def test_damaged_database_stops_the_start(
     folder: Path, opened: Opened, spoil: Callable[[Path], None]
 ) -> None:
-    """Nothing is dropped in silence: the error names the file and the cure."""
+    """The error of a damaged database names file and remedy, and no data is dropped."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
     directory.close()
@@ -244,7 +244,7 @@ SQL_SPOILERS = {
 def test_database_that_was_changed_stops_the_start(
     folder: Path, opened: Opened, spoil: str, why: str
 ) -> None:
-    """The error says what is not as it was written."""
+    """The error names the data that has changed."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
     with closing(sqlite3.connect(folder / "state.sqlite")) as database:
@@ -254,7 +254,7 @@ def test_database_that_was_changed_stops_the_start(
 
 
 def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) -> None:
-    """Neither does the journal of a server that was killed: a new database begins without it."""
+    """A new database ignores the journal of a removed one."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
     with closing(sqlite3.connect(folder / "state.sqlite", isolation_level=None)) as database:
@@ -279,7 +279,7 @@ def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) ->
 def test_reader_that_does_not_end_is_told_of(
     folder: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change is refused after a while, with the reason; later ones are written."""
+    """A change during a long read is refused with the reason; later ones are written."""
     monkeypatch.setattr("licorne_server.configurations.state_dir.BUSY_SECONDS", 0.0)
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
@@ -293,7 +293,7 @@ def test_reader_that_does_not_end_is_told_of(
 
 
 def test_database_that_was_removed_is_told_of(folder: Path, opened: Opened) -> None:
-    """Nothing is written where nobody finds it again."""
+    """Nothing is written into a removed database."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
     (folder / "state.sqlite").unlink()
@@ -302,7 +302,7 @@ def test_database_that_was_removed_is_told_of(folder: Path, opened: Opened) -> N
 
 
 def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
-    """A file in its place is told of."""
+    """A file in place of the directory is refused."""
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(SettingsError, match=f"--state-dir {file} cannot be used: "):
@@ -311,7 +311,7 @@ def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full_disk() -> Iterator[Callable[[int], None]]:
-    """Lets no file grow beyond so many bytes, as if the disk were full there."""
+    """Limits the size of files, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit(size: int) -> None:
@@ -322,7 +322,7 @@ def full_disk() -> Iterator[Callable[[int], None]]:
 
 
 def test_full_disk_leaves_what_was_kept(opened: Opened, full_disk: Callable[[int], None]) -> None:
-    """A write that fails half-way raises, and changes nothing that was kept."""
+    """A failed write raises, and leaves stored data unchanged."""
     directory, _ = opened()
     before = revisions_of("rm", A)
     directory.write(before)

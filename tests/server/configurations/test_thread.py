@@ -1,4 +1,4 @@
-"""The thread of configurations: one for all, the order of those who wait, and who is refused."""
+"""The thread of configurations: its order, and its bounds."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -23,7 +23,7 @@ from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, 
 
 
 class Line:
-    """A thread that is at work until `go` is set, and what it did afterwards."""
+    """A thread that is busy until `go` is set, and the order of its jobs."""
 
     def __init__(self) -> None:
         """Nothing waits."""
@@ -33,14 +33,14 @@ class Line:
         self.tasks: list[asyncio.Task[None]] = []
 
     def put(self, peer: str, purpose: str) -> asyncio.Task[None]:
-        """Let some work wait; it notes its peer and purpose when it is done."""
+        """Queue a job, which notes its peer and purpose."""
         work = partial(self.done.append, f"{peer} {purpose}")
         task = asyncio.create_task(self.thread.run(Origin(peer, purpose), work))
         self.tasks.append(task)
         return task
 
     async def end(self) -> list[str]:
-        """Let the thread go on; what was done, in order."""
+        """Release the thread; returns the jobs in order."""
         self.go.set()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         return self.done
@@ -48,7 +48,7 @@ class Line:
 
 @pytest.fixture
 async def line() -> AsyncIterator[Line]:
-    """A thread that is at work on something of another peer."""
+    """A thread that is busy with a job of another peer."""
     line = Line()
     busy = asyncio.create_task(line.thread.run(Origin("busy"), partial(line.go.wait, PATIENCE)))
     await asyncio.sleep(0)
@@ -59,7 +59,7 @@ async def line() -> AsyncIterator[Line]:
 
 
 async def test_peers_take_turns(line: Line) -> None:
-    """However much one peer has waiting, another's comes second."""
+    """A job of another peer comes second, however many jobs the first one has."""
     for number in range(20):
         line.put("flood", f"RM {number}")
     await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_peers_take_turns(line: Line) -> None:
 
 
 async def test_one_waits_for_each_purpose(line: Line) -> None:
-    """A second piece of work of one purpose is refused; another purpose or peer is not."""
+    """A second waiting job of one purpose is refused; another purpose or peer is not."""
     line.put("a", "RM x")
     await asyncio.sleep(0)
     with pytest.raises(CallError, match=r"a configuration of a for RM x waits to be read already"):
@@ -82,7 +82,7 @@ async def test_one_waits_for_each_purpose(line: Line) -> None:
 
 
 async def test_what_has_begun_does_not_wait(line: Line) -> None:
-    """While the first of a purpose is worked on, a second one may wait."""
+    """While the first job of a purpose runs, a second one may wait."""
     begun, go = Event(), Event()
 
     def first() -> None:
@@ -101,7 +101,7 @@ async def test_what_has_begun_does_not_wait(line: Line) -> None:
 
 
 async def test_who_gives_up_makes_room(line: Line) -> None:
-    """Work that its caller gave up on is not begun, and another may wait in its place."""
+    """A job with a cancelled caller is not begun, and makes room."""
     gone = line.put("a", "RM x")
     await asyncio.sleep(0)
     gone.cancel()
@@ -114,7 +114,7 @@ async def test_who_gives_up_makes_room(line: Line) -> None:
 async def test_what_waits_of_a_peer_is_bounded(
     line: Line, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    """Questions are bounded in number and bytes, registrations apart from them, of each peer."""
+    """Questions of each peer are bounded in number and bytes, separately from registrations."""
     texts = [f"partitions: [] # {number}" for number in range(2)]
     largest = max(map(getsizeof, texts))
     monkeypatch.setattr(config_thread, bound, 1 if bound == "MAX_WAITING" else largest)
@@ -140,7 +140,7 @@ async def test_what_waits_of_a_peer_is_bounded(
 
 
 async def test_an_error_ends_nothing_but_its_own_work(line: Line) -> None:
-    """What a piece of work raises is for its caller; the next is done."""
+    """An error of a job is raised to its caller; the next job runs."""
     failed = asyncio.create_task(line.thread.run(Origin("a"), partial(int, "x")))
     line.put("a", "RM x")
     assert await line.end() == ["a RM x"]
@@ -149,7 +149,7 @@ async def test_an_error_ends_nothing_but_its_own_work(line: Line) -> None:
 
 
 async def test_whoever_waits_at_the_end_is_cancelled() -> None:
-    """A thread that is stopped leaves nobody waiting."""
+    """A stopped thread cancels all waiting callers."""
     line = Line()
     busy = asyncio.create_task(line.thread.run(Origin("a"), partial(line.go.wait, PATIENCE)))
     await asyncio.sleep(0)
@@ -163,7 +163,7 @@ async def test_whoever_waits_at_the_end_is_cancelled() -> None:
 
 
 async def test_what_was_read_is_told_at_debug() -> None:
-    """Whose text it was, how long, and whether it is valid; without `debug` there is no line."""
+    """At `debug` each parsed text is logged with purpose, size and validity."""
     thread, origin = ConfigThread(), Origin("host", "RM rm")
     try:
         with capture_logs() as lines:
@@ -184,7 +184,7 @@ async def test_what_was_read_is_told_at_debug() -> None:
 
 
 async def test_a_flood_of_validations_is_refused_and_others_register() -> None:
-    """Of one peer's validations one waits; the next is refused on both ports, and RMs come in."""
+    """One validation per peer waits; the next is refused on both ports, and RMs register."""
     go = Event()
     async with serving(http=LOOPBACK) as server, connected(server) as channel:
         thread = server.config_thread

@@ -1,4 +1,4 @@
-"""What a server says of its own build."""
+"""Build information: version, form and interpreter."""
 
 import json
 import platform
@@ -16,7 +16,7 @@ from support.surroundings import CLOSED
 def test_the_version_command_says_what_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line has version, form, interpreter and its build, and nothing of a server."""
+    """One line has version, form, interpreter and its build; no server is needed."""
     for module in (target, process):
         monkeypatch.setattr(module, "DEFAULT_TARGET", CLOSED)
     assert main(["version"]) == 0
@@ -30,7 +30,7 @@ def test_the_version_command_says_what_runs(
 
 
 def test_the_version_command_has_data_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """Programs get the same as an object."""
+    """JSON output has the same fields."""
     assert main(["version", "--client", "--output", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data.pop("server") is None
@@ -44,12 +44,12 @@ def test_the_version_command_has_data_too(capsys: pytest.CaptureFixture[str]) ->
 def test_an_optimized_interpreter_is_known_by_its_options(
     options: str | None, *, optimized: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It counts how Python was configured. One that does not say so counts as not optimized."""
+    """Python's configure options decide; an interpreter without the option counts as not optimized."""
     monkeypatch.setattr("sysconfig.get_config_var", lambda _: options)
     assert build_info().optimized is optimized
 
 
 def test_a_bench_says_what_was_measured() -> None:
-    """The figures have the form and the interpreter beside them."""
+    """The figures of a bench name the form and the interpreter."""
     build = environment()["build"]
     assert (build["form"], build["optimized"]) == (build_info().form, build_info().optimized)

@@ -11,7 +11,7 @@ from support.peers.shim import LOOPBACK, RawSession, connected, serving
 
 
 def test_time_is_unix_time_and_never_goes_back() -> None:
-    """It starts as the wall clock, and only rises."""
+    """The clock starts at the wall clock's time, and only rises."""
     clock = SystemClock()
     assert abs(clock.now() - time.time()) < 5.0
     times = [clock.now() for _ in range(1000)]
@@ -19,7 +19,7 @@ def test_time_is_unix_time_and_never_goes_back() -> None:
 
 
 async def test_waiting_ends_at_the_time() -> None:
-    """Nobody waits much beyond the deadline, and a deadline that has passed is no wait."""
+    """A wait ends close to its deadline; a past deadline is no wait."""
     clock = SystemClock()
     until = clock.now() + 0.02
     await clock.wait(until, asyncio.Event())
@@ -29,7 +29,7 @@ async def test_waiting_ends_at_the_time() -> None:
 
 
 async def test_waiting_ends_with_the_event() -> None:
-    """The event ends any wait, with a deadline or without."""
+    """An event ends any wait, with or without a deadline."""
     clock = SystemClock()
     for until in (None, clock.now() + 3600):
         event = asyncio.Event()
@@ -41,7 +41,7 @@ async def test_waiting_ends_with_the_event() -> None:
 
 
 async def test_server_has_no_other_clock() -> None:
-    """Epoch and start time are those of the clock that the server was given."""
+    """Epoch and start time are those of the clock given to the server."""
     clock = VirtualClock(start=1_234_567.0)
     async with serving(clock=clock, http=LOOPBACK) as server, connected(server) as channel:
         session = RawSession(channel)

@@ -1,4 +1,4 @@
-"""The server's event loop, which grpc.aio's wake-ups do not block, nor garbage collection."""
+"""The server's event loop, unblocked by grpc.aio's wake-ups and by garbage collection."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ from licorne_server.process.loop import (
 
 
 class _Poller:
-    """Stands for grpc.aio's side: one byte is taken, whatever the number of events."""
+    """The loop's side of grpc.aio: it reads one byte, whatever the number of events."""
 
     def __init__(self, wakes: socket.socket) -> None:
         self.wakes = wakes
@@ -40,7 +40,7 @@ class _Poller:
 
 
 def test_all_wake_ups_are_taken_at_once() -> None:
-    """However many bytes came while the loop was busy, they cost one round."""
+    """Any number of wake-up bytes costs one round of the loop."""
 
     async def run() -> None:
         near, far = socket.socketpair()
@@ -62,7 +62,7 @@ def test_all_wake_ups_are_taken_at_once() -> None:
 
 
 def test_the_handler_of_grpc_is_recognized() -> None:
-    """With this release of grpcio the mend takes hold, and a server on the loop works."""
+    """The workaround works with this release of grpcio."""
     recognized: list[object] = []
 
     class Watched(ServerLoop):
@@ -86,7 +86,7 @@ BLOCK = 1e-7
 
 
 class Node:
-    """Something that can be in a cycle."""
+    """An object that can be part of a cycle."""
 
     def __init__(self) -> None:
         """Alone."""
@@ -94,7 +94,7 @@ class Node:
 
 
 class Process:
-    """A process whose memory and time pass as a test says; passes are real."""
+    """A process with fake memory and time, and real passes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A server that has started, and an RM that is connected and has registered anew."""
@@ -129,7 +129,7 @@ class Process:
 
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
-    """The process gets its own settings back."""
+    """Restore the collector's settings of the test process."""
     before, interval = gc.get_threshold(), sys.getswitchinterval()
     yield
     sys.setswitchinterval(interval)
@@ -139,7 +139,7 @@ def settings() -> Iterator[None]:
 
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
-    """One with an RM, and books that have gone."""
+    """A process with one RM, and deleted books."""
     return Process(monkeypatch)
 
 
@@ -150,24 +150,24 @@ def cycle() -> None:
 
 
 def nodes() -> int:
-    """How many of ours there are, reachable or not."""
+    """Number of `Node` objects, reachable or not."""
     return sum(isinstance(thing, Node) for thing in gc.get_objects())
 
 
 def test_a_thread_that_computes_gives_way_soon() -> None:
-    """The loop gets the interpreter ten times as soon as Python would give it."""
+    """A computing thread yields the interpreter ten times as soon as by default."""
     Collector().start()
     assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS) == 0.0005
 
 
 def test_only_young_objects_are_looked_at_by_themselves() -> None:
-    """Whatever a server takes in, no pass over all of it begins in the middle of something."""
+    """The interpreter's own passes never visit all objects of a server."""
     Collector().start()
     assert gc.get_threshold() == (YOUNG, NEVER, NEVER)
 
 
 def test_idle_pass_finds_cycles() -> None:
-    """A pass in an idle moment frees cycles, of whatever age; start-up is not looked at again."""
+    """An idle pass frees cycles of any age; objects of the start-up are not visited."""
     collector = Collector(quiet=0.0)
     collector.start()
     cycle()
@@ -181,13 +181,13 @@ def test_idle_pass_finds_cycles() -> None:
 
 
 def test_idle_moment_without_work_behind_it_is_left_alone(process: Process) -> None:
-    """Where little was done since the last pass there is none."""
+    """Without enough work since the last pass no pass is made."""
     assert process.rest(1000, WORTH - 1) == 0
     assert process.rest(1000, WORTH) == 1
 
 
 def test_passes_keep_their_distance(process: Process) -> None:
-    """Idle moments that follow one another closely share one pass."""
+    """Idle moments close to one another share one pass."""
     assert process.rest(1000) == 1
     process.gone += 1
     process.now -= QUIET_SECONDS / 2
@@ -196,7 +196,7 @@ def test_passes_keep_their_distance(process: Process) -> None:
 
 
 def test_nobody_who_is_connected_waits_for_a_long_pass(process: Process) -> None:
-    """With very many asks there is none however much has gone, before nobody is there."""
+    """While an RM is connected no long pass is made, whatever was deleted."""
     most = int(SHORT_SECONDS / BLOCK / 14)
     assert process.rest(most + 1000) == 0
     process.is_connected = False
@@ -204,7 +204,7 @@ def test_nobody_who_is_connected_waits_for_a_long_pass(process: Process) -> None
 
 
 def test_a_short_pass_is_made_when_books_have_gone(process: Process) -> None:
-    """With an RM connected there is one pass for what has gone, and none for nothing."""
+    """With an RM connected one short pass is made after books were deleted, and none otherwise."""
     most = int(SHORT_SECONDS / BLOCK / 14)
     assert process.rest(most - 1000) == 1
     assert process.rest(most - 1000, 2 * WORTH) == 1
@@ -213,7 +213,7 @@ def test_a_short_pass_is_made_when_books_have_gone(process: Process) -> None:
 
 
 def test_a_pass_is_reckoned_by_what_the_last_one_took(process: Process) -> None:
-    """A machine that has become slower has shorter passes only."""
+    """On a machine that has become slower only shorter passes are made."""
     assert process.rest(5_000) == 1
     process.is_connected, process.each = False, 5 * BLOCK
     assert process.rest(5_000, 2 * WORTH) == 2
@@ -223,7 +223,7 @@ def test_a_pass_is_reckoned_by_what_the_last_one_took(process: Process) -> None:
 
 
 def test_a_long_pass_is_a_standstill(process: Process) -> None:
-    """It is counted and told, as any step for which everybody has waited; a short one is not."""
+    """A long pass is counted and logged as a slow step; a short one is not."""
     process.is_connected = False
     with capture_logs() as lines:
         process.rest(int(SLOW_SECONDS / BLOCK / 14) - 1000)

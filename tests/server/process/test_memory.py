@@ -1,4 +1,4 @@
-"""The process's memory against its limit, with figures that the test makes up."""
+"""The memory limit of the process, with fake measurements."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ LIMIT = 800
 
 
 class FakeSystem(System):
-    """A system that says what the test wants, and counts how often it gets memory back."""
+    """A system with fake measurements, which counts returns of memory."""
 
     def __init__(self) -> None:
         """A small figure."""
@@ -41,12 +41,12 @@ class FakeSystem(System):
 
 @pytest.fixture
 def system() -> FakeSystem:
-    """The system."""
+    """A system with fake measurements."""
     return FakeSystem()
 
 
 def watched(system: FakeSystem) -> tuple[Memory, list[Command]]:
-    """The memory of that system, and what the engine is told."""
+    """The memory limit over the fake system, and the commands posted to the engine."""
     told: list[Command] = []
     return Memory(LIMIT, told.append, system), told
 
@@ -64,7 +64,7 @@ NONE, NEW, ALL = Shortage.NONE, Shortage.NEW, Shortage.ALL
     ],
 )
 async def test_levels(system: FakeSystem, figures: tuple[int, ...], levels: tuple[Shortage, ...]) -> None:
-    """New work is refused above the limit, all above an eighth more, nothing below 95 % of it."""
+    """New work is refused above the limit, all work above an eighth more, nothing below 95 %."""
     memory, _ = watched(system)
     seen = []
     for system.figure in figures:
@@ -74,7 +74,7 @@ async def test_levels(system: FakeSystem, figures: tuple[int, ...], levels: tupl
 
 
 async def test_those_who_are_refused_hear_the_present_figure(system: FakeSystem) -> None:
-    """While memory is short the engine is told of it again and again; the log is not."""
+    """While memory is short the engine gets new figures, without further lines in the log."""
     memory, told = watched(system)
     with capture_logs() as logs:
         for system.figure in range(801, 801 + 2 * LOOKS_BETWEEN_TELLINGS + 1):
@@ -86,7 +86,7 @@ async def test_those_who_are_refused_hear_the_present_figure(system: FakeSystem)
 
 
 async def test_each_change_is_told_and_logged_once(system: FakeSystem) -> None:
-    """The engine and the log hear of a change once, with both figures, and of nothing else."""
+    """Engine and log get each change of level once, with both figures."""
     memory, told = watched(system)
     with capture_logs() as logs:
         for system.figure in (1, 801, 802, 950, 951, 1, 2):
@@ -105,7 +105,7 @@ async def test_each_change_is_told_and_logged_once(system: FakeSystem) -> None:
 
 
 async def test_memory_is_given_back_now_and_then(system: FakeSystem) -> None:
-    """What was freed is given back at the first look above the limit, and then at one in twenty."""
+    """Freed memory is returned at the first measurement above the limit, then at one in twenty."""
     memory, _ = watched(system)
     system.figure = 2 * LIMIT
 
@@ -124,7 +124,7 @@ async def test_memory_is_given_back_now_and_then(system: FakeSystem) -> None:
 
 
 async def test_newcomers_are_refused_at_the_door(system: FakeSystem) -> None:
-    """While memory is short no new RM is taken, with limit and value named."""
+    """While memory is short new RMs are refused with limit and value."""
     async with serving() as server, connected(server) as channel:
         await Shim(channel, "here").register()
         server.memory = Memory(LIMIT, server.engine.post, system)
@@ -143,7 +143,7 @@ async def test_newcomers_are_refused_at_the_door(system: FakeSystem) -> None:
 
 
 async def test_rms_hear_why_their_new_work_is_refused(system: FakeSystem) -> None:
-    """While memory is short new asks are refused in-band with both figures; then they are taken."""
+    """While memory is short new asks are rejected in-band with both figures; later they are accepted."""
     async with serving() as server, connected(server) as channel:
         shim = Shim(channel)
         allocations, _, nodes = await shim.set_up()
@@ -164,7 +164,7 @@ async def test_rms_hear_why_their_new_work_is_refused(system: FakeSystem) -> Non
 
 
 async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server with a limit compares the figure of its process again and again."""
+    """A server with a limit measures its process repeatedly."""
     looked = asyncio.Event()
     times = 0
 
@@ -216,7 +216,7 @@ def group(root: Path, name: str, text: str) -> None:
 def test_limits_of_control_groups(
     tmp_path: Path, membership: str, files: dict[str, str], limits: list[int]
 ) -> None:
-    """The limits of the process's groups and of those above are found, of both versions."""
+    """Limits of the process's groups and their ancestors are found, of both versions."""
     (tmp_path / "cgroup").write_text(membership)
     for name, text in files.items():
         group(tmp_path / "groups", name, text)
@@ -224,7 +224,7 @@ def test_limits_of_control_groups(
 
 
 def test_system_that_tells_nothing(tmp_path: Path) -> None:
-    """The resident memory is 0, there are no limits of groups, and what is free is unknown."""
+    """Without the kernel's files resident memory is 0, and limits and available memory are unknown."""
     system = System(tmp_path, tmp_path, tmp_path / "meminfo")
     assert (system.resident(), system.group_limits(), system.available()) == (0, [], None)
     system.give_back()
@@ -259,7 +259,7 @@ def test_copies_need_room(
 
 
 async def test_no_copy_while_memory_is_short(system: FakeSystem) -> None:
-    """The reason is that of all refusals then."""
+    """A copy is refused with the reason of all refusals."""
     memory, _ = watched(system)
     system.figure = LIMIT + 1
     memory.look()
@@ -287,7 +287,7 @@ async def test_no_copy_while_memory_is_short(system: FakeSystem) -> None:
     ids=["machine", "group", "files", "full", "no limit"],
 )
 def test_what_is_free(tmp_path: Path, files: dict[str, str], free: int) -> None:
-    """The least of what the machine and the process's groups have left; files make way."""
+    """The least available memory of machine and groups counts; caches count as available."""
     machine = tmp_path / "meminfo"
     machine.write_text("MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:    7000 kB\n")
     group(tmp_path, "cgroup", "0::/a")

@@ -1,4 +1,4 @@
-"""Which addresses are one peer, and how open files are divided between the ports."""
+"""Peers by address, and the division of open files between the ports."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from licorne_server.process.bounds import RESERVE, PeerBounds, peer_of
     ],
 )
 def test_addresses_of_one_network_are_one_peer(host: str, peer: str) -> None:
-    """A host may have a whole network of IPv6, and gets no larger share for that."""
+    """All addresses of an IPv6 network share one quota."""
     assert peer_of(host) == peer
 
 
@@ -28,7 +28,7 @@ def test_addresses_of_one_network_are_one_peer(host: str, peer: str) -> None:
 def test_files_are_divided_between_the_ports(
     monkeypatch: pytest.MonkeyPatch, limit: int, affordable: tuple[int, int]
 ) -> None:
-    """Whatever the limit of open files is, both ports together leave a reserve."""
+    """Under any limit of open files both ports together leave a reserve."""
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
     assert PeerBounds().affordable() == affordable
     assert sum(affordable) <= limit - RESERVE

@@ -1,4 +1,4 @@
-"""A server whose engine has ended, or stands still, does not look well, and comes to its end."""
+"""The watchdog reports an ended or stalled engine, and ends the process."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ STILL = "the engine has not turned for 30 s"
 
 
 class Turning:
-    """An engine as the watchdog sees it."""
+    """A fake engine."""
 
     def __init__(self) -> None:
         """It has ended no round, and has nothing to do."""
@@ -41,7 +41,7 @@ class Turning:
 
 
 class Standing:
-    """A server as the watchdog sees it."""
+    """A fake server."""
 
     def __init__(self) -> None:
         """All is well."""
@@ -55,7 +55,7 @@ class Standing:
 
 
 class Watching:
-    """A watchdog that looks when the test says so."""
+    """A watchdog whose looks are made by the test."""
 
     def __init__(self, limit: float = LIMIT) -> None:
         """Watch a server that does nothing."""
@@ -72,14 +72,14 @@ class Watching:
 
 
 async def test_an_engine_that_has_nothing_to_do_may_rest() -> None:
-    """Without work nothing is expected of it, however long that takes."""
+    """An idle engine is never stalled."""
     watching = Watching()
     await watching.look(1.0, times=1000)
     assert (watching.server.reasons, watching.ended) == ([], [])
 
 
 async def test_an_engine_that_ends_rounds_is_well() -> None:
-    """However much there is to do, and however long a round takes below the limit."""
+    """An engine that ends rounds within the limit is not stalled, whatever its work."""
     watching = Watching()
     watching.server.engine.has_work = True
     for _ in range(20):
@@ -89,7 +89,7 @@ async def test_an_engine_that_ends_rounds_is_well() -> None:
 
 
 async def test_work_that_is_not_done_is_a_standstill() -> None:
-    """After the limit the server hears of it, once; after twice the limit the process ends."""
+    """A stall is reported once after the limit; after twice the limit the process ends."""
     watching = Watching()
     watching.server.engine.has_work = True
     await watching.look(1.0, times=30)
@@ -103,7 +103,7 @@ async def test_work_that_is_not_done_is_a_standstill() -> None:
 
 
 async def test_a_server_that_goes_on_is_well_again() -> None:
-    """A round that ends takes the verdict back, and the next standstill counts from anew."""
+    """A completed round ends the stall, and the next stall counts from zero."""
     watching = Watching()
     watching.server.engine.has_work = True
     await watching.look(1.0, times=40)
@@ -115,14 +115,14 @@ async def test_a_server_that_goes_on_is_well_again() -> None:
 
 
 async def test_a_loop_that_does_not_turn_is_a_standstill() -> None:
-    """It needs no work, and no answer from the loop, to be noticed and ended."""
+    """A stalled loop is detected without work, and without an answer of the loop."""
     watching = Watching()
     await watching.look(1.0, times=61, loop_turns=False)
     assert watching.ended == ["the event loop has not turned for 30 s"]
 
 
 async def test_a_pause_of_the_whole_process_is_no_standstill() -> None:
-    """A process that was stopped, or a machine that slept, counts for two looks at the most."""
+    """A pause of the process or the machine counts for two looks at most."""
     watching = Watching()
     watching.server.engine.has_work = True
     await watching.look(1.0, times=20)
@@ -132,7 +132,7 @@ async def test_a_pause_of_the_whole_process_is_no_standstill() -> None:
 
 
 async def test_without_a_limit_a_standstill_may_last() -> None:
-    """0 turns the judgement off; an engine that has ended is judged all the same."""
+    """0 turns detection of stalls off, but not that of an ended engine."""
     watching = Watching(0.0)
     watching.server.engine.has_work = True
     await watching.look(1.0, times=1000, loop_turns=False)
@@ -143,7 +143,7 @@ async def test_without_a_limit_a_standstill_may_last() -> None:
 
 
 class StillClock:
-    """A clock that wakes nobody."""
+    """A clock that wakes no task."""
 
     def __init__(self) -> None:
         """Stand at 100 seconds."""
@@ -159,7 +159,7 @@ class StillClock:
 
 
 class Looking:
-    """A sink that looks whether the engine has work while it routes."""
+    """A sink that reads `has_work` while it routes."""
 
     def __init__(self, engine: Engine) -> None:
         """Nothing seen yet."""
@@ -176,7 +176,7 @@ class Looking:
 
 
 async def test_the_engine_says_when_it_has_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work is a command that waits, a deadline that has come, and a round that has not ended."""
+    """Waiting commands, due deadlines and unfinished rounds are work."""
     clock = StillClock()
     monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 200.0)
     engine = Engine(Scheduler(), clock)
@@ -201,7 +201,7 @@ async def test_the_engine_says_when_it_has_work(monkeypatch: pytest.MonkeyPatch)
 
 
 async def verdicts(server: Server, channel: grpc.aio.Channel) -> tuple[int, str, int]:
-    """What /livez says, and what the health service says of the whole server."""
+    """The answers of /livez and of the health service for the whole server."""
     stub = health_pb2_grpc.HealthStub(channel)
     async with (
         aiohttp.ClientSession() as client,
@@ -213,7 +213,7 @@ async def verdicts(server: Server, channel: grpc.aio.Channel) -> tuple[int, str,
 
 
 async def test_an_engine_that_ends_is_seen_by_all_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever becomes of the log: /livez says why, and the health service NOT_SERVING."""
+    """/livez has the reason, and the health service NOT_SERVING, whatever the state of the log."""
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
@@ -231,7 +231,7 @@ async def test_an_engine_that_ends_is_seen_by_all_probes(monkeypatch: pytest.Mon
 
 
 async def test_a_server_that_stands_still_is_seen_by_all_probes() -> None:
-    """They fail while nothing goes on, and no longer."""
+    """The probes fail during a stall, and no longer."""
     async with serving(http=LOOPBACK) as server, connected(server) as channel:
         for _ in range(2):
             server.stalled(STILL)
@@ -241,7 +241,7 @@ async def test_a_server_that_stands_still_is_seen_by_all_probes() -> None:
 
 
 async def test_a_cancelled_engine_has_failed() -> None:
-    """Its task may end in no other way than by `stop`."""
+    """Only `stop` ends the engine's task without a failure."""
     async with serving() as server:
         [task] = [task for task in asyncio.all_tasks() if task.get_name() == "engine"]
         task.cancel()
@@ -262,7 +262,7 @@ async def test_a_cancelled_engine_has_failed() -> None:
 async def test_a_process_whose_engine_is_gone_ends_with_an_error(
     way: str, flags: Sequence[str], events: list[str], tmp_path: Path
 ) -> None:
-    """Whether it has ended, waits for ever, or the loop hangs: the process does not stand still."""
+    """The process ends with an error if the engine has ended or waits for ever, or the loop hangs."""
     program = (sys.executable, str(DOOMED_SERVER), way)
     path = tmp_path / "log"
     with opened(path) as log:

@@ -1,4 +1,4 @@
-"""Which connections are cut: what their calls explain is counted against what was received."""
+"""The cutting of connections: received bytes, compared with those explained by calls."""
 
 import asyncio
 import socket
@@ -20,12 +20,12 @@ RESETS = "too many calls cancelled"
 
 
 def found(link: Link) -> Connection:
-    """A connection that no sweep has seen yet."""
+    """A connection before its first sweep."""
     return Connection(("127.0.0.1", 1), link)
 
 
 def test_what_calls_explain_is_never_too_much() -> None:
-    """A connection may receive any amount, as long as its messages were read."""
+    """A connection may receive any amount that its calls explain."""
     link = Link()
     tally = found(link)
     link.called()
@@ -46,7 +46,7 @@ def test_what_calls_explain_is_never_too_much() -> None:
     ids=["stranger", "caller", "stream"],
 )
 def test_bytes_that_no_call_explains_are_bounded(calls: int, streams: int, allowed: int) -> None:
-    """A stranger may send little beside calls, a caller as much as may be under way to be read."""
+    """Unexplained bytes are bounded, with and without calls."""
     for surplus, reason in ((0, ""), (1, MUCH)):
         link = Link()
         for _ in range(calls):
@@ -56,7 +56,7 @@ def test_bytes_that_no_call_explains_are_bounded(calls: int, streams: int, allow
 
 
 def test_first_message_may_be_as_large_as_any() -> None:
-    """A unary call is only seen once its message is there, which may take several looks."""
+    """The first message of a unary call may be of any allowed size, and take several sweeps."""
     link = Link()
     tally = found(link)
     assert tally.judge(MAX_MESSAGE_BYTES // 2, 0.0) == ""
@@ -68,7 +68,7 @@ def test_first_message_may_be_as_large_as_any() -> None:
 
 
 def test_slow_excess_is_forgiven() -> None:
-    """Pings and flow control add up to nothing: so much is forgiven each second."""
+    """Slow unexplained bytes, such as pings and flow control, are forgiven."""
     tally = found(Link())
     each = connections.FORGIVEN_BYTES
     assert not any(tally.judge(each * second, 1.0) for second in range(1, 1000))
@@ -77,7 +77,7 @@ def test_slow_excess_is_forgiven() -> None:
 
 
 def test_answers_without_a_call_are_bounded() -> None:
-    """Whoever has made no call gets few answers to its frames; a caller gets any amount."""
+    """Answers to frames are bounded for a connection without calls only."""
     link = Link()
     tally = found(link)
     most = connections.STRANGER_ANSWERS
@@ -88,7 +88,7 @@ def test_answers_without_a_call_are_bounded() -> None:
 
 
 def test_cancelled_calls_are_bounded() -> None:
-    """A call that is cancelled now and then is nothing; hundreds at once end the connection."""
+    """Occasional cancelled calls are forgiven; hundreds at once end the connection."""
     link = Link()
     tally = found(link)
     for _ in range(100):
@@ -99,22 +99,22 @@ def test_cancelled_calls_are_bounded() -> None:
 
 
 class Details(NamedTuple):
-    """What is known of a call before it is served."""
+    """Details of a call before it is served."""
 
     method: str
 
 
 class Context:
-    """A call of a peer of which nothing but its address is known."""
+    """A call of a peer with an address and nothing else."""
 
     def peer(self) -> str:
-        """The address as grpc writes it."""
+        """The address in gRPC's form."""
         return "ipv4:127.0.0.1:5000"
 
 
 @pytest.mark.parametrize(("cancelled", "resets"), [(True, 1), (False, 0)])
 async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets: int) -> None:
-    """A call that its peer gives up counts against the connection, one that ends does not."""
+    """Only calls cancelled by the peer count as cancelled."""
     known, bounds, answered = Connections(PeerBounds()), PeerBounds(), asyncio.Event()
 
     async def serve(request: bytes, context: Any) -> bytes:
@@ -144,14 +144,14 @@ async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets:
     ],
 )
 def test_connection_is_found_by_any_form_of_its_address(one: str, other: str) -> None:
-    """gRPC and the kernel write addresses differently, and mean the same connection."""
+    """Addresses of gRPC and the kernel, of different forms, match."""
     known = Connections(PeerBounds())
     assert known.link(one) is known.link(other)
     assert known.link(one) is not known.link(one + "1")
 
 
 def test_cut_drops_what_was_received_and_then_shuts_the_way_to_the_peer() -> None:
-    """The first cut leaves nothing to read, and a second one, where that was not seen, nothing to write."""
+    """The first cut drops received bytes; a second one, if needed, ends writing."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = socket.create_connection(listener.getsockname())
         served, address = listener.accept()

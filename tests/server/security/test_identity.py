@@ -1,4 +1,4 @@
-"""What certificates say of a peer, and that refusals tell nobody which RMs there are."""
+"""Identities in certificates, and refusals that do not reveal which RMs exist."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ Attempt = Callable[[Any, str], Awaitable[Ending]]
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    """A server on which `operator` is registered, and `rm` may be."""
+    """A server with `operator` registered and `rm` allowed."""
     identities = {"rm": frozenset({SPIFFE})}
     async with serving(tls=tls(), rm_identities=identities) as server:
         async with connected_as("operator", server) as channel:
@@ -34,7 +34,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 async def test_common_name_does_not_count_beside_alternative_names() -> None:
-    """A certificate in the common name `rm` with other alternative names is not that of RM rm."""
+    """The common name `rm` with other alternative names gives no right to RM rm."""
     async with serving(tls=tls()) as server, connected_as("rm", server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await Shim(channel, "rm").register()
@@ -43,32 +43,32 @@ async def test_common_name_does_not_count_beside_alternative_names() -> None:
 
 
 async def test_common_name_counts_alone() -> None:
-    """A certificate without alternative names is that of the RM in its common name."""
+    """Without alternative names the common name identifies the RM."""
     async with serving(tls=tls()) as server, connected_as("operator", server) as channel:
         await Shim(channel, "operator").register()
 
 
 async def ending(call: Any) -> Ending:
-    """How a unary call is refused."""
+    """Status and text of a refused unary call."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await call
     return refused.value.code(), refused.value.details() or ""
 
 
 async def registered(channel: Any, rm_id: str) -> Ending:
-    """Registering an RM."""
+    """Register an RM."""
     return await ending(Shim(channel, rm_id).register())
 
 
 async def streamed(channel: Any, rm_id: str) -> Ending:
-    """The first message of a stream."""
+    """Send the first message of a stream."""
     call = Shim(channel, rm_id).open("UpdateNode")
     await call.send(si.NodeRequest(rmID=rm_id))
     return await call.ending()
 
 
 async def streamed_later(channel: Any, rm_id: str) -> Ending:
-    """A later message of a stream that is the caller's own."""
+    """Send a later message of the caller's own stream."""
     shim = Shim(channel)
     await shim.register()
     call = shim.open("UpdateNode")
@@ -78,12 +78,12 @@ async def streamed_later(channel: Any, rm_id: str) -> Ending:
 
 
 async def greeted(channel: Any, rm_id: str) -> Ending:
-    """A hello."""
+    """Send a hello."""
     return await (await RawSession(channel, rm_id).hello()).ending()
 
 
 def calling(stub: Any, requests: Any, method: str, **fields: str) -> Attempt:
-    """A unary call about an RM, which is named in the fields in place of a star."""
+    """Make a unary call about an RM, which replaces a star in the fields."""
 
     async def attempt(channel: Any, rm_id: str) -> Ending:
         request = getattr(requests, f"{method}Request")
@@ -95,7 +95,7 @@ def calling(stub: Any, requests: Any, method: str, **fields: str) -> Attempt:
 
 
 async def watched(channel: Any, rm_id: str) -> Ending:
-    """An RM's events as they come."""
+    """Watch events of an RM."""
     call: Any = StateStub(channel).WatchEvents(pb.WatchEventsRequest(rm_id=rm_id))
     return await call.code(), await call.details()
 
@@ -117,7 +117,7 @@ ATTEMPTS = (
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: str(attempt.__name__))
 async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt: Attempt) -> None:
-    """Another RM that is registered and one that nobody knows are refused in the same words."""
+    """A registered RM of others and an unknown one are refused in the same words."""
     async with connected_as("rm", server) as channel:
         code, text = await attempt(channel, "operator")
         assert code is grpc.StatusCode.PERMISSION_DENIED
@@ -125,7 +125,7 @@ async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt:
 
 
 async def test_bare_names_mean_the_callers_own(server: Server) -> None:
-    """Without the name of an RM the caller's own is meant, and others are not mentioned."""
+    """A name without an RM means the caller's RM, and other RMs are not mentioned."""
     async with connected_as("rm", server) as channel:
         missing = await ending(StateStub(channel).ListQueues(pb.ListQueuesRequest()))
         assert missing == (grpc.StatusCode.NOT_FOUND, "partition default not found")
@@ -139,7 +139,7 @@ async def test_bare_names_mean_the_callers_own(server: Server) -> None:
 
 
 async def test_identity_has_its_own_share(server: Server) -> None:
-    """A certificate that takes all its places leaves those of another one on the same host."""
+    """An exhausted quota of one certificate does not affect another on the same host."""
     bounds = PeerBounds(waiting_share=2)
     identities = {"rm": frozenset({SPIFFE})}
     async with (
@@ -156,7 +156,7 @@ async def test_identity_has_its_own_share(server: Server) -> None:
 
 
 async def test_watchers_have_their_share() -> None:
-    """One watcher too many of a peer is refused, whichever RM it wants to watch."""
+    """A subscriber beyond the peer's quota is refused, for any RM."""
     async with (
         serving(peers=PeerBounds(watchers_share=1)) as server,
         connected(server) as channel,
@@ -172,7 +172,7 @@ async def test_watchers_have_their_share() -> None:
 
 
 async def test_insecure_off_loopback_is_said_at_every_start() -> None:
-    """Who serves others without TLS finds one warning in the log; on loopback there is none."""
+    """Without TLS off loopback each start logs one warning; on loopback there is none."""
     # It is an address of loopback in a form that is not taken for one: nobody else is served.
     elsewhere = Address(host="127.1", port=0)
     for address, warnings in ((elsewhere, 1), (LOOPBACK, 0)):

@@ -1,4 +1,4 @@
-"""What a token has opened ends with the token, or with the right that it needs."""
+"""Streams end with their token, or with the right that they need."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ ASK = si.AllocationRequest(allocations=[ask("k")])
 
 
 class Town:
-    """A server that knows the tokens of two RMs and of an operator, and their files."""
+    """A server with tokens of two RMs and of an operator, and their files."""
 
     def __init__(self, server: Server, channel: Any, folder: Path) -> None:
         """Over a channel without a token."""
@@ -37,18 +37,18 @@ class Town:
         return Bearing(self.channel, f"Bearer {token}")
 
     def replace(self, name: str, token: str) -> None:
-        """Put another token into a file, as SIGHUP makes the server notice."""
+        """Put another token into a file, and reload as on SIGHUP."""
         (self._folder / name).write_text(token)
         self.server.reload()
 
     async def watching(self, token: str, rm_id: str) -> Any:
-        """A watcher of the events of an RM that has heard its first message."""
+        """A watch of events of an RM, after its first message."""
         call = StateStub(self.bearing(token)).WatchEvents(pb.WatchEventsRequest(rm_id=rm_id))
         assert await call.read() is not grpc.aio.EOF
         return call
 
     async def reading(self, client: aiohttp.ClientSession, token: str, path: str) -> Any:
-        """A stream over HTTP that has had its first line."""
+        """A stream over HTTP, after its first line."""
         url = f"http://{self.server.http_address}{path}"
         answer = await client.get(url, headers={"Authorization": f"Bearer {token}"})
         assert answer.status == 200
@@ -58,7 +58,7 @@ class Town:
 
 @pytest.fixture
 async def town(tmp_path: Path) -> AsyncIterator[Town]:
-    """The RM `mine` has a token of its own and, in a second file, that of the operator."""
+    """RM `mine` has its own token and, in a second file, that of the operator."""
     tokens = {"mine": MINE, "second": OPERATORS, "others": OTHERS, "operator": OPERATORS}
     for name, token in tokens.items():
         (tmp_path / name).write_text(token)
@@ -72,13 +72,13 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
 
 
 async def ended(call: Any) -> tuple[grpc.StatusCode, str]:
-    """Status and text of a watcher's end."""
+    """Status and text of the end of a watch."""
     async with asyncio.timeout(PATIENCE):
         return await call.code(), await call.details()
 
 
 async def test_session_ends_with_its_token_and_is_resumed_with_the_next(town: Town) -> None:
-    """The stream ends and says why; the books stay, and the session goes on over a new stream."""
+    """A session's stream ends with the reason; the session is resumed with a new token."""
     session = RawSession(town.bearing(MINE), "mine")
     call, welcome = await session.begin()
     await session.replay(call)
@@ -95,7 +95,7 @@ async def test_session_ends_with_its_token_and_is_resumed_with_the_next(town: To
 
 
 async def test_streams_of_si_end_with_their_token(town: Town) -> None:
-    """All three of them."""
+    """All three streams of `si.v1` end with their token."""
     calls = await Shim(town.bearing(MINE), "mine").set_up()
     await calls[0].send(si.AllocationRequest(rmID="mine"))
     rm = town.server.rms.find("mine")
@@ -106,7 +106,7 @@ async def test_streams_of_si_end_with_their_token(town: Town) -> None:
 
 
 async def test_stream_that_has_said_nothing_ends_with_its_token(town: Town) -> None:
-    """It need not say whose it is before."""
+    """A stream without a first message ends with its token too."""
     call = RawSession(town.bearing(MINE)).open()
     await call.call.initial_metadata()
     town.replace("mine", NEWER)
@@ -114,7 +114,7 @@ async def test_stream_that_has_said_nothing_ends_with_its_token(town: Town) -> N
 
 
 async def test_watcher_ends_with_its_token(town: Town) -> None:
-    """A watcher of events hears nothing more."""
+    """A watch of events ends with its token."""
     await Shim(town.bearing(MINE), "mine").register()
     call = await town.watching(MINE, "mine")
     town.replace("mine", NEWER)
@@ -122,7 +122,7 @@ async def test_watcher_ends_with_its_token(town: Town) -> None:
 
 
 async def test_what_the_token_may_have_still_goes_on(town: Town) -> None:
-    """A token that stops being an operator's keeps what it has as an RM, and loses the rest."""
+    """A token that loses the rights of an operator keeps those of an RM, and its streams."""
     await Shim(town.bearing(OTHERS), "others").register()
     session = RawSession(town.bearing(OPERATORS), "mine")
     call, _ = await session.begin()
@@ -137,7 +137,7 @@ async def test_what_the_token_may_have_still_goes_on(town: Town) -> None:
 
 
 async def test_tokens_that_stay_are_not_disturbed(town: Town) -> None:
-    """Neither by the tokens of others, nor by a second one of their own, nor by unusable files."""
+    """Other tokens, a second token of the RM, and unusable files end no streams."""
     session = RawSession(town.bearing(MINE), "mine")
     call, _ = await session.begin()
     await session.replay(call)
@@ -156,7 +156,7 @@ async def test_tokens_that_stay_are_not_disturbed(town: Town) -> None:
     ],
 )
 async def test_lines_over_http_end_with_the_token(town: Town, path: str, last: dict[str, object]) -> None:
-    """The last line says why, and nothing follows."""
+    """The last line over HTTP has the reason."""
     await Shim(town.bearing(MINE), "mine").register()
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):
         answer = await town.reading(client, MINE, path)
@@ -167,7 +167,7 @@ async def test_lines_over_http_end_with_the_token(town: Town, path: str, last: d
 
 
 async def test_feed_of_an_operator_ends_when_it_is_none_any_more(town: Town) -> None:
-    """What it shows was begun for somebody who sees everything."""
+    """A feed of all RMs ends with the rights of an operator."""
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):
         answer = await town.reading(client, OPERATORS, "/ui/api/feed")
         town.replace("operator", NEWER)

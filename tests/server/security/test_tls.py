@@ -1,4 +1,4 @@
-"""TLS: who gets in, what a certificate allows, and certificates that change while serving."""
+"""TLS: access, rights of certificates, and certificates replaced while serving."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from support.peers.tls import FILES, SPIFFE, connected_as, tls
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    """A server that takes `rm` for the RM `rm`, and `operator` for an operator."""
+    """A server that accepts certificate `rm` for RM `rm`, and `operator` as an operator."""
     identities = {"rm": frozenset({SPIFFE})}
     operators = frozenset({"operator"})
     async with serving(tls=tls(), rm_identities=identities, operators=operators) as server:
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_certificate_allows_its_rm(server: Server) -> None:
-    """The RM whose identity is in the certificate is served on all its streams."""
+    """The RM of a certificate is served on all its streams."""
     async with connected_as("rm", server) as channel:
         await Shim(channel).set_up()
         call, _ = await RawSession(channel).begin()
@@ -49,7 +49,7 @@ async def test_certificate_allows_its_rm(server: Server) -> None:
 
 
 async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -> None:
-    """An RM lists its own partitions and configures itself; an operator does so for every RM."""
+    """An RM reads and configures itself only; an operator every RM."""
     async with connected_as("rm", server) as channel, connected_as("operator", server) as other:
         await Shim(channel).register()
         await Shim(other, "operator").register()
@@ -64,7 +64,7 @@ async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -
 
 
 async def test_peer_without_a_certificate_gets_nowhere(server: Server) -> None:
-    """With a CA for clients, a client without a certificate cannot even connect."""
+    """With a CA for clients, a client without a certificate cannot connect."""
     async with connected_as("", server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await Shim(channel).register()
@@ -72,13 +72,13 @@ async def test_peer_without_a_certificate_gets_nowhere(server: Server) -> None:
 
 
 async def test_server_certificate_alone_asks_nobody_who_he_is() -> None:
-    """Without a CA for clients TLS encrypts, and everybody may act for every RM."""
+    """Without a CA for clients TLS encrypts, and all callers have all rights."""
     async with serving(tls=tls(mutual=False)) as server, connected_as("", server) as channel:
         await Shim(channel, "anybody").register()
 
 
 async def test_changed_certificate_is_used_by_the_next_connection(folder: Path) -> None:
-    """A certificate that is replaced on disk needs no restart; a broken file changes nothing."""
+    """A replaced certificate needs no restart; an unusable file changes nothing."""
     async with serving(tls=tls(folder, mutual=False)) as server:
         before = (FILES / "server.pem").read_text()
         assert await shown_by(server) == before
@@ -90,7 +90,7 @@ async def test_changed_certificate_is_used_by_the_next_connection(folder: Path) 
 
 
 async def shown_by(server: Server) -> str:
-    """The certificate that a server shows, in PEM; asked for beside the loop that serves it."""
+    """The certificate of a server in PEM, read outside the loop that serves it."""
     host, _, port = server.grpc_address.rpartition(":")
     return await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)))
 
@@ -113,7 +113,7 @@ async def shown_by(server: Server) -> str:
 async def test_files_that_are_no_good_are_named(
     folder: Path, file: str, content: str | None, problem: str
 ) -> None:
-    """A server does not start with them, and says which of its options is to blame."""
+    """Unusable files stop the start, with the option."""
     if content is None:
         (folder / file).unlink()
     else:
@@ -124,7 +124,7 @@ async def test_files_that_are_no_good_are_named(
 
 
 async def test_garbage_in_a_changed_file_is_said_and_not_used(folder: Path) -> None:
-    """What was good stays in use, and the log does not call the garbage a new certificate."""
+    """An unusable changed file is logged as such, and the old files stay in use."""
     async with serving(tls=tls(folder, mutual=False)) as server:
         before = await shown_by(server)
         (folder / "server.pem").write_text("half a certif")
@@ -140,13 +140,13 @@ ENDED = 1_795_318_842
 
 
 def replace(file: Path, content: bytes, time: int) -> None:
-    """Put something else into a file, with another time of change."""
+    """Replace the content of a file, with another time of modification."""
     file.write_bytes(content)
     os.utime(file, ns=(time, time))
 
 
 def test_the_end_is_read_again_when_the_file_changes(folder: Path) -> None:
-    """Another certificate has another end, one that is over too; without TLS there is none."""
+    """A replaced certificate, even an expired one, has its own end; without TLS there is none."""
     end = CertificateEnd(tls(folder))
     assert end.time() == IN_2126
     assert CertificateEnd(None).time() == 0
@@ -156,7 +156,7 @@ def test_the_end_is_read_again_when_the_file_changes(folder: Path) -> None:
 
 
 def test_files_that_are_no_certificates_have_no_end(folder: Path) -> None:
-    """Whatever is in the file, there is a line in the log and no end, until a good one comes."""
+    """An unusable file is logged and has no end, until it is replaced."""
     end, cert = CertificateEnd(tls(folder)), folder / "server.pem"
     good = cert.read_bytes()
     for number, bad in enumerate((b"", b"nothing", good[:300]), 1):
@@ -171,7 +171,7 @@ def test_files_that_are_no_certificates_have_no_end(folder: Path) -> None:
 
 
 async def test_a_scrape_has_the_end() -> None:
-    """It is there with TLS, and not without."""
+    """The metric exists only with TLS."""
     for given, shown in ((tls(mutual=False), True), (None, False)):
         async with serving(http=LOOPBACK, tls=given, http_insecure=True) as server:
             url = f"http://{server.http_address}/metrics"

@@ -1,4 +1,4 @@
-"""Bearer tokens: who has one is known by it, who has none gets nowhere."""
+"""Bearer tokens: rights with a token, and refusals without."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ UNKNOWN = grpc.StatusCode.UNAUTHENTICATED
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Any]:
-    """Settings with a file for the RMs `mine` and `others`, and one for an operator."""
+    """Settings with token files for RMs `mine` and `others`, and for an operator."""
     for name, token in (("mine", MINE), ("others", OTHERS), ("operator", OPERATORS)):
         (tmp_path / name).write_text(f"{token}\n")
     return {
@@ -34,25 +34,25 @@ def files(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 async def server(files: dict[str, Any]) -> AsyncIterator[Server]:
-    """A server that knows these tokens."""
+    """A server with these tokens."""
     async with serving(**files) as server:
         yield server
 
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it, without a token."""
+    """A channel without a token."""
     async with connected(server) as channel:
         yield channel
 
 
 def bearing(channel: grpc.aio.Channel, token: str) -> Any:
-    """The same connection, with a token."""
+    """The same channel with a token."""
     return Bearing(channel, f"Bearer {token}")
 
 
 async def test_token_allows_its_rm(channel: grpc.aio.Channel) -> None:
-    """The RM whose token it is is served on all its streams, and sees itself."""
+    """The RM of a token is served on all its streams, and can read its state."""
     mine = bearing(channel, MINE)
     await Shim(mine, "mine").set_up()
     await AdminStub(mine).GetConfiguration(ap.GetConfigurationRequest(rm_id="mine"))
@@ -61,7 +61,7 @@ async def test_token_allows_its_rm(channel: grpc.aio.Channel) -> None:
 
 
 async def test_token_allows_no_other_rm(channel: grpc.aio.Channel) -> None:
-    """Another RM's registration, streams and state are denied to it."""
+    """Registration, streams and state of another RM are denied."""
     await Shim(bearing(channel, OTHERS), "others").register()
     mine = bearing(channel, MINE)
     with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -73,7 +73,7 @@ async def test_token_allows_no_other_rm(channel: grpc.aio.Channel) -> None:
 
 
 async def test_operators_token_sees_all_and_acts_for_none(channel: grpc.aio.Channel) -> None:
-    """An operator sees and configures every RM, and cannot be one."""
+    """An operator reads and configures every RM, and cannot act as one."""
     await Shim(bearing(channel, MINE), "mine").register()
     operator = bearing(channel, OPERATORS)
     answer = await StateStub(operator).ListPartitions(pb.ListPartitionsRequest())
@@ -98,7 +98,7 @@ async def test_operators_token_sees_all_and_acts_for_none(channel: grpc.aio.Chan
 async def test_nobody_gets_in_without_a_known_token(
     channel: grpc.aio.Channel, values: tuple[str, ...]
 ) -> None:
-    """Every call ends with the same status and text, whatever was wrong with the token."""
+    """Every call without a known token ends with the same status and text."""
     nobody: Any = Bearing(channel, *values)
     shim = Shim(nobody, "mine")
     ended = {await shim.open("UpdateNode").ending(), await RawSession(nobody).open().ending()}
@@ -115,7 +115,7 @@ async def test_nobody_gets_in_without_a_known_token(
 
 
 async def test_probes_need_no_token(channel: grpc.aio.Channel) -> None:
-    """Health is told to everybody."""
+    """Health checks need no token."""
     stub = health_pb2_grpc.HealthStub(channel)
     answer = await stub.Check(health_pb2.HealthCheckRequest())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
@@ -138,7 +138,7 @@ async def test_reload_takes_new_tokens_and_keeps_old_ones_if_it_cannot(
 
 
 async def test_one_token_may_be_of_two_rms_and_an_rm_may_have_two(tmp_path: Path) -> None:
-    """Files add up: while a token is being replaced both count."""
+    """Files add up: during a replacement both tokens count."""
     for token in (MINE, NEWER):
         (tmp_path / token).write_text(token)
     tokens = {"mine": (tmp_path / MINE, tmp_path / NEWER), "others": (tmp_path / MINE,)}
@@ -161,7 +161,7 @@ async def test_one_token_may_be_of_two_rms_and_an_rm_may_have_two(tmp_path: Path
     ],
 )
 def test_file_without_a_token_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
-    """A server does not start with it, and says which option and file it is and why."""
+    """A file without a token stops the start, with option, file and reason."""
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -170,7 +170,7 @@ def test_file_without_a_token_is_named(tmp_path: Path, content: bytes | None, pr
 
 
 def test_tokens_are_not_sent_in_the_clear() -> None:
-    """Off loopback tokens need TLS, even where the rest does not; certificates are enough alone."""
+    """Off loopback tokens need TLS, whatever else is insecure; certificates suffice."""
     file = (Path("token"),)
     elsewhere = Address(host="0.0.0.0", port=0)
     with pytest.raises(SettingsError, match=r"--rm-token and --operator-token need TLS on 0\.0"):

@@ -1,4 +1,4 @@
-"""What is measured comes out as it went in."""
+"""Measures of RMs, as recorded and as read."""
 
 import pytest
 
@@ -23,7 +23,7 @@ HERE = PartitionName("[rm1]default")
 
 
 def allocation(key: str, read_time: float, on_node: str | None = None) -> Allocation:
-    """An allocation of an ask that was read at a time, or that its RM had made itself."""
+    """An allocation whose ask was read at a time, or that its RM placed itself."""
     node = None if on_node is None else NodeId(on_node)
     size = AskClass.of({"vcore": 1})
     asked = Ask(AllocationKey(key), AppId("a"), size, node_id=node, read_time=read_time)
@@ -31,12 +31,12 @@ def allocation(key: str, read_time: float, on_node: str | None = None) -> Alloca
 
 
 def made(*allocations: Allocation) -> AllocationsMade:
-    """They are told to the RM."""
+    """Record allocations sent to the RM."""
     return AllocationsMade(rm_id=RM, partition=HERE, allocations=allocations)
 
 
 def test_a_value_on_a_bound_is_below_it() -> None:
-    """A bucket has what is up to its bound, and the last one has everything."""
+    """A bucket includes its bound, and the last bucket has all values."""
     histogram = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 2.0, 9.0):
         histogram.observe(value)
@@ -46,7 +46,7 @@ def test_a_value_on_a_bound_is_below_it() -> None:
 
 
 def test_a_coarser_histogram_has_the_same_values() -> None:
-    """Where the bounds are fewer the counts up to them stay, and so does the sum."""
+    """With fewer bounds the counts up to them, and the sum, stay the same."""
     fine = Histogram(WORK)
     for value in (0.00005, 0.0003, 0.04, 0.1, 7.0, 5000.0):
         fine.observe(value)
@@ -57,7 +57,7 @@ def test_a_coarser_histogram_has_the_same_values() -> None:
 
 
 def test_histograms_are_added() -> None:
-    """Together they have the values of both."""
+    """The sum of two histograms has the values of both."""
     one, other = Histogram(WAITS), Histogram(WAITS)
     one.observe(0.1)
     other.observe(2.0, 2)
@@ -66,7 +66,7 @@ def test_histograms_are_added() -> None:
 
 
 def test_allocations_count_from_when_their_asks_were_read() -> None:
-    """Each counts by itself, in runs or not; what the RM brought itself does not count."""
+    """Each allocation counts from the read of its ask; those placed by the RM do not count."""
     measures = RmMeasures()
     runs = [allocation("a", 10.0), allocation("b", 10.0), allocation("c", 12.0)]
     runs += [allocation("d", 0.0), allocation("e", 11.0, on_node="n1")]
@@ -77,7 +77,7 @@ def test_allocations_count_from_when_their_asks_were_read() -> None:
 
 
 def test_a_turn_is_dealt_out_by_work() -> None:
-    """Tries and searches get their shares of a turn, and a new registration starts over."""
+    """Tries and searches get shares of a turn by work; a new registration starts over."""
     measures = RmMeasures()
     measures.turned(HERE, Counters(asks_tried=2, work=8, search_work=4), 0.8)
     measures.turned(HERE, Counters(asks_tried=2, work=8, search_work=4), 0.1)
@@ -95,7 +95,7 @@ def test_a_turn_is_dealt_out_by_work() -> None:
 
 
 def test_rejections_are_counted_by_reason() -> None:
-    """Items count by kind and code, whatever their texts say."""
+    """Rejected items count by kind and code, whatever their texts."""
     measures = RmMeasures()
     for code in (Refusal.UNKNOWN_NODE, Refusal.UNKNOWN_NODE, Refusal.TOO_MANY):
         refused = AllocationRejection(key=AllocationKey("k"), app_id=AppId("a"), reason="any", code=code)
@@ -107,7 +107,7 @@ def test_rejections_are_counted_by_reason() -> None:
 
 
 def test_the_last_configuration_says_whether_it_was_refused() -> None:
-    """What was refused stays so until one is taken, or the RM registers anew."""
+    """A refusal lasts until a configuration is accepted, or the RM registers anew."""
     measures = RmMeasures()
     refused = ConfigurationRefused(rm_id=RM, reason="no")
     for effect, is_refused in (
@@ -124,7 +124,7 @@ def test_the_last_configuration_says_whether_it_was_refused() -> None:
 
 
 def test_answers_count_from_when_their_check_was_written() -> None:
-    """Each answer counts from the message that had its check; repeating that changes nothing."""
+    """Each answer counts from the write of its check; a repeated message changes nothing."""
     times = CheckTimes()
     times.written(3, 10.0)
     times.written(5, 12.0)
@@ -134,7 +134,7 @@ def test_answers_count_from_when_their_check_was_written() -> None:
 
 
 def test_a_new_registration_numbers_checks_anew() -> None:
-    """The first check of a new registration is not taken for an old one that was written again."""
+    """The first check of a new registration is not mistaken for a repeated one."""
     measures = RmMeasures()
     measures.checks.written(9, 10.0)
     measures.renew()
@@ -144,7 +144,7 @@ def test_a_new_registration_numbers_checks_anew() -> None:
 
 
 def test_checks_that_nobody_answers_are_forgotten() -> None:
-    """However many checks are written, so many messages are kept; the latest are still known."""
+    """A bounded number of messages with unanswered checks is retained, the latest ones."""
     times = CheckTimes()
     for check in range(1, 5 * KEPT):
         times.written(check, float(check))
@@ -154,7 +154,7 @@ def test_checks_that_nobody_answers_are_forgotten() -> None:
 
 
 def test_an_outbox_knows_how_old_its_messages_are() -> None:
-    """The oldest message of all kinds counts, and what is written counts with its time."""
+    """The age of an outbox is that of its oldest unwritten message."""
     now = 100.0
     waited = Histogram(WAITS)
     outbox = Outbox(lambda _: None, OutboxBounds(), lambda: now, waited)

@@ -1,4 +1,4 @@
-"""What a server measures of the RMs that it serves, under a clock that the test moves."""
+"""Measures of RMs on a real server, under a clock moved by the test."""
 
 import aiohttp
 import grpc
@@ -11,7 +11,7 @@ from licorne_server.testing import FakeRM, Served, VirtualClock, serve
 
 
 async def samples(served: Served) -> dict[str, float]:
-    """All samples of a scrape, as they are written."""
+    """All samples of a scrape."""
     url = f"http://{served.http}/metrics"
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         text = await answer.text()
@@ -20,7 +20,7 @@ async def samples(served: Served) -> dict[str, float]:
 
 
 async def test_an_ask_is_timed_from_reading_to_its_allocation() -> None:
-    """It waits for a node for seven seconds, and that is what the histogram says; once each."""
+    """An ask that waits seven seconds for a node is recorded once, with seven seconds."""
     clock = VirtualClock()
     async with serve(clock=clock) as served, FakeRM(served.target, clock=clock) as rm:
         await rm.submit("app")
@@ -40,7 +40,7 @@ async def test_an_ask_is_timed_from_reading_to_its_allocation() -> None:
 
 
 async def test_answers_are_timed_from_the_question() -> None:
-    """The RM takes three seconds for its answer."""
+    """An answer after three seconds is recorded with three seconds."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as served,
@@ -60,7 +60,7 @@ async def test_answers_are_timed_from_the_question() -> None:
 
 
 async def test_rejections_and_connections() -> None:
-    """Whatever is not taken counts by kind and reason, and an RM that comes back counts anew."""
+    """Rejected items count by kind and reason, and a reconnected RM counts again."""
     async with serve() as served:
         async with FakeRM(served.target) as rm:
             await rm.add_nodes(1)
@@ -80,7 +80,7 @@ async def test_rejections_and_connections() -> None:
 
 
 async def test_calls_are_counted_by_status() -> None:
-    """A call counts by its method and by what came of it; a stream is one call."""
+    """A call counts by method and status; a stream is one call."""
     async with serve() as served, grpc.aio.insecure_channel(served.target) as channel:
         state = StateStub(channel)
         await state.ListPartitions(pb.ListPartitionsRequest())

@@ -1,4 +1,4 @@
-"""What the core does in detail, told at `debug`: commands, turns, questions and decisions."""
+"""The core's work at level `debug`: commands, turns, checks and decisions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -48,7 +48,7 @@ WIDE = builders.config("[{name: a}]")
 
 
 class Told:
-    """A core whose every step is told, and the lines of that."""
+    """A core whose steps are all logged, and its lines."""
 
     def __init__(self, lines: list[Any]) -> None:
         self.driver = Driver(writes=False)
@@ -67,7 +67,7 @@ class Told:
         self.driver.scheduler = Seen(scheduler, seen)  # type: ignore[assignment]
 
     def take(self, event: str = "") -> list[dict[str, Any]]:
-        """The lines since last time, or those of them about one event."""
+        """Lines since the last call, or those with one event."""
         found = [dict(line) for line in self._lines]
         self._lines.clear()
         assert {line.pop("log_level") for line in found} <= {"debug"}
@@ -75,7 +75,7 @@ class Told:
 
 
 class Seen:
-    """A scheduler whose steps are seen by somebody."""
+    """A scheduler whose steps are seen by a witness."""
 
     def __init__(self, scheduler: Scheduler, handle: Any) -> None:
         self._scheduler = scheduler
@@ -87,7 +87,7 @@ class Seen:
 
 @pytest.fixture
 def told() -> Iterator[Told]:
-    """A core of which everything is told."""
+    """A core whose steps are all logged."""
     levels().begin("info")
     levels().set("core.scheduler", "debug")
     with capture_logs() as lines:
@@ -96,13 +96,13 @@ def told() -> Iterator[Told]:
 
 
 def saw(told: Told, *effects: Effect, command: Command = TICK) -> list[dict[str, Any]]:
-    """What is told of these effects."""
+    """The lines of these effects."""
     told.log.saw(command, effects, 0.0)
     return told.take()
 
 
 def test_each_command_has_a_line(told: Told) -> None:
-    """What it brought, what came of it at once, and how long it took."""
+    """The line of a command has its sizes, its results and its duration."""
     told.driver.send(builders.register(CONFIG))
     (step,) = told.take()
     assert step == {"event": "registration step", "rm_id": RM, "last": True, "ms": 1.5}
@@ -133,7 +133,7 @@ def test_each_command_has_a_line(told: Told) -> None:
 
 
 def test_a_turn_tells_what_it_did_and_who_waits(told: Told) -> None:
-    """One in which nothing happened is not told, and who waits is counted once in a while."""
+    """Only turns with an effect are logged, and waiting asks are counted at intervals."""
     driver = told.driver
     driver.do(
         builders.register(CONFIG),
@@ -157,7 +157,7 @@ def test_a_turn_tells_what_it_did_and_who_waits(told: Told) -> None:
 
 
 def test_a_turn_tells_of_reservations(told: Told) -> None:
-    """The node that is kept for an ask that found none is in the line."""
+    """The line of a turn has the number of reserved nodes."""
     driver = told.driver
     driver.do(
         builders.register(WIDE),
@@ -174,7 +174,7 @@ def test_a_turn_tells_of_reservations(told: Told) -> None:
 
 
 def test_questions_and_answers_are_told(told: Told) -> None:
-    """How many were asked, what was said, what came too late, and what was not answered."""
+    """Predicate checks are logged: asked, answered, late and overdue ones."""
     driver = told.driver
     driver.do(
         builders.register(WIDE, predicates=PredicatePolicy(deadline=2.0)),
@@ -202,7 +202,7 @@ def test_questions_and_answers_are_told(told: Told) -> None:
 
 
 def test_questions_about_victims_are_told(told: Told) -> None:
-    """They and their answers stand with the other questions."""
+    """Preemption checks and their answers are logged with predicate checks."""
     node = AskedNode(node_id=NodeId("n"), victims=(), start=-1)
     check = AskedPreemption(check=1, app_id=AppId("a"), key=AllocationKey("k"), nodes=[node, node])
     effect = PreemptionsAsked(rm_id=RM, partition=PARTITION, checks=[check], deadline=2.0)
@@ -214,7 +214,7 @@ def test_questions_about_victims_are_told(told: Told) -> None:
 
 
 def released(count: int, why: TerminationType, message: str, app: str = "app") -> Sequence[Release]:
-    """So many releases for one reason."""
+    """`count` releases for one reason."""
     return [
         Release(app_id=AppId(app), key=AllocationKey(f"k{n:02}"), termination=why, message=message)
         for n in range(count)
@@ -222,7 +222,7 @@ def released(count: int, why: TerminationType, message: str, app: str = "app") -
 
 
 def test_decisions_to_stop_something_are_told(told: Told) -> None:
-    """Victims by the ask for which they go, placeholders by application and reason."""
+    """Victims are logged by beneficiary, placeholders by application and reason."""
     number = MOST_NAMED + 5
     releases = [
         *released(number, TerminationType.PREEMPTED_BY_SCHEDULER, "to run ask: x"),
@@ -255,7 +255,7 @@ def test_decisions_to_stop_something_are_told(told: Told) -> None:
 
 
 def test_the_lines_of_one_effect_are_bounded(told: Told) -> None:
-    """However many gangs time out at once, a few have a line each."""
+    """If many gangs time out at once, a bounded number has lines."""
     releases = [
         release
         for number in range(10 * MOST_TOLD)
@@ -266,7 +266,7 @@ def test_the_lines_of_one_effect_are_bounded(told: Told) -> None:
 
 
 def test_each_kind_may_be_wanted_alone(told: Told) -> None:
-    """Who wants preemption only is not told of turns; and with none nothing is looked at."""
+    """Each logger can be enabled alone; without any, nothing is read."""
     levels().set("core.scheduler", "info")
     assert not told.log.looks
     levels().set("core.scheduler.preemption", "debug")
@@ -279,7 +279,7 @@ def test_each_kind_may_be_wanted_alone(told: Told) -> None:
 
 
 def test_counts_begin_with_the_first_turn_that_is_seen(told: Told) -> None:
-    """What was tried while nobody looked is not told as if it were of one turn."""
+    """Tries from before the first logged turn are not counted as of that turn."""
     driver = told.driver
     levels().set("core.scheduler", "info")
     driver.do(
@@ -298,13 +298,13 @@ def test_counts_begin_with_the_first_turn_that_is_seen(told: Told) -> None:
 
 
 def partitions(*names: str) -> str:
-    """A configuration with these."""
+    """A configuration with these partitions."""
     queues = "queues: [{name: root, submitacl: '*', queues: [{name: a}]}]"
     return f"partitions: [{', '.join(f'{{name: {name}, {queues}}}' for name in names)}]"
 
 
 def work(rm: str, *names: str) -> list[Command]:
-    """An RM has turns in each of its partitions, and answers what nobody has asked."""
+    """Turns in all partitions of an RM, and an answer without a check."""
     commands: list[Command] = [
         builders.answering(AskedCheck(7, AppId("a"), AllocationKey("k"), True, []), rm=rm)
     ]
@@ -318,7 +318,7 @@ def work(rm: str, *names: str) -> list[Command]:
 
 
 def test_nothing_is_kept_of_what_is_gone(told: Told) -> None:
-    """Neither of a partition that left the configuration, nor of an RM that is forgotten."""
+    """Removed partitions and RMs leave no state in the log."""
     driver, kept = told.driver, told.log.seen
     assert told.log.looks
     for rm in ("one", "two"):
@@ -335,7 +335,7 @@ def test_nothing_is_kept_of_what_is_gone(told: Told) -> None:
 
 
 def test_a_turn_looks_at_no_partition_but_its_own(told: Told) -> None:
-    """It costs the same however many its RM has."""
+    """The cost of a line does not depend on the RM's number of partitions."""
     names = [f"p{number}" for number in range(50)]
     levels().set("core.scheduler", "info")
     told.driver.do(builders.register(partitions(*names)), *work(RM, *names))
@@ -345,7 +345,7 @@ def test_a_turn_looks_at_no_partition_but_its_own(told: Told) -> None:
 
 
 def test_a_line_that_fails_fails_nothing_else(told: Told) -> None:
-    """It is counted as dropped, and the engine goes on."""
+    """A failing line is counted as dropped, and the engine continues."""
     before = dropped()["write_failed"]
     broken: Any = AllocationsReleased(rm_id=RM, partition=PARTITION, releases=None)  # type: ignore[arg-type]
     told.log.saw(RegisterRm(rm_id=RM), [broken], 0.0)

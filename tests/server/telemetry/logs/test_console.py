@@ -1,4 +1,4 @@
-"""The log of a person: a line of text for each entry, with nothing that a terminal obeys."""
+"""Log lines for a terminal: one line of text per entry, without control characters."""
 
 import os
 import pty
@@ -24,29 +24,29 @@ ENTRY = {
 
 
 def test_an_entry_is_one_line() -> None:
-    """Time of day, level, event, and the rest by name."""
+    """A line has time of day, level, event, and the other fields by name."""
     assert PLAIN(ENTRY) == "03:04:05.678 info     registered                   rm_id=rm-1 session=2"
 
 
 def test_texts_of_peers_stay_inside_their_line() -> None:
-    """Control characters are escaped, in events, names and values."""
+    """Control characters are escaped in events, names and values."""
     line = PLAIN({**ENTRY, "event": FORGED, "reason": FORGED})
     assert line.isascii()
     assert line.isprintable()
 
 
 def test_a_value_with_blanks_is_quoted() -> None:
-    """A reader sees where a value ends."""
+    """A value with blanks is quoted, so that its end is visible."""
     assert PLAIN({**ENTRY, "reason": "two words"}).endswith('session=2 reason="two words"')
 
 
 def test_a_line_is_bounded() -> None:
-    """A peer's text cannot fill the screen."""
+    """A line of the console is bounded, whatever a peer has sent."""
     assert len(PLAIN({**ENTRY, "text": "\u202e" * 1_000_000})) < MAX_LINE + 1000
 
 
 def test_a_traceback_stands_below_its_line() -> None:
-    """The frames come first and the error last, as Python prints them."""
+    """Frames come first and the error last, as in Python's tracebacks."""
     lines = Lines(Drops(), PLAIN)
     with pytest.raises(ValueError, match="none") as caught:
         int("none")
@@ -58,7 +58,7 @@ def test_a_traceback_stands_below_its_line() -> None:
 
 
 def test_colours_are_there_only_where_they_are_wanted() -> None:
-    """Without colours there is no escape sequence, and with them the words are the same."""
+    """Without colours there are no escape sequences; with colours the words are the same."""
     coloured = Console(colours=True)(ENTRY)
     assert "\x1b[32m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == PLAIN(ENTRY)
@@ -66,7 +66,7 @@ def test_colours_are_there_only_where_they_are_wanted() -> None:
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, int]]:
-    """A terminal: our side and that of a program."""
+    """A pseudo-terminal: the descriptors of the test and of the program."""
     ours, theirs = pty.openpty()
     yield ours, theirs
     os.close(ours)
@@ -82,7 +82,7 @@ def terminal() -> Iterator[tuple[int, int]]:
     ],
 )
 async def test_a_terminal_gets_text(terminal: tuple[int, int], flags: tuple[str, ...], begin: bytes) -> None:
-    """`serve` writes for a person where stderr is a terminal, unless it is told otherwise."""
+    """`serve` writes text where stderr is a terminal, unless an option selects JSON."""
     ours, theirs = terminal
     server = ServerProcess("--log-level", "info", *flags, stderr=theirs, program=UNCOLOURED)
     async with server:

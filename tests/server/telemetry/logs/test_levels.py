@@ -1,4 +1,4 @@
-"""Levels of the server's own loggers, changed while it runs."""
+"""Levels of the server's loggers, changed while it runs."""
 
 import io
 import json
@@ -29,7 +29,7 @@ SOURCE = Path(licorne_server.__file__).parent
 
 @pytest.fixture
 def written() -> Iterator[list[str]]:
-    """The lines that are written; structlog is as before when the test has ended."""
+    """Written lines; structlog is restored after the test."""
     before = structlog.get_config()
     lines: list[str] = []
     set_up("info", write=lines.append)
@@ -39,12 +39,12 @@ def written() -> Iterator[list[str]]:
 
 
 def said(lines: list[str]) -> list[tuple[str, str]]:
-    """The logger and the event of each line."""
+    """Logger and event of each line."""
     return [(entry["logger"], entry["event"]) for entry in map(json.loads, lines)]
 
 
 def test_the_most_specific_name_counts(written: list[str]) -> None:
-    """A level is for a logger and all below it; a change is for loggers that speak already too."""
+    """A level holds for a logger and all below it, also for loggers in use."""
     stream = structlog.get_logger("core.http.stream")
     session = structlog.get_logger("core.session")
 
@@ -79,7 +79,7 @@ def test_a_name_is_not_for_others_that_begin_alike(written: list[str]) -> None:
 
 
 def test_a_logger_that_is_not_there_is_refused() -> None:
-    """The refusal names the one that may be meant, or all that there are."""
+    """The refusal suggests a similar logger, or lists all."""
     known = Levels()
     assert known.problem("core.engine", "debug") is None
     assert known.problem("core.scheduler", "debug") is None, "it is above others"
@@ -100,7 +100,7 @@ def test_a_logger_that_is_not_there_is_refused() -> None:
 
 
 def test_lines_about_acts_are_written_at_any_level(written: list[str]) -> None:
-    """What operators ask for is in the log whatever the level is, and a level is refused."""
+    """Lines of operator actions are written at every level, and the audit logger takes no level."""
     audit = structlog.get_logger(AUDIT)
     for name in ("", "core", "core.admin"):
         levels().set(name, "error")
@@ -114,7 +114,7 @@ def test_lines_about_acts_are_written_at_any_level(written: list[str]) -> None:
 def test_a_stderr_that_is_gone_fails_nobody(
     written: list[str], monkeypatch: pytest.MonkeyPatch, stderr: str
 ) -> None:
-    """A server inside another program logs there, and goes on where nothing can be written."""
+    """An embedded server continues if stderr cannot be written."""
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed if stderr == "closed" else None)
@@ -124,7 +124,7 @@ def test_a_stderr_that_is_gone_fails_nobody(
 
 
 def test_the_loggers_are_those_of_the_source() -> None:
-    """A level can be given for every logger that writes something, and for no other."""
+    """The published loggers are those of the source."""
     call = 'get_logger("'
     parts = [part for path in SOURCE.rglob("*.py") for part in path.read_text().split(call)[1:]]
     named = {COMMANDS, CONFIGURATIONS, GANGS, PREDICATES, PREEMPTION, TURNS}
@@ -133,12 +133,12 @@ def test_the_loggers_are_those_of_the_source() -> None:
 
 
 def level_of(known: Levels, name: str) -> str:
-    """From which level on lines of a logger are written."""
+    """Lowest level that a logger writes."""
     return logging.getLevelName(known.threshold(name).number).lower()
 
 
 def test_the_most_talkative_rm_counts() -> None:
-    """Each RM may want more lines, none takes lines away, and what it wanted goes with it."""
+    """The most verbose request of all RMs counts, and ends with its RM."""
     known = Levels()
     known.begin("info")
     known.want("a", {"core.scheduler": "debug"})
@@ -154,7 +154,7 @@ def test_the_most_talkative_rm_counts() -> None:
 
 
 def test_what_an_operator_gives_counts_whatever_rms_want() -> None:
-    """He may silence RMs, for a logger or for all, until he takes that back."""
+    """An operator's level overrides requests of RMs, until it is reset."""
     known = Levels()
     known.begin("info")
     known.want("a", {"": "debug"})
@@ -170,7 +170,7 @@ def test_what_an_operator_gives_counts_whatever_rms_want() -> None:
 
 
 def test_what_rms_want_is_for_loggers_that_speak_later(written: list[str]) -> None:
-    """A logger that nobody has used yet knows what is wanted of it."""
+    """A request of an RM also holds for loggers that are used later."""
     levels().want("a", {"core": "debug"})
     try:
         structlog.get_logger("core.of_no_table").debug("wanted")

@@ -1,4 +1,4 @@
-"""Lines: JSON in ASCII, bounded in length and number, and never a failure for whoever logs."""
+"""Log lines: JSON in ASCII, bounded in length and rate, without failures for callers."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ FORGED = 'x\r\n{"event": "registered"}\x1b[31m\x00\x7f\x85\u2028\u2029\u202e\u20
 
 
 class Unprintable:
-    """A value that has no text."""
+    """A value that cannot be converted to text."""
 
     def __repr__(self) -> str:
         raise RuntimeError("planted")
@@ -39,7 +39,7 @@ class Unprintable:
 
 @pytest.fixture
 def drops() -> Drops:
-    """Nothing dropped yet."""
+    """Counts without drops."""
     return Drops()
 
 
@@ -50,7 +50,7 @@ def lines(drops: Drops) -> Lines:
 
 
 def test_text_of_peers_stays_inside_its_line() -> None:
-    """Line breaks, control characters and those that turn the text round are escaped."""
+    """Line breaks, control characters and characters that change the direction of text are escaped."""
     line = rendered({"event": "e", "text": FORGED, FORGED: 1})
     assert line.isascii()
     assert line.isprintable()
@@ -73,20 +73,20 @@ def test_text_of_peers_stays_inside_its_line() -> None:
     ids=["long", "escaped", "many", "list", "mapping", "deep", "key", "number", "object"],
 )
 def test_no_line_is_longer_than_the_limit(value: object) -> None:
-    """Whatever is to be said, the line is bounded, and still says which event it is of."""
+    """Every line is bounded, and keeps its event."""
     line = rendered({"value": value, "more": value, "level": "info", "event": "e"})
     assert len(line) <= MAX_LINE
     assert list(json.loads(line).items())[:2] == [("event", "e"), ("level", "info")]
 
 
 def test_a_short_line_is_whole() -> None:
-    """Nothing is taken out of a line that is not too long."""
+    """A line within the bound is not cut."""
     entry = {"event": "e", "text": "x" * MAX_TEXT, "items": list(range(200)), "no": None, "f": 0.5}
     assert json.loads(rendered(entry)) == entry
 
 
 def test_a_traceback_has_no_values_of_variables(lines: Lines) -> None:
-    """What RMs sent is in the variables of the code that failed; it is not logged."""
+    """Tracebacks do not contain values of variables, which hold texts of RMs."""
 
     def fail(secret: str) -> None:
         raise RuntimeError(f"the length is {len(secret)}")
@@ -101,7 +101,7 @@ def test_a_traceback_has_no_values_of_variables(lines: Lines) -> None:
 
 
 def test_a_value_without_text_drops_the_line_and_fails_nobody(lines: Lines, drops: Drops) -> None:
-    """The line is counted, and the code that logs goes on."""
+    """The line is counted as dropped, and the caller continues."""
     with pytest.raises(structlog.DropEvent):
         lines(None, "info", {"event": "e", "value": Unprintable()})
     assert drops.totals()["unprintable"] == 1
@@ -110,7 +110,7 @@ def test_a_value_without_text_drops_the_line_and_fails_nobody(lines: Lines, drop
 
 
 def test_every_kind_has_an_allowance_of_its_own(lines: Lines, drops: Drops) -> None:
-    """Too many lines of one kind are dropped and counted; those of another are written."""
+    """Excess lines of one kind are dropped and counted; lines of another kind are written."""
     said = [lines.foreign("loud", "error", "e") for _ in range(FOREIGN.burst + 1000)]
     assert all(said[: FOREIGN.burst])
     assert not all(said)
@@ -124,7 +124,7 @@ def test_every_kind_has_an_allowance_of_its_own(lines: Lines, drops: Drops) -> N
 
 
 def test_own_lines_are_limited_for_each_event(lines: Lines, drops: Drops) -> None:
-    """What the server says of itself has a larger allowance, and an end as well."""
+    """The server's own lines have a larger, bounded allowance."""
     for _ in range(OWN.burst):
         assert lines(None, "info", {"event": "stream opened"})
     while not drops.totals()["rate"]:
@@ -135,7 +135,7 @@ def test_own_lines_are_limited_for_each_event(lines: Lines, drops: Drops) -> Non
 
 
 def test_an_allowance_comes_back_with_time() -> None:
-    """So many a second are written again, and never more than the burst at once."""
+    """An allowance refills with time, up to the burst."""
     now = 0.0
     limits = Limits(lambda: now)
     allowance = Allowance(burst=3, per_second=0.5)
@@ -151,7 +151,7 @@ def test_an_allowance_comes_back_with_time() -> None:
 
 
 def test_kinds_without_end_share_an_allowance() -> None:
-    """So what is kept for each kind is bounded."""
+    """The number of kinds with their own allowance is bounded."""
     limits = Limits(lambda: 0.0)
     allowance = Allowance(burst=1, per_second=0.0)
     kinds = [limits.admits(f"kind {number}", allowance) for number in range(MAX_KINDS + 10)]
@@ -159,7 +159,7 @@ def test_kinds_without_end_share_an_allowance() -> None:
 
 
 def written(lines: Lines, times: int, logger: Any = None, **entry: Any) -> int:
-    """How many of so many lines are written."""
+    """Number of lines written of `count`."""
     count = 0
     for _ in range(times):
         with contextlib.suppress(structlog.DropEvent):
@@ -168,7 +168,7 @@ def written(lines: Lines, times: int, logger: Any = None, **entry: Any) -> int:
 
 
 def test_the_lines_of_one_rm_leave_those_of_another(lines: Lines, drops: Drops) -> None:
-    """Each RM has an allowance of each event, as has each caller and each host that is named."""
+    """Each RM, caller and host has a separate allowance for each event."""
     flood = 2 * OF_ONE.burst
     assert written(lines, flood, rm_id="loud") < flood
     assert written(lines, 10, rm_id="quiet") == 10
@@ -182,7 +182,7 @@ def test_the_lines_of_one_rm_leave_those_of_another(lines: Lines, drops: Drops) 
 
 
 def test_all_rms_together_have_an_end() -> None:
-    """However many RMs cause lines of a kind, there are so many and no more."""
+    """The lines of one kind are bounded for all RMs together."""
     limits = Limits(lambda: 0.0)
     admitted = sum(
         limits.admits_from(f"rm {number}", "kind", OF_ONE, OF_ALL)
@@ -194,7 +194,7 @@ def test_all_rms_together_have_an_end() -> None:
 
 
 def test_causes_without_end_share_an_allowance() -> None:
-    """What is kept for each cause is bounded, and those that were quiet are forgotten."""
+    """The number of causes is bounded, and quiet causes are dropped."""
     now = 0.0
     limits = Limits(lambda: now)
     one = Allowance(burst=2, per_second=1.0)
@@ -209,7 +209,7 @@ def test_causes_without_end_share_an_allowance() -> None:
 
 
 def test_callers_do_not_silence_each_others_acts(lines: Lines) -> None:
-    """Lines about acts are limited for each caller alone, however many callers there are."""
+    """Lines of operator actions are limited for each caller alone."""
     audit = Levels().logger(AUDIT, print)
     assert audit.name == AUDIT
     flood = OWN.burst + 100
@@ -218,7 +218,7 @@ def test_callers_do_not_silence_each_others_acts(lines: Lines) -> None:
 
 
 def test_loggers_of_libraries_fail_nobody(lines: Lines, drops: Drops) -> None:
-    """Arguments that do not fit, or have no text, cost no more than that line."""
+    """Invalid arguments of a library's record cost only the line."""
     said: list[dict[str, Any]] = []
     strays = Strays(lines, lambda line: said.append(json.loads(line)))
     logger = logging.Logger("peer")

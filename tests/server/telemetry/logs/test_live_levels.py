@@ -1,4 +1,4 @@
-"""What is in the log of a real server, and how RMs change that (spec §§ 2.8, 13.5)."""
+"""Log levels requested by RMs and set by operators on a real server (spec §§ 2.8, 13.5)."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ KEY = "log.core.scheduler.level"
 
 
 async def tell_level(shim: Shim, level: str) -> None:
-    """The RM sends its configuration again, with another level."""
+    """Update the RM's configuration with another level."""
     request = pb.UpdateConfigurationRequest(rm_id=shim.rm_id, extra_config={KEY: level})
     await AdminStub(shim.channel).UpdateConfiguration(request)
 
 
 @pytest.mark.row(167)
 async def test_a_live_level_changes_the_output() -> None:
-    """With DEBUG each command and each turn has a line, and without it neither has one."""
+    """With DEBUG each command and each turn has a line; without DEBUG none has."""
     with pipe() as (read, write):
         log = Log(read.fileno())
         async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
@@ -54,7 +54,7 @@ async def test_a_live_level_changes_the_output() -> None:
 
 @pytest.mark.row(167)
 async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
-    """An RM that registers with DEBUG gets it; when it is forgotten the output is as before."""
+    """A level requested at registration holds until the RM is evicted."""
     with pipe() as (read, write):
         log = Log(read.fileno())
         async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
@@ -82,7 +82,7 @@ async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
 
 
 async def test_what_an_operator_asks_for_is_told_at_any_level() -> None:
-    """With `error` there are no other lines, and this one names what was asked for."""
+    """Operator actions are logged at level `error` too."""
     with pipe() as (read, write):
         log = Log(read.fileno())
         async with ServerProcess("--log-level", "error", stderr=write.fileno()) as server:

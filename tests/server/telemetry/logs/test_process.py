@@ -1,4 +1,4 @@
-"""The logs of a whole process, and of a server whose stderr is in a bad way."""
+"""Logs of a whole process, and of a server whose stderr fails."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ CLOSED_STDERR = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)
 
 @asynccontextmanager
 async def logged(program: Sequence[str] = PROGRAM) -> AsyncIterator[tuple[ServerProcess, Log]]:
-    """A server, and what it logs."""
+    """A server, and its log."""
     with pipe() as (read, write):
         async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno(), program=program) as server:
             write.close()
@@ -45,7 +45,7 @@ async def provoke(target: str, times: int) -> None:
 
 
 async def place(target: str, rm_id: str = "rm") -> None:
-    """An RM comes, and an ask of it is placed."""
+    """Register an RM, and place an ask."""
     async with grpc.aio.insecure_channel(target) as channel:
         shim = Shim(channel, rm_id)
         allocations, _, _ = await shim.set_up()
@@ -63,7 +63,7 @@ async def get(server: ServerProcess, path: str) -> tuple[int, str]:
 
 
 async def until_dropped(server: ServerProcess, reason: str) -> None:
-    """Wait until the metrics tell of log lines dropped for a reason."""
+    """Wait until the metrics count dropped log lines for a reason."""
     name = f'licorne_log_lines_dropped_total{{reason="{reason}"}} '
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -74,14 +74,14 @@ async def until_dropped(server: ServerProcess, reason: str) -> None:
 
 
 async def goes_on(server: ServerProcess) -> None:
-    """The server lives, places an ask, and stops in order."""
+    """Check that the server places an ask, and stops in order."""
     await place(server.target)
     assert await get(server, "/livez") == (200, "ok\n")
     assert await server.stop() == 0
 
 
 async def test_a_log_that_nobody_reads_stops_nobody() -> None:
-    """With stderr a full pipe the server schedules, and ends when it is told to."""
+    """With a full pipe as stderr the server schedules, and stops on request."""
     with pipe() as (read, write):
         async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno()) as server:
             write.close()
@@ -98,7 +98,7 @@ async def test_a_log_that_nobody_reads_stops_nobody() -> None:
     ("stderr", "reason"), [("missing", "closed"), ("unread", "closed"), ("full disk", "no_space")]
 )
 async def test_stderr_in_a_bad_way_stops_nobody(stderr: str, reason: str) -> None:
-    """Lines that cannot be written are dropped and counted, and the server goes on."""
+    """Lines that cannot be written are dropped and counted, and the server continues."""
     program = CLOSED_STDERR if stderr == "missing" else PROGRAM
     with pipe() as (read, write), full_disk() as full:
         target = full if stderr == "full disk" else write.fileno()
@@ -114,7 +114,7 @@ async def test_stderr_in_a_bad_way_stops_nobody(stderr: str, reason: str) -> Non
 
 
 async def test_a_peer_cannot_forge_a_line() -> None:
-    """What a raw client says reaches the log inside strings alone, on both ports."""
+    """Texts of a raw client appear in the log inside strings only, on both ports."""
     forged = 'x\n{"event": "registered", "rm_id": "forged"}\r\x1b[31m\x00\x7f\u2028\u202e'
     async with logged() as (server, log):
         async with raw_connection(server.target) as peer:
@@ -140,7 +140,7 @@ async def test_a_peer_cannot_forge_a_line() -> None:
 
 @pytest.mark.parametrize(("verbosity", "is_told"), [("NONE", False), ("DEBUG", True)])
 async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_told: bool) -> None:
-    """GRPC_VERBOSITY is honoured, and whatever it brings comes in lines."""
+    """GRPC_VERBOSITY is respected, and its messages become lines."""
     async with logged(("env", f"GRPC_VERBOSITY={verbosity}", *PROGRAM)) as (server, log):
         for sent in (goaway("text"), headers(b"\xff" * 8)):
             async with raw_connection(server.target) as peer:
@@ -151,7 +151,7 @@ async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_to
 
 
 async def test_a_flood_of_messages_is_cut_and_counted() -> None:
-    """A peer that makes grpc speak without end fills no disk, and the log tells of the rest."""
+    """A flood of messages of gRPC is limited, and the log has the number of dropped lines."""
     async with logged() as (server, log):
         async with raw_connection(server.target) as peer:
             await peer.send(goaway("text") * 200)
@@ -167,7 +167,7 @@ async def test_a_flood_of_messages_is_cut_and_counted() -> None:
 
 
 async def test_all_that_a_process_says_becomes_lines() -> None:
-    """Loggers, warnings, failing threads and callbacks, text on descriptor 2: a line for each."""
+    """Loggers, warnings, failing threads and callbacks, and text on descriptor 2 become lines."""
     with pipe() as (read, write):
         process = await asyncio.create_subprocess_exec(
             sys.executable, str(NOISY), stderr=write.fileno(), stdout=asyncio.subprocess.DEVNULL

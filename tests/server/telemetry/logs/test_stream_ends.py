@@ -1,4 +1,4 @@
-"""The log tells how a stream has ended: whose it was, why, and what it has carried."""
+"""The log has the end of each stream: its RM, the reason, and the amount of data."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from support.peers.shim import RawSession, Shim, eventually, node
 
 
 async def closed(logs: list[Any]) -> dict[str, Any]:
-    """The one line about a stream that has ended."""
+    """The only line about the end of a stream."""
 
     def ends() -> list[dict[str, Any]]:
         return [line for line in logs if line["event"] == "stream closed"]
@@ -30,7 +30,7 @@ def logs() -> Any:
 
 
 async def test_a_goodbye_is_told(logs: list[Any], session: RawSession) -> None:
-    """The peer, the reason and both directions are in the line."""
+    """The line has the peer, the reason and both directions."""
     call, _ = await session.begin()
     await session.send(call, goodbye=sp.Goodbye())
     assert (await call.ending())[0] is grpc.StatusCode.OK
@@ -44,7 +44,7 @@ async def test_a_goodbye_is_told(logs: list[Any], session: RawSession) -> None:
 
 
 async def test_a_protocol_fault_is_told(logs: list[Any], session: RawSession) -> None:
-    """The reason is what the RM was told."""
+    """The reason is that of the answer to the RM."""
     call, _ = await session.begin()
     await session.send(call, hello=sp.Hello())
     assert (await call.ending())[1] == "a stream has one Hello only"
@@ -53,7 +53,7 @@ async def test_a_protocol_fault_is_told(logs: list[Any], session: RawSession) ->
 
 
 async def test_a_client_that_goes_is_told(logs: list[Any], shim: Shim) -> None:
-    """A stream that is cancelled, or whose connection is lost, ends with its client."""
+    """A cancelled stream, or a lost connection, ends by its client."""
     await shim.register()
     call = shim.open("UpdateNode")
     await shim.nodes(call, node("n1", vcore=1))
@@ -62,7 +62,7 @@ async def test_a_client_that_goes_is_told(logs: list[Any], shim: Shim) -> None:
 
 
 async def test_a_stream_that_its_rm_ends_is_told(logs: list[Any], shim: Shim) -> None:
-    """An RM of `si.v1` has no goodbye: it closes its side."""
+    """An RM of `si.v1` ends a stream by closing its side."""
     await shim.register()
     call = shim.open("UpdateNode")
     await call.send(si.NodeRequest(rmID="rm", nodes=[node("n1", vcore=1)]))

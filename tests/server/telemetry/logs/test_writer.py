@@ -1,4 +1,4 @@
-"""The writer: whatever stderr does, whoever logs neither waits nor fails."""
+"""The writer of the log: callers neither wait nor fail, whatever the state of stderr."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ Start = Callable[[int | None], Writer]
 
 @pytest.fixture
 def drops() -> Drops:
-    """Nothing dropped yet."""
+    """Counts without drops."""
     return Drops()
 
 
@@ -52,7 +52,7 @@ def reader(fd: int, lines: list[str]) -> threading.Thread:
 
 @pytest.mark.parametrize("blocking", [True, False])
 def test_what_nobody_reads_is_dropped_beyond_the_bound(start: Start, drops: Drops, *, blocking: bool) -> None:
-    """A full pipe stops nobody. Once it is read what waited comes in order, and what was lost."""
+    """A full pipe blocks no caller; once read, it has the queued lines and the count of dropped ones."""
     with pipe() as (read, write):
         os.set_blocking(write.fileno(), blocking)
         writer = start(write.fileno())
@@ -76,7 +76,7 @@ def test_what_nobody_reads_is_dropped_beyond_the_bound(start: Start, drops: Drop
 
 
 def test_lines_about_acts_have_room_where_there_is_none(start: Start, drops: Drops) -> None:
-    """A queue that is full of other lines takes as much of them, and no more."""
+    """A queue full of other lines takes as many lines of operator actions, and no more."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         for _ in range(1000):
@@ -94,7 +94,7 @@ def test_lines_about_acts_have_room_where_there_is_none(start: Start, drops: Dro
 
 
 def test_the_queue_is_bounded_in_bytes_too(start: Start, drops: Drops) -> None:
-    """A few long lines fill it as many short ones do."""
+    """A few long lines fill the queue as many short ones do."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         for _ in range(5):
@@ -106,7 +106,7 @@ def test_the_queue_is_bounded_in_bytes_too(start: Start, drops: Drops) -> None:
 
 
 def test_the_end_waits_for_a_bounded_time(start: Start, drops: Drops) -> None:
-    """If nobody reads, the writer is left alone with what waits."""
+    """Without a reader the writer is abandoned with its queue."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         writer.write("x" * 8_000)
@@ -122,7 +122,7 @@ def test_the_end_waits_for_a_bounded_time(start: Start, drops: Drops) -> None:
 
 @pytest.mark.parametrize("reason", ["no_space", "closed", "write_failed"])
 def test_what_cannot_be_written_is_counted(start: Start, drops: Drops, reason: str) -> None:
-    """A full disk, a closed pipe and a descriptor that takes nothing cost the lines alone."""
+    """A full disk, a closed pipe and an invalid descriptor cost only lines."""
     with pipe() as (read, write), full_disk() as full, sealed() as other:
         read.close()
         fd = {"no_space": full, "closed": write.fileno(), "write_failed": other}[reason]
@@ -134,7 +134,7 @@ def test_what_cannot_be_written_is_counted(start: Start, drops: Drops, reason: s
 
 
 def test_without_stderr_everything_is_dropped(start: Start, drops: Drops) -> None:
-    """A process that was started without one counts what it would have said."""
+    """A process without stderr counts all lines as dropped."""
     writer = start(None)
     writer.write("line")
     writer.close(PATIENCE)
@@ -142,7 +142,7 @@ def test_without_stderr_everything_is_dropped(start: Start, drops: Drops) -> Non
 
 
 def test_a_torn_line_does_not_spoil_the_next(start: Start, drops: Drops, tmp_path: Path) -> None:
-    """A reader that went away in the middle of a line, and came back, finds whole lines."""
+    """A reader that returns after an incomplete line finds whole lines."""
     path = tmp_path / "fifo"
     os.mkfifo(path)
     read = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

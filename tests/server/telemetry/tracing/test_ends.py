@@ -1,4 +1,4 @@
-"""However many asks come or end together, no step begins or ends more than a few spans."""
+"""Spans begin and end in small steps, whatever the number of asks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,26 +28,26 @@ MANY = 20 * AT_ONCE
 
 
 def new_asks(count: int) -> UpdateAllocations:
-    """So many asks that are traced."""
+    """New traced asks."""
     reader = AskReader(RM)
     raw = (traced_ask(f"k{number}", vcore=1).SerializeToString() for number in range(count))
     return UpdateAllocations(rm_id=RM, asks=[reader.read(ask) for ask in raw])
 
 
 def no_defect() -> None:
-    """Nothing is expected to fail."""
+    """A handler that expects no defect."""
     raise AssertionError
 
 
 class Rounds:
-    """Counts the rounds of the loop."""
+    """Counts rounds of the loop."""
 
     number = 0
 
 
 @pytest.fixture
 async def rounds() -> AsyncIterator[Rounds]:
-    """Those of the test."""
+    """Rounds of the loop of the test."""
     rounds = Rounds()
 
     async def count() -> None:
@@ -62,7 +62,7 @@ async def rounds() -> AsyncIterator[Rounds]:
 
 @asynccontextmanager
 async def following(count: int) -> AsyncIterator[tuple[Traced, Tracing, VirtualClock]]:
-    """A server that follows so many asks, none of which the core has."""
+    """A server that follows asks unknown to the core."""
     clock = VirtualClock()
     async with tracing(clock=clock) as traced:
         tracer = traced.server.tracing
@@ -73,7 +73,7 @@ async def following(count: int) -> AsyncIterator[tuple[Traced, Tracing, VirtualC
 
 
 async def test_a_few_end_at_once_and_others_in_order_later(rounds: Rounds) -> None:
-    """Each slice of the loop's time is used to its end, and others have rounds between slices."""
+    """Each time slice is used to its end, and other tasks run between slices."""
     ends = Ends(TimeSlices(lambda: True), no_defect)
     ends.start()
     done: list[tuple[int, int]] = []
@@ -95,7 +95,7 @@ async def test_a_few_end_at_once_and_others_in_order_later(rounds: Rounds) -> No
 
 
 async def test_what_waits_when_the_server_stops_is_ended(rounds: Rounds) -> None:
-    """A few at a time."""
+    """Queued spans end in small steps when the server stops."""
     ends = Ends(TimeSlices(lambda: True), no_defect)
     done: list[int] = []
     for _ in range(4 * AT_ONCE):
@@ -106,7 +106,7 @@ async def test_what_waits_when_the_server_stops_is_ended(rounds: Rounds) -> None
 
 
 async def test_a_defect_is_told_and_is_the_last_of_it() -> None:
-    """Where spans end in the share of readers, and where the server stops."""
+    """A defect is reported once, in a reader's slice and at the stop of the server."""
     told: list[str] = []
     ends = Ends(TimeSlices(lambda: False), lambda: told.append("defect"))
     for _ in range(AT_ONCE):
@@ -121,7 +121,7 @@ async def test_a_defect_is_told_and_is_the_last_of_it() -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 async def test_the_asks_of_an_rm_that_is_gone_end_little_by_little(*, anew: bool) -> None:
-    """Whether it is forgotten or registers anew; each ends at the time at which its RM went."""
+    """The asks of a removed RM end in small steps, each at the time of the removal."""
     async with following(MANY) as (traced, tracer, clock):
         gone = clock.now()
         if anew:
@@ -138,7 +138,7 @@ async def test_the_asks_of_an_rm_that_is_gone_end_little_by_little(*, anew: bool
 
 
 async def test_many_refused_asks_end_little_by_little() -> None:
-    """What the core tells of at once may be as much as one command brings."""
+    """The rejected asks of one command end in small steps."""
     async with following(MANY) as (traced, tracer, _):
         refused = [
             AllocationRejection(key=AllocationKey(f"k{n}"), app_id=AppId("app"), reason="r")
@@ -153,7 +153,7 @@ async def test_many_refused_asks_end_little_by_little() -> None:
 
 
 async def test_spans_that_wait_for_their_end_count_for_the_bound_of_their_rm() -> None:
-    """An RM that registers over and over has no more spans open than one that does not."""
+    """An RM that registers repeatedly has no more open spans than another."""
     counts = TraceCounts()
     spans = Spans(TracerProvider(shutdown_on_exit=False).get_tracer("test"), lambda: 1.0, 0.0)
     ends = Ends(TimeSlices(lambda: False), no_defect)
@@ -171,7 +171,7 @@ async def test_spans_that_wait_for_their_end_count_for_the_bound_of_their_rm() -
 
 
 async def test_many_asks_are_begun_little_by_little() -> None:
-    """The loop has a round between parts of one command."""
+    """The loop runs other tasks between parts of one command."""
     async with tracing() as traced:
         tracer = traced.server.tracing
         assert tracer is not None

@@ -1,4 +1,4 @@
-"""Spans on their way to a collector, which may be slow, broken or not there."""
+"""Export of spans to a collector that may be slow, failing or missing."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from support.server.traces import TRACE, traced_ask
 
 
 class Collector:
-    """Takes spans over HTTP, as far as it was told to."""
+    """A collector over HTTP, which takes or refuses spans."""
 
     def __init__(self) -> None:
         """Take all."""
@@ -62,7 +62,7 @@ async def collecting() -> AsyncIterator[Collector]:
 
 
 def closed_port() -> int:
-    """A port on which nobody listens."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -70,7 +70,7 @@ def closed_port() -> int:
 
 
 async def test_spans_arrive_at_the_collector() -> None:
-    """A server that stops has sent all of them, in the standard form, with its name on them."""
+    """A stopped server has exported all spans, in the standard form, with its name."""
     async with collecting() as collector:
         async with (
             serving(traces=TraceSettings(endpoint=collector.url, sample=0.0)) as server,
@@ -99,7 +99,7 @@ async def test_spans_arrive_at_the_collector() -> None:
 
 
 async def test_without_a_collector_the_server_serves_and_counts() -> None:
-    """Nobody waits for a collector that is not there: neither an RM nor the end of the server."""
+    """A missing collector delays neither RMs nor the stop of the server."""
     settings = TraceSettings(endpoint=f"http://127.0.0.1:{closed_port()}", sample=1.0)
     with capture_logs() as lines:
         async with serving(traces=settings, http=LOOPBACK) as server, connected(server) as channel:
@@ -118,7 +118,7 @@ async def test_without_a_collector_the_server_serves_and_counts() -> None:
 
 
 class Held(SpanExporter):
-    """Takes spans when it is let go."""
+    """An exporter that waits until it is released."""
 
     def __init__(self, result: SpanExportResult = SpanExportResult.SUCCESS) -> None:
         """Held."""
@@ -140,7 +140,7 @@ class Held(SpanExporter):
 
 
 def span(name: str = "s", rm_id: str = "") -> ReadableSpan:
-    """One that is not of a trace that anybody keeps, of an RM if one is named."""
+    """A span of no recorded trace, with an RM if named."""
     attributes = {"licorne.rm_id": rm_id} if rm_id else {}
     with (
         TracerProvider(shutdown_on_exit=False)
@@ -152,14 +152,14 @@ def span(name: str = "s", rm_id: str = "") -> ReadableSpan:
 
 
 def begun(exporter: SpanExporter, counts: TraceCounts) -> Exporting:
-    """What sends spans already."""
+    """A started export."""
     sending = Exporting(exporter, counts)
     sending.start()
     return sending
 
 
 async def test_what_waits_is_bounded() -> None:
-    """The newest are dropped while too many wait, and counted; the others arrive in order."""
+    """The newest spans are dropped and counted while too many wait; others arrive in order."""
     exporter, counts = Held(), TraceCounts()
     sending = begun(exporter, counts)
     one, many = span("first"), span()
@@ -176,7 +176,7 @@ async def test_what_waits_is_bounded() -> None:
 
 
 async def test_one_rm_leaves_room_for_the_spans_of_others() -> None:
-    """However many it has, half of the room is not for it; what was sent makes room again."""
+    """One RM may fill half of the queue; exported spans make room again."""
     exporter, counts = Held(), TraceCounts()
     sending = Exporting(exporter, counts)
     greedy, other = span(rm_id="greedy"), span(rm_id="other")
@@ -194,7 +194,7 @@ async def test_one_rm_leaves_room_for_the_spans_of_others() -> None:
 
 
 async def test_the_end_takes_bounded_time() -> None:
-    """What a collector does not take in time is given up, and counted."""
+    """Spans that the collector does not take in time are dropped and counted."""
     exporter, counts = Held(SpanExportResult.FAILURE), TraceCounts()
     sending = begun(exporter, counts)
     for _ in range(BATCH + 5):
@@ -206,12 +206,12 @@ async def test_the_end_takes_bounded_time() -> None:
 
 
 def failed(counts: TraceCounts, number: int) -> bool:
-    """Whether so many spans were not taken."""
+    """True if `count` spans failed to export."""
     return counts.dropped[EXPORT_FAILED] == number
 
 
 async def test_failures_are_one_line_in_the_log() -> None:
-    """An exporter that raises or refuses, however often, is told of once in a while."""
+    """A failing exporter is logged at intervals."""
 
     class Broken(Held):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -231,7 +231,7 @@ async def test_failures_are_one_line_in_the_log() -> None:
 
 
 async def test_figures_are_scraped() -> None:
-    """A scrape has what was sent and what was dropped."""
+    """A scrape has exported and dropped spans."""
     async with collecting() as collector:
         collector.status = 400
         settings = TraceSettings(endpoint=collector.url, sample=0.0)
@@ -260,7 +260,7 @@ async def test_figures_are_scraped() -> None:
 async def test_a_server_that_was_never_started_has_no_thread_of_traces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who only puts one together, and then finds its settings wrong, leaves nothing behind."""
+    """A server with invalid settings leaves no thread behind."""
     monkeypatch.setattr(exporting, "FLUSH_SECONDS", 60.0)
     before = threading.active_count()
     server = Server(Settings(traces=TraceSettings(endpoint="http://127.0.0.1:1")))

@@ -1,4 +1,4 @@
-"""The spans of what the server itself does, and whose traces they belong to."""
+"""Spans of the server's own work, and their parents."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,7 +31,7 @@ UNWANTED = (("traceparent", traceparent(sampled=False)),)
 
 
 async def update(channel: grpc.aio.Channel, config: str, metadata: Sequence[tuple[str, str]] = ()) -> None:
-    """Give the RM another configuration, whether it is taken or not."""
+    """Update the RM's configuration, whether accepted or refused."""
     admin: Any = AdminStub(channel)
     request = ap.UpdateConfigurationRequest(rm_id="rm", config=config)
     with suppress(grpc.aio.AioRpcError):
@@ -39,7 +39,7 @@ async def update(channel: grpc.aio.Channel, config: str, metadata: Sequence[tupl
 
 
 async def test_the_turn_that_places_a_traced_ask_is_traced() -> None:
-    """It links to the ask; of turns that place none the share is traced, and here that is none."""
+    """The turn links to the ask; other turns are sampled, here at a rate of 0."""
     async with tracing() as traced, connected(traced.server) as channel:
         shim = Shim(channel)
         calls = await shim.set_up()
@@ -60,7 +60,7 @@ async def test_the_turn_that_places_a_traced_ask_is_traced() -> None:
 
 
 async def test_turns_in_which_something_happens_are_traced_by_the_share() -> None:
-    """With a share of one each of them is."""
+    """With a sampling rate of 1 each turn with an effect is traced."""
     async with tracing(sample=1.0) as traced, connected(traced.server) as channel:
         shim = Shim(channel)
         calls = await shim.set_up()
@@ -72,7 +72,7 @@ async def test_turns_in_which_something_happens_are_traced_by_the_share() -> Non
 
 
 async def test_another_configuration_is_a_span_in_the_trace_of_its_caller() -> None:
-    """Whether it changes anything or is refused; a caller may want no trace."""
+    """A configuration has a span, changed or refused, unless its caller is not sampled."""
     async with tracing() as traced, connected(traced.server) as channel:
         await Shim(channel).register(A)
         for config, metadata in ((B, CALLER), (B, ()), (BROKEN, CALLER), (C, UNWANTED)):
@@ -88,7 +88,7 @@ async def test_another_configuration_is_a_span_in_the_trace_of_its_caller() -> N
 
 
 async def test_a_reload_is_a_span_with_the_configurations_below_it(tmp_path: Path) -> None:
-    """Each RM that runs the file's configuration has its span; a file that is none is an error."""
+    """Each RM with the file's configuration has a span below the reload; an invalid file is an error."""
     file = tmp_path / "queues.yaml"
     write(file, A)
     async with (
@@ -117,7 +117,7 @@ async def test_a_reload_is_a_span_with_the_configurations_below_it(tmp_path: Pat
 
 
 async def test_a_replay_is_a_span_from_the_registration_on() -> None:
-    """It ends when all has arrived; before that it tells what was missing."""
+    """The span of a replay ends when it is complete, with events for missing items."""
     async with tracing() as traced, connected(traced.server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin(metadata=CALLER)
@@ -135,7 +135,7 @@ async def test_a_replay_is_a_span_from_the_registration_on() -> None:
 
 
 async def test_a_replay_that_never_ends_is_an_error() -> None:
-    """An RM that registers anew begins another one; one over `si.v1` has none."""
+    """A new registration ends an unfinished replay with an error; `si.v1` has no replay."""
     async with tracing() as traced, connected(traced.server) as channel:
         session = RawSession(channel)
         await session.begin()
@@ -152,7 +152,7 @@ async def test_a_replay_that_never_ends_is_an_error() -> None:
 
 
 async def test_a_defect_of_the_traces_ends_them_and_nothing_else() -> None:
-    """The RM is served on, and the log has the defect once."""
+    """After a defect the RM is still served, and the log has the defect once."""
     async with tracing() as traced, connected(traced.server) as channel:
         shim = Shim(channel)
         calls = await shim.set_up()
@@ -172,7 +172,7 @@ async def test_a_defect_of_the_traces_ends_them_and_nothing_else() -> None:
 
 
 async def test_a_defect_around_a_configuration_is_nobody_elses() -> None:
-    """Whoever configures an RM or reloads inside the blocks is not told of it."""
+    """A defect of traces does not reach configurations or reloads."""
     async with tracing() as traced:
         tracer = traced.server.tracing
         assert tracer is not None
@@ -186,7 +186,7 @@ async def test_a_defect_around_a_configuration_is_nobody_elses() -> None:
 
 
 async def test_a_defect_of_looks_at_asks_is_logged_and_ends_the_traces() -> None:
-    """It is in the log at once, and not only when the server has stopped."""
+    """A defect of the looks is logged at once."""
 
     def broken(*_: str) -> None:
         raise RuntimeError("broken")

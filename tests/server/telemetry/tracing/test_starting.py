@@ -1,11 +1,11 @@
-"""What is loaded for traces, and what a server says where it is not installed."""
+"""Traces without the extra, and without the option."""
 
 import subprocess
 import sys
 
 
 def run(program: str) -> str:
-    """What a program prints."""
+    """Output of a program."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
@@ -13,7 +13,7 @@ def run(program: str) -> str:
 
 
 def test_nothing_of_the_extra_is_loaded_without_the_option() -> None:
-    """A server costs no more than before: neither OpenTelemetry nor what it needs is loaded."""
+    """Without the option OpenTelemetry and its dependencies are not loaded."""
     extra = ("opentelemetry", "requests", "urllib3")
     program = f"""
 import asyncio, sys
@@ -34,7 +34,7 @@ print([name for name in sys.modules if name.partition(".")[0] in {extra}], file=
 
 
 def test_without_the_extra_the_option_says_what_to_install() -> None:
-    """The error names the option, or the variable, and the command."""
+    """The error names the option, or the variable, and the command that installs the extra."""
     program = """
 import sys
 from importlib.abc import MetaPathFinder

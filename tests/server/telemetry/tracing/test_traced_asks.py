@@ -1,4 +1,4 @@
-"""The spans of asks: whose trace they belong to, and what they tell."""
+"""Spans of asks: their parents, events and outcomes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -50,14 +50,14 @@ OTHER_TRACE = 0xABCDEF
 
 @pytest.fixture
 async def traced() -> AsyncIterator[Traced]:
-    """A server that traces what its callers want."""
+    """A server that traces asks of sampled callers."""
     async with tracing() as traced:
         yield traced
 
 
 @pytest.fixture
 async def channel(traced: Traced) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it."""
+    """A channel to the server."""
     async with connected(traced.server) as channel:
         yield channel
 
@@ -80,7 +80,7 @@ async def cluster(shim: Shim, *, vcore: int = 300, metadata: Any = ()) -> tuple[
 
 
 async def test_an_ask_is_a_span_in_the_trace_of_its_caller(traced: Traced, shim: Shim) -> None:
-    """From being read to its node, with an event for each change of what was in its way."""
+    """The span lasts from the read to the allocation, with an event for each change of the blocker."""
     calls = await cluster(shim)
     await shim.ask(calls[0], traced_ask("k", vcore=200, priority=7))
     await traced.reason("rm", "k", "PARTITION_NOT_SCHEDULING")
@@ -120,7 +120,7 @@ async def test_an_ask_is_a_span_in_the_trace_of_its_caller(traced: Traced, shim:
 
 
 async def test_the_metadata_of_the_stream_is_for_asks_without_a_context(traced: Traced, shim: Shim) -> None:
-    """The tag of an ask goes before the call that it came on, in any case of letters."""
+    """The tag of an ask overrides the context of its call, in any case of letters."""
     metadata = [("traceparent", traceparent()), ("tracestate", "vendor=1")]
     calls = await cluster(shim, metadata=metadata)
     await shim.nodes(calls[1], node("n", vcore=1000))
@@ -136,7 +136,7 @@ async def test_the_metadata_of_the_stream_is_for_asks_without_a_context(traced: 
 
 
 async def test_the_metadata_of_a_session_is_for_its_asks(traced: Traced, channel: grpc.aio.Channel) -> None:
-    """Also over a session the context of the stream is that of its asks."""
+    """The context of a session's stream is that of its asks."""
     session = RawSession(channel)
     call, _ = await session.begin(metadata=[("traceparent", traceparent())])
     await session.replay(call, asks={"k": "app"})
@@ -145,7 +145,7 @@ async def test_the_metadata_of_a_session_is_for_its_asks(traced: Traced, channel
 
 
 async def test_a_caller_decides_whether_its_asks_are_traced(shim: Shim, traced: Traced) -> None:
-    """Without the flag nothing is recorded, and without a context the share decides: none here."""
+    """Without the sampled flag nothing is recorded; without a context the sampling rate decides."""
     calls = await cluster(shim)
     await shim.nodes(calls[1], node("n", vcore=1000))
     unwanted = traced_ask("no", traceparent(OTHER_TRACE, sampled=False))
@@ -155,7 +155,7 @@ async def test_a_caller_decides_whether_its_asks_are_traced(shim: Shim, traced: 
 
 
 async def test_asks_without_a_context_are_traced_by_the_share() -> None:
-    """With a share of one each is, at the root of a trace of its own; a caller's no is a no."""
+    """At a rate of 1 each ask is a root span, unless its caller is not sampled."""
     async with tracing(sample=1.0) as traced, connected(traced.server) as channel:
         shim = Shim(channel)
         calls = await cluster(shim)
@@ -169,7 +169,7 @@ async def test_asks_without_a_context_are_traced_by_the_share() -> None:
 
 @pytest.mark.parametrize("value", ["x", traceparent().upper(), "9" * 4000, traceparent()[:-1]])
 async def test_a_malformed_context_refuses_no_ask(traced: Traced, shim: Shim, value: str) -> None:
-    """The ask is placed; its context is that of the stream, and the figures have it."""
+    """The ask is placed, with the context of its stream, and the malformed one is counted."""
     calls = await cluster(shim, metadata=[("traceparent", traceparent())])
     await shim.nodes(calls[1], node("n", vcore=1000))
     await shim.ask(calls[0], traced_ask("k", value))
@@ -180,7 +180,7 @@ async def test_a_malformed_context_refuses_no_ask(traced: Traced, shim: Shim, va
 
 
 async def test_malformed_metadata_refuses_no_call(traced: Traced, shim: Shim) -> None:
-    """The stream is served as one without a context."""
+    """The stream is served as without a context."""
     calls = await cluster(shim, metadata=[("traceparent", "x")])
     await shim.nodes(calls[1], node("n", vcore=1000))
     await shim.ask(calls[0], ask("k"), traced_ask("own"))
@@ -191,7 +191,7 @@ async def test_malformed_metadata_refuses_no_call(traced: Traced, shim: Shim) ->
 
 
 async def test_a_refused_ask_is_an_error(traced: Traced, shim: Shim) -> None:
-    """Its span has the reason that its RM is told."""
+    """The span of a rejected ask has the reason of the rejection."""
     calls = await cluster(shim)
     await shim.ask(calls[0], traced_ask("k", app_id="nobody"))
     answer = await calls[0].next()
@@ -202,7 +202,7 @@ async def test_a_refused_ask_is_an_error(traced: Traced, shim: Shim) -> None:
 
 
 async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) -> None:
-    """Whether the RM releases the ask, removes the application or registers anew."""
+    """An ask ends when its RM releases it, removes the application or registers anew."""
     calls = await cluster(shim)
     await shim.ask(calls[0], *(traced_ask(key) for key in "abc"))
     for key in "abc":
@@ -228,7 +228,7 @@ async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) ->
 async def test_what_is_found_gone_while_its_rm_gives_it_back_is_released(
     traced: Traced, shim: Shim, is_carried_out: bool, outcome: str
 ) -> None:
-    """A look may come before the core has said what became of the release, which may be nothing."""
+    """An ask found gone during its release ends as released."""
     calls = await cluster(shim)
     await shim.ask(calls[0], traced_ask("k"))
     await traced.reason("rm", "k", "PARTITION_NOT_SCHEDULING")
@@ -248,7 +248,7 @@ async def test_what_is_found_gone_while_its_rm_gives_it_back_is_released(
 async def test_what_runs_already_and_what_is_sent_again_has_no_second_span(
     traced: Traced, shim: Shim
 ) -> None:
-    """Only an ask that is new to the core is told of."""
+    """Only asks new to the core have spans."""
     calls = await cluster(shim)
     await shim.nodes(calls[1], node("n", vcore=1000))
     await shim.ask(calls[0], traced_ask("k"), traced_ask("there", nodeID="n"))
@@ -267,7 +267,7 @@ async def test_what_runs_already_and_what_is_sent_again_has_no_second_span(
 async def test_a_check_by_the_rm_is_a_span_below_that_of_the_ask(
     traced: Traced, channel: grpc.aio.Channel
 ) -> None:
-    """From the question to the answer; the ask waits for it meanwhile."""
+    """A predicate check is a span from question to answer."""
     session = RawSession(channel)
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
@@ -293,7 +293,7 @@ async def test_a_check_by_the_rm_is_a_span_below_that_of_the_ask(
 
 
 async def test_an_ask_that_never_gets_to_the_core_ends() -> None:
-    """After some seconds it is taken for gone, and makes room for others."""
+    """An ask that does not reach the core ends after some seconds, and makes room."""
     clock = VirtualClock()
     async with tracing(clock=clock) as traced, connected(traced.server) as channel:
         session = RawSession(channel)
@@ -314,7 +314,7 @@ async def test_an_ask_that_never_gets_to_the_core_ends() -> None:
 
 
 async def test_so_many_asks_are_followed_and_no_more(traced: Traced, shim: Shim) -> None:
-    """What is beyond the bound of an RM is scheduled all the same, and counted."""
+    """Asks beyond the bound of an RM are scheduled, and counted as not followed."""
     calls = await cluster(shim)
     tags = {"licorne/traceparent": traceparent()}
     asks = [ask(f"k{n}", vcore=1, allocationTags=tags) for n in range(MAX_OF_RM + 3)]
@@ -327,7 +327,7 @@ async def test_so_many_asks_are_followed_and_no_more(traced: Traced, shim: Shim)
 
 
 async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: Traced, shim: Shim) -> None:
-    """However often something else is in its way, its span takes bounded memory."""
+    """A span keeps its last events, in bounded memory."""
     calls = await cluster(shim)
     await shim.nodes(calls[1], node("small", vcore=150), node("little", vcore=150))
     await shim.ask(calls[0], traced_ask("k", vcore=200))
@@ -346,7 +346,7 @@ async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: T
 
 
 async def test_an_ask_that_wants_very_much_has_some_of_it_in_its_span(traced: Traced, shim: Shim) -> None:
-    """The first resources are named, and leave room for whose ask it is and what came of it."""
+    """The first resources are named; identity and outcome always have room."""
     calls = await cluster(shim)
     wanted = resource(**{f"kind{number:03}": 1 for number in range(300)})
     await shim.ask(calls[0], traced_ask("k", app_id="nobody", resourcePerAlloc=wanted))
