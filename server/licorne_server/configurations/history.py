@@ -174,7 +174,7 @@ class Configurations:
         for revisions in self.keeper.open():
             self._of[revisions.rm_id] = revisions
             self._gone[revisions.rm_id] = None
-        self._drop_too_many()
+        self._drop_excess()
 
     async def stop(self) -> None:
         """Finish all writes. No configuration comes into force any more."""
@@ -301,7 +301,7 @@ class Configurations:
             # The RM changed last is dropped last.
             self._gone.pop(rm_id, None)
             self._gone[rm_id] = None
-            self._drop_too_many()
+            self._drop_excess()
 
     def forget(self, rm_id: RmId) -> None:
         """Delete the RM's revisions, on an operator's request."""
@@ -309,7 +309,7 @@ class Configurations:
         if self._of.pop(rm_id, None) is not None:
             self.keeper.drop(rm_id)
 
-    def _drop_too_many(self) -> None:
+    def _drop_excess(self) -> None:
         """Drop revisions of unregistered RMs above the bounds, RMs without an applied one first."""
         size = sum(self._of[rm_id].size for rm_id in self._gone)
         order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)

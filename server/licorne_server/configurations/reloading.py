@@ -198,7 +198,7 @@ class Reloader:
                 with nullcontext() if tracing is None else tracing.configurations.reloading():
                     changed = await self._read(file)
                     self.reloads += 1
-                    rms = await self._hand_out(file)
+                    rms = await self._apply_to_all(file)
             except DefaultFileError:
                 self.failures += 1
                 raise
@@ -225,16 +225,16 @@ class Reloader:
             raise refused_default(file, error.problems) from None
         return True
 
-    async def _hand_out(self, file: Path) -> tuple[ReloadedRm, ...]:
+    async def _apply_to_all(self, file: Path) -> tuple[ReloadedRm, ...]:
         """Apply the new default to all RMs with the file's configuration.
 
         RMs that are registering are included, as they may have begun with the old default.
         """
         rm_ids = sorted(self._rms.peers())
-        found = await asyncio.gather(*(self._follow(rm_id, file) for rm_id in rm_ids))
+        found = await asyncio.gather(*(self._apply_to(rm_id, file) for rm_id in rm_ids))
         return tuple(reloaded for reloaded in found if reloaded is not None)
 
-    async def _follow(self, rm_id: RmId, file: Path) -> ReloadedRm | None:
+    async def _apply_to(self, rm_id: RmId, file: Path) -> ReloadedRm | None:
         """Apply the new default to one RM; None if the RM has another configuration."""
         revision = 0
         try:

@@ -168,7 +168,7 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
 
 log = structlog.get_logger("core.configurations.warnings")
 
-MOST_TOLD = 10
+MAX_LOGGED = 10
 """Warnings of one configuration that are logged, at most; further ones are counted."""
 
 
@@ -179,7 +179,7 @@ def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
             "configuration has warnings",
             rm_id=rm_id,
             number=len(config.warnings),
-            warnings=list(config.warnings[:MOST_TOLD]),
+            warnings=list(config.warnings[:MAX_LOGGED]),
         )
 
 

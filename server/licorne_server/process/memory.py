@@ -223,7 +223,7 @@ class Memory:
         if level is not self.level:
             self._log(level, resident)
         if level is not self.level or (level is not Shortage.NONE and self._looks_to_tell <= 0):
-            self._tell(level, resident)
+            self._report(level, resident)
         self._looks_to_return -= 1
         if level is not Shortage.NONE and self._looks_to_return <= 0:
             self._give_back()
@@ -252,7 +252,7 @@ class Memory:
         else:
             log.warning("memory is short", refused=level.name.lower(), **about)
 
-    def _tell(self, level: Shortage, resident: int) -> None:
+    def _report(self, level: Shortage, resident: int) -> None:
         """Pass the level to the core, which recomputes the RMs above an equal share of memory."""
         self.level = level
         self._looks_to_tell = LOOKS_BETWEEN_TELLINGS

@@ -81,7 +81,7 @@ class Watchdog:
         self._loop_still = 0.0
         self._engine_still = 0.0
         self._since_failure = 0.0
-        self._told = ""
+        self._reported = ""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
@@ -134,17 +134,17 @@ class Watchdog:
     def _judge(self, still: float) -> None:
         """Report the begin or end of a stall; end the process if the stall goes on."""
         if still < self._limit:
-            if self._told:
-                self._told = ""
+            if self._reported:
+                self._reported = ""
                 log.warning("server goes on")
                 self._call(self._server.stalled, "")
-        elif not self._told:
+        elif not self._reported:
             what = "the event loop" if self._loop_still >= self._limit else "the engine"
-            self._told = f"{what} has not turned for {self._limit:g} s"
-            self._call(self._server.stalled, self._told)
-            log.error("server stands still", reason=self._told, at=self._stack())
+            self._reported = f"{what} has not turned for {self._limit:g} s"
+            self._call(self._server.stalled, self._reported)
+            log.error("server stands still", reason=self._reported, at=self._stack())
         elif still >= 2 * self._limit:
-            self._end(self._told)
+            self._end(self._reported)
 
     def _call(self, function: Callable[..., None], *args: str) -> None:
         """Schedule a call in the loop, unless the loop is closed."""

@@ -65,10 +65,10 @@ _LOGGERS = (COMMANDS, CONFIGURATIONS, GANGS, PREDICATES, PREEMPTION, TURNS)
 _LOGS = {name: structlog.get_logger(name) for name in _LOGGERS}
 _THRESHOLDS = {name: levels().threshold(name) for name in _LOGGERS}
 
-MOST_TOLD = 20
+MAX_LOGGED = 20
 """Decisions of one effect that get a line each, at most."""
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Allocations named in one line, at most."""
 
 _RELEASED = {
@@ -78,7 +78,7 @@ _RELEASED = {
 }
 
 
-def _wants(name: str) -> bool:
+def _is_enabled(name: str) -> bool:
     """True if the logger writes lines of `debug`."""
     return _THRESHOLDS[name].debugs
 
@@ -135,20 +135,20 @@ def _summary(effects: Sequence[Effect]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _tell_acts(effects: Sequence[Effect]) -> None:
+def _log_acts(effects: Sequence[Effect]) -> None:
     """Log checks asked of the RM, victims, and placeholders to release."""
     for effect in effects:
         match effect:
-            case PredicatesAsked() if _wants(PREDICATES):
+            case PredicatesAsked() if _is_enabled(PREDICATES):
                 nodes = sum(len(check.nodes) for check in effect.checks)
-                _tell_questions("predicates asked", effect, nodes)
-            case PreemptionsAsked() if _wants(PREDICATES):
+                _log_questions("predicates asked", effect, nodes)
+            case PreemptionsAsked() if _is_enabled(PREDICATES):
                 nodes = sum(len(check.nodes) for check in effect.checks)
-                _tell_questions("victims asked about", effect, nodes)
+                _log_questions("victims asked about", effect, nodes)
             case AllocationsReleased():
-                _tell_releases(effect.rm_id, effect.partition, effect.releases)
-            case ApplicationsUpdated() if _wants(GANGS):
-                for update in effect.updates[:MOST_TOLD]:
+                _log_releases(effect.rm_id, effect.partition, effect.releases)
+            case ApplicationsUpdated() if _is_enabled(GANGS):
+                for update in effect.updates[:MAX_LOGGED]:
                     if update.message == RESERVATION_TIMEOUT:
                         about = {"application": update.app_id, "state": update.state}
                         _LOGS[GANGS].debug("gang timed out", rm_id=effect.rm_id, **about)
@@ -156,27 +156,27 @@ def _tell_acts(effects: Sequence[Effect]) -> None:
                 pass
 
 
-def _tell_questions(event: str, effect: PredicatesAsked | PreemptionsAsked, nodes: int) -> None:
+def _log_questions(event: str, effect: PredicatesAsked | PreemptionsAsked, nodes: int) -> None:
     about = {"partition": effect.partition, "checks": len(effect.checks), "nodes": nodes}
     _LOGS[PREDICATES].debug(event, rm_id=effect.rm_id, **about, deadline=effect.deadline)
 
 
-def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Release]) -> None:
+def _log_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Release]) -> None:
     """Log releases by reason: each reason is one decision, for one or many allocations."""
     together: dict[tuple[TerminationType, str, str], list[Release]] = {}
     for release in releases:
         kind = release.termination
         if kind is TerminationType.PREEMPTED_BY_SCHEDULER:
-            if _wants(PREEMPTION):
+            if _is_enabled(PREEMPTION):
                 together.setdefault((kind, "", release.message), []).append(release)
-        elif kind in _RELEASED and _wants(GANGS):
+        elif kind in _RELEASED and _is_enabled(GANGS):
             message = release.message if kind is TerminationType.TIMEOUT else ""
             together.setdefault((kind, release.app_id, message), []).append(release)
-    for (termination, app_id, message), those in list(together.items())[:MOST_TOLD]:
+    for (termination, app_id, message), those in list(together.items())[:MAX_LOGGED]:
         about = {"rm_id": rm_id, "partition": partition}
-        keys = [release.key for release in those[:MOST_NAMED]]
+        keys = [release.key for release in those[:MAX_NAMED]]
         if termination is TerminationType.PREEMPTED_BY_SCHEDULER:
-            apps = sorted({release.app_id for release in those})[:MOST_NAMED]
+            apps = sorted({release.app_id for release in those})[:MAX_NAMED]
             more = {"reason": message, "applications": apps}
             _LOGS[PREEMPTION].debug("victims stopped", **about, number=len(those), keys=keys, **more)
         elif termination is TerminationType.TIMEOUT:
@@ -190,7 +190,7 @@ def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Rel
 WAITING_SECONDS = 1.0
 """Seconds between two counts of a partition's waiting asks, at least."""
 
-MOST_COUNTED = 2_000
+MAX_COUNTED = 2_000
 """Applications and ask groups that are read for such a count, at most."""
 
 Counts = dict[str, Any]
@@ -220,7 +220,7 @@ class SchedulerLog:
         """True if any of these loggers writes lines of `debug`."""
         if self._known != self._levels.changes:
             self._known = self._levels.changes
-            self._looks = any(map(_wants, _LOGGERS))
+            self._looks = any(map(_is_enabled, _LOGGERS))
             self.seen.clear()
         return self._looks
 
@@ -228,40 +228,40 @@ class SchedulerLog:
         """Log a command or a tick, its duration in seconds, and its effects."""
         try:
             if isinstance(command, Tick):
-                self._tell_tick(effects, seconds)
+                self._log_tick(effects, seconds)
             elif not isinstance(command, OfNoRm):
-                self._tell_command(command, effects, seconds)
-                self._forget_gone(command, effects)
-            _tell_acts(effects)
+                self._log_command(command, effects, seconds)
+                self._drop_removed(command, effects)
+            _log_acts(effects)
         except Exception:  # a failure of the log must not stop the core
             note_lost("core.scheduler")
 
-    def _tell_command(self, command: Any, effects: Sequence[Effect], seconds: float) -> None:
+    def _log_command(self, command: Any, effects: Sequence[Effect], seconds: float) -> None:
         rm_id = command.rm_id
         about = {**_summary(effects), "ms": _ms(seconds)}
         match command:
             case NotePredicatesSent():
                 pass
             case AnswerPredicates():
-                if _wants(PREDICATES) and not _is_unknown(effects):
+                if _is_enabled(PREDICATES) and not _is_unknown(effects):
                     counts = self._answers(command)
                     _LOGS[PREDICATES].debug("predicates answered", rm_id=rm_id, **counts, **about)
             case AnswerPreemptions():
-                if _wants(PREDICATES):
+                if _is_enabled(PREDICATES):
                     answers = len(command.answers)
                     _LOGS[PREDICATES].debug("victims answered", rm_id=rm_id, answers=answers, **about)
             case RegisterRm() | UpdateConfiguration():
-                if _wants(CONFIGURATIONS):
+                if _is_enabled(CONFIGURATIONS):
                     what = "registration" if isinstance(command, RegisterRm) else "configuration"
                     last = _is_over(effects)
                     _LOGS[CONFIGURATIONS].debug(f"{what} step", rm_id=rm_id, last=last, **about)
             case _:
-                if _wants(COMMANDS):
+                if _is_enabled(COMMANDS):
                     name = type(command).__name__
                     size = _size_of(command)
                     _LOGS[COMMANDS].debug("command", rm_id=rm_id, command=name, **size, **about)
 
-    def _forget_gone(self, command: Command, effects: Sequence[Effect]) -> None:
+    def _drop_removed(self, command: Command, effects: Sequence[Effect]) -> None:
         """Drop the state of removed RMs, books and partitions."""
         match command:
             case RemoveRm() | RegisterRm() if _is_over(effects):
@@ -286,20 +286,20 @@ class SchedulerLog:
             "late": 0 if before is None else max(0, seen.late - before),
         }
 
-    def _tell_tick(self, effects: Sequence[Effect], seconds: float) -> None:
+    def _log_tick(self, effects: Sequence[Effect], seconds: float) -> None:
         """Log the turn, and the effects of deadlines for other RMs."""
         partition = self._last_turn()
         by_rm: dict[RmId, list[Effect]] = {}
         for effect in effects:
             by_rm.setdefault(effect.rm_id, []).append(effect)
-        if partition is not None and (_wants(TURNS) or _wants(PREDICATES)):
-            self._tell_turn(partition.name, by_rm.pop(partition.rm_id, []), seconds)
-        if _wants(TURNS):
+        if partition is not None and (_is_enabled(TURNS) or _is_enabled(PREDICATES)):
+            self._log_turn(partition.name, by_rm.pop(partition.rm_id, []), seconds)
+        if _is_enabled(TURNS):
             for rm_id, those in by_rm.items():
                 if counts := _summary(those):
                     _LOGS[TURNS].debug("deadlines", rm_id=rm_id, **counts)
 
-    def _tell_turn(self, partition: PartitionName, effects: Sequence[Effect], seconds: float) -> None:
+    def _log_turn(self, partition: PartitionName, effects: Sequence[Effect], seconds: float) -> None:
         rm_id = rm_of(partition)
         try:
             counters = self._views.counters(partition)
@@ -309,22 +309,22 @@ class SchedulerLog:
             partitions = self.seen.setdefault(rm_id, _Seen()).partitions
             seen = partitions.setdefault(partition, _SeenPartition())
             overdue = seen.overdue(counters)
-            if overdue and _wants(PREDICATES):
+            if overdue and _is_enabled(PREDICATES):
                 about = {"partition": partition, "checks": overdue}
                 _LOGS[PREDICATES].debug("predicates overdue", rm_id=rm_id, **about)
             counts = {**seen.turn(counters), **_summary(effects)}
-            if counts and _wants(TURNS):
-                counts |= self._who_waits(partition, seen)
-        if counts and _wants(TURNS):
+            if counts and _is_enabled(TURNS):
+                counts |= self._waiting_asks(partition, seen)
+        if counts and _is_enabled(TURNS):
             _LOGS[TURNS].debug("turn", rm_id=rm_id, partition=partition, **counts, ms=_ms(seconds))
 
-    def _who_waits(self, partition: PartitionName, seen: "_SeenPartition") -> Counts:
+    def _waiting_asks(self, partition: PartitionName, seen: "_SeenPartition") -> Counts:
         """Waiting asks by reason, at intervals; `waiting_more` if not all were read."""
         now = self._now()
         if now < seen.waiting + WAITING_SECONDS:
             return {}
         seen.waiting = now
-        waiting, is_all = self._views.waiting(partition, MOST_COUNTED)
+        waiting, is_all = self._views.waiting(partition, MAX_COUNTED)
         counts: Counts = {"waiting": waiting} if waiting else {}
         return counts if is_all else {**counts, "waiting_more": True}
 

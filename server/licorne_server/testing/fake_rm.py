@@ -27,9 +27,9 @@ from licorne import (
 from licorne_server.process.clock import Clock
 from licorne_server.testing.parts import (
     Containers,
-    Heard,
     Judge,
     Predicate,
+    Received,
     StartAfter,
     StopAfter,
     Victims,
@@ -108,12 +108,12 @@ class FakeRM:
         self.reading.set()
         self.container_states: list[ContainerState] = []
         """Received states of asks that need a larger cluster."""
-        self._heard = Heard()
-        self.events = self._heard.events
+        self._received = Received()
+        self.events = self._received.events
         """All received events, in order."""
-        self.allocations = self._heard.allocations
+        self.allocations = self._received.allocations
         """Node of each allocation, by key."""
-        self.states = self._heard.states
+        self.states = self._received.states
         """Last reported state of each application."""
         self._target = target
         self.patience = patience
@@ -222,7 +222,7 @@ class FakeRM:
             gang_style=gang_style,
             placeholder_timeout=placeholder_timeout,
         )
-        self._heard.forget_answer("application", application_id)
+        self._received.forget_answer("application", application_id)
         await self.client.submit_applications([application])
         await self._answered("application", application_id)
 
@@ -278,7 +278,7 @@ class FakeRM:
         """
 
         def enough() -> bool:
-            self._heard.check_asks()
+            self._received.check_asks()
             return len(self.allocations) >= count
 
         await self.until(enough, f"{count} allocations")
@@ -324,8 +324,8 @@ class FakeRM:
         return [f"{prefix}-{number}" for number in range(first, first + count)]
 
     async def _answered(self, kind: str, name: str) -> None:
-        heard = self._heard
-        await self.until(lambda: heard.is_answered(kind, name), f"the answer to {kind} {name}")
+        received = self._received
+        await self.until(lambda: received.is_answered(kind, name), f"the answer to {kind} {name}")
 
     async def _confirm(self, key: str, termination: Termination) -> None:
         self.allocations.pop(key, None)
@@ -344,7 +344,7 @@ class FakeRM:
             async for batch in self.client.batches():
                 await self.reading.wait()
                 for event in batch:
-                    self._heard.hear(event)
+                    self._received.take(event)
                     match event:
                         case Allocated():
                             self.containers.allocated(event)

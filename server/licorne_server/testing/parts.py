@@ -28,7 +28,7 @@ from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.testing.serving import VirtualClock
 
 
-class Heard:
+class Received:
     """All received events, and the resulting state."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Heard:
         self._refused: deque[AskRejected] = deque()
         """Refusals of asks not raised yet."""
 
-    def hear(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
         """Apply an event."""
         self.events.append(event)
         match event:
@@ -172,7 +172,7 @@ class Judge:
     async def predicates(self, check: PredicateCheck) -> dict[str, str]:
         """Refused nodes, each with the reason."""
         self.checks.append(check)
-        await self._hesitate()
+        await self._delay_answer()
         if self.refusing:
             return dict.fromkeys(check.nodes, self.refusing)
         predicate = self._predicate
@@ -183,13 +183,13 @@ class Judge:
     async def victims(self, check: PreemptionCheck) -> Mapping[str, int]:
         """Suitable nodes, each with the position of its last victim."""
         self.preemption_checks.append(check)
-        await self._hesitate()
+        await self._delay_answer()
         if self.refusing:
             return {}
         assert self._victims is not None, "nobody is asked without it"
         return self._victims(check)
 
-    async def _hesitate(self) -> None:
+    async def _delay_answer(self) -> None:
         self._changed()
         if self.delay:
             await _sleep(self._clock, self.delay)

@@ -36,7 +36,7 @@ from licorne_core.messages.effects import (
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.telemetry.logs import dropped, levels
-from licorne_server.telemetry.scheduler_log import MOST_NAMED, MOST_TOLD, WAITING_SECONDS, SchedulerLog
+from licorne_server.telemetry.scheduler_log import MAX_LOGGED, MAX_NAMED, WAITING_SECONDS, SchedulerLog
 from support.core import builders
 from support.core.driver import Driver, asked
 
@@ -223,7 +223,7 @@ def released(count: int, why: TerminationType, message: str, app: str = "app") -
 
 def test_decisions_to_stop_something_are_told(told: Told) -> None:
     """Victims are logged by beneficiary, placeholders by application and reason."""
-    number = MOST_NAMED + 5
+    number = MAX_NAMED + 5
     releases = [
         *released(number, TerminationType.PREEMPTED_BY_SCHEDULER, "to run ask: x"),
         *released(2, TerminationType.TIMEOUT, "on placeholder timeout"),
@@ -242,7 +242,7 @@ def test_decisions_to_stop_something_are_told(told: Told) -> None:
     assert deadlines == {"event": "deadlines", "rm_id": RM, **counts, "state_changes": 1}
     keys = [f"k{n:02}" for n in range(number)]
     assert victims.items() >= {**about, "event": "victims stopped", "number": number}.items()
-    assert (victims["reason"], victims["keys"]) == ("to run ask: x", keys[:MOST_NAMED])
+    assert (victims["reason"], victims["keys"]) == ("to run ask: x", keys[:MAX_NAMED])
     assert stopped.items() >= {**about, "event": "placeholders stopped", "number": 2}.items()
     assert (stopped["reason"], stopped["application"]) == ("on placeholder timeout", "app")
     assert replaced.items() >= {**about, "event": "placeholders replaced", "number": 3}.items()
@@ -258,11 +258,11 @@ def test_the_lines_of_one_effect_are_bounded(told: Told) -> None:
     """If many gangs time out at once, a bounded number has lines."""
     releases = [
         release
-        for number in range(10 * MOST_TOLD)
+        for number in range(10 * MAX_LOGGED)
         for release in released(1, TerminationType.TIMEOUT, "late", f"app{number}")
     ]
     lines = saw(told, AllocationsReleased(rm_id=RM, partition=PARTITION, releases=releases))
-    assert sum(line["event"] == "placeholders stopped" for line in lines) == MOST_TOLD
+    assert sum(line["event"] == "placeholders stopped" for line in lines) == MAX_LOGGED
 
 
 def test_each_kind_may_be_wanted_alone(told: Told) -> None:

@@ -84,7 +84,7 @@ LOGGERS = (
 """All logger names, in alphabetical order."""
 
 
-def _with_those_above(names: tuple[str, ...]) -> tuple[str, ...]:
+def _with_ancestors(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names, and all names above them."""
     found: dict[str, None] = {}
     for name in names:
@@ -93,7 +93,7 @@ def _with_those_above(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-NAMES = _with_those_above(LOGGERS)
+NAMES = _with_ancestors(LOGGERS)
 """Names that may have a level: those of loggers, and all names above them."""
 
 _KNOWN = frozenset(NAMES)
@@ -189,9 +189,9 @@ class Levels:
         self._usual = "info"
         # Levels set by operators. The empty name stands for all unnamed loggers, in all three.
         self._given: dict[str, str] = {}
-        self._wanted: dict[Hashable, Mapping[str, str]] = {}
+        self._requested: dict[Hashable, Mapping[str, str]] = {}
         # By logger, the number of RMs that request each level.
-        self._wishes: dict[str, Counter[str]] = {}
+        self._requests: dict[str, Counter[str]] = {}
         self._thresholds: dict[str, Threshold] = {}
         for name in ("", *LOGGERS):
             self.threshold(name)
@@ -210,8 +210,8 @@ class Levels:
         """The threshold of the logger of that name."""
         threshold = self._thresholds.get(name)
         if threshold is None:
-            levels = (_level_in(wanted, name) for wanted in self._wanted.values())
-            self._wishes[name] = Counter(level for level in levels if level)
+            levels = (_level_in(wanted, name) for wanted in self._requested.values())
+            self._requests[name] = Counter(level for level in levels if level)
             threshold = self._thresholds[name] = Threshold(self._number_of(name))
         return threshold
 
@@ -248,18 +248,18 @@ class Levels:
         They replace its earlier requests. The cost does not depend on the number of RMs.
         """
         self.changes += 1
-        before = self._wanted.pop(owner, {})
+        before = self._requested.pop(owner, {})
         if levels:
-            self._wanted[owner] = dict(levels)
+            self._requested[owner] = dict(levels)
         for name, threshold in self._thresholds.items():
             old, new = _level_in(before, name), _level_in(levels, name)
             if old == new:
                 continue
-            wishes = self._wishes[name]
+            counts = self._requests[name]
             if old:
-                wishes[old] -= 1
+                counts[old] -= 1
             if new:
-                wishes[new] += 1
+                counts[new] += 1
             threshold.number = self._number_of(name)
 
     def _derive(self) -> None:
@@ -275,7 +275,7 @@ class Levels:
         given = _level_in(self._given, name)
         if given:
             return given
-        wanted = (level for level, count in self._wishes[name].items() if count)
+        wanted = (level for level, count in self._requests[name].items() if count)
         return min((self._usual, *wanted), key=LEVELS.index)
 
 

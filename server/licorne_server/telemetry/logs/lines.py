@@ -181,14 +181,14 @@ class Drops:
         with self._lock:
             return {reason.value: count for reason, count in self._totals.items()}
 
-    def take_untold(self) -> list[Dropped]:
+    def take_unlogged(self) -> list[Dropped]:
         """Take the drops that were not logged yet; they count as logged from now on."""
         with self._lock:
             untold = [Dropped(*key, count) for key, count in self._untold.items()]
             self._untold.clear()
         return untold
 
-    def tell_later(self, dropped: Dropped) -> None:
+    def put_back(self, dropped: Dropped) -> None:
         """Return drops that could not be logged."""
         with self._lock:
             self._untold[dropped.kind, dropped.reason] += dropped.number

@@ -111,9 +111,9 @@ class Writer:
             if line and (reason := self._put(line)):
                 self._drops.add(ALL, reason)
             if monotonic() - told >= TELL_SECONDS:
-                self._tell()
+                self._log_drops()
                 told = monotonic()
-        self._tell()
+        self._log_drops()
 
     def _next(self) -> bytes | None:
         """The next line; empty after a while without one, None at the end."""
@@ -126,11 +126,11 @@ class Writer:
                 return line
             return None if self._closing else b""
 
-    def _tell(self) -> None:
+    def _log_drops(self) -> None:
         """Log the number of dropped lines; if that fails too, retry later."""
-        for dropped in self._drops.take_untold():
+        for dropped in self._drops.take_unlogged():
             if self._put(self._of_drops(dropped).encode() + b"\n"):
-                self._drops.tell_later(dropped)
+                self._drops.put_back(dropped)
 
     def _put(self, line: bytes) -> Reason | None:
         """Write one line; returns the reason of a failure, or None."""

@@ -115,7 +115,7 @@ def test_every_kind_has_an_allowance_of_its_own(lines: Lines, drops: Drops) -> N
     assert all(said[: FOREIGN.burst])
     assert not all(said)
     assert lines.foreign("quiet", "error", "e")
-    [dropped] = drops.take_untold()
+    [dropped] = drops.take_unlogged()
     assert dropped == ("loud", Reason.RATE, said.count(""))
     assert drops.totals()["rate"] == said.count("")
     told = json.loads(lines.of_drops(dropped))
@@ -131,7 +131,7 @@ def test_own_lines_are_limited_for_each_event(lines: Lines, drops: Drops) -> Non
         with contextlib.suppress(structlog.DropEvent):
             lines(None, "info", {"event": "stream opened"})
     assert lines(None, "info", {"event": "stream closed"})
-    assert [(d.kind, d.reason) for d in drops.take_untold()] == [("stream opened", Reason.RATE)]
+    assert [(d.kind, d.reason) for d in drops.take_unlogged()] == [("stream opened", Reason.RATE)]
 
 
 def test_an_allowance_comes_back_with_time() -> None:
