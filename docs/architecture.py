@@ -1,4 +1,4 @@
-"""Draw docs/architecture.svg: the rooms of server and core, and what imports what.
+"""Draw docs/architecture.svg: the rooms of server and core, and their imports.
 
     python docs/architecture.py            write the picture
     python docs/architecture.py --check    compare only; exit 1 where it differs
@@ -96,7 +96,7 @@ def _room_of(module: str, package: str) -> Iterator[str]:
 
 
 def imports(block: Block) -> Counter[tuple[str, str]]:
-    """How often each room of a package imports each other one."""
+    """Number of imports between rooms of a package."""
     folder = ROOT / block.title
     places = block.places()
     found: Counter[tuple[str, str]] = Counter()

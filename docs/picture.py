@@ -36,7 +36,7 @@ PICTURE = Path(__file__).with_name("picture.svg")
 SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None)
 PATIENCE = 30.0
 
-# As few of these: the queue has no guarantee and no maximum, and would crowd out the others.
+# A queue without guarantee and maximum, whose applications are limited so that others have room.
 SCARCE_QUEUE, SCARCE_APPLICATIONS = "root.adhoc", 1
 
 WIDTH, MARGIN, GAP = 880, 14, 14
@@ -84,7 +84,7 @@ LEGEND = (
 )
 LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 3, 18, 205
 KEYS = 2 * LEGEND_ROWS
-"""So many entries are in columns; the others are lines of their own."""
+"""Number of entries in columns; the others have separate lines."""
 WALL = 3
 
 
@@ -97,7 +97,7 @@ class Cluster:
 
 
 def chosen(work: Sequence[Submission]) -> Iterator[Submission]:
-    """The work of a world, in its order, with little of the scarce queue's.
+    """Applications of a world, in order, with few of the scarce queue.
 
     What comes of gangs and of claims depends on when the RM confirms: they are left out.
     """
@@ -108,12 +108,12 @@ def chosen(work: Sequence[Submission]) -> Iterator[Submission]:
 
 
 def timed(asks: Sequence[Ask], second: int) -> list[Ask]:
-    """The asks with a time of creation that is always the same, and one priority."""
+    """The asks, with a constant time of creation and one priority."""
     return [replace(ask, priority=0, tags={"creationTime": str(second)}) for ask in asks]
 
 
 async def told(target: str, world: World) -> Client:
-    """A client that knows all of a world and has said nothing yet: it will be one replay."""
+    """A client with all objects of a world, before it connects: it sends one replay."""
     client = Client(target, rm_id=world.rm_id, config=world.config)
     await client.add_nodes(world.nodes)
     for second, item in enumerate(chosen(world.submissions), start=1):
@@ -123,7 +123,7 @@ async def told(target: str, world: World) -> Client:
 
 
 async def look(stub: "StateAsyncStub", rm_id: str) -> Cluster:
-    """What the server reports of an RM."""
+    """Report of the server on an RM."""
     partitions = await stub.ListPartitions(ListPartitionsRequest(rm_id=rm_id))
     partition = partitions.partitions[0]
     queues = await stub.ListQueues(ListQueuesRequest(partition=partition.name))
@@ -131,7 +131,7 @@ async def look(stub: "StateAsyncStub", rm_id: str) -> Cluster:
 
 
 async def clusters() -> list[Cluster]:
-    """Have a server schedule the RMs one after the other, and look at each when it is done."""
+    """Schedule the RMs on a server one after the other; returns the report of each."""
     scheduler = Scheduler()
     found = []
     async with (
@@ -142,7 +142,7 @@ async def clusters() -> list[Cluster]:
         for world in worlds():
             async with await told(server.grpc_address, world) as client:
                 await client.ready()
-                # Whether there is more to do is a question to the core, not an event.
+                # The core has no event for the end of its work, so this polls.
                 while scheduler.next_deadline() == AT_ONCE:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 found.append(await look(StateStub(channel), world.rm_id))
@@ -150,7 +150,7 @@ async def clusters() -> list[Cluster]:
 
 
 def text(x: float, y: float, content: str, kind: str = "") -> str:
-    """Some text, its baseline at y."""
+    """A text with its baseline at y."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text x="{x:g}" y="{y:g}"{mark}>{escape(content)}</text>'
 
@@ -166,7 +166,7 @@ def cores(amount: int) -> str:
 
 
 def bar(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
-    """The pieces of a queue's bar, up to the most that it can have.
+    """Pieces of a queue's bar, up to the queue's maximum.
 
     The length of the longest is the size of the cluster.
     """
@@ -184,19 +184,19 @@ def bar(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
 
 
 def is_full(queue: Queue) -> bool:
-    """Whether a queue has all the cores that its maximum allows."""
+    """True if a queue is at its maximum of cores."""
     return 0 < queue.max.get("vcore", 0) <= queue.allocated.get("vcore", 0)
 
 
 def wall(x: float, y: float) -> str:
-    """The end of a bar that cannot grow: it stands out, as is seen without colours too."""
+    """End of a bar at its maximum, visible without colours."""
     return (
         f'<rect x="{x:.1f}" y="{y - WALL:g}" width="{WALL}" height="{BAR_HEIGHT + 2 * WALL}" class="wall"/>'
     )
 
 
 def row(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
-    """One queue: name, bar, what it uses, what waits for it."""
+    """One queue: name, bar, used and pending cores."""
     depth = queue.path.count(".")
     name = queue.path.rpartition(".")[2]
     base = y + 15
@@ -211,7 +211,7 @@ def row(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
 
 
 def card(x: float, y: float, height: float, content: Iterator[str]) -> Iterator[str]:
-    """A frame with something in it; its own ground, so that it can be read on any page."""
+    """A frame with content, and a background for any page."""
     yield f'<g transform="translate({x:g} {y:g})">'
     yield f'<rect width="{COLUMN}" height="{height:g}" rx="6" class="card"/>'
     yield from content
@@ -234,12 +234,12 @@ def queues_of(cluster: Cluster) -> Iterator[str]:
 
 
 def height_of(cluster: Cluster) -> int:
-    """How high the card of an RM is."""
+    """Height of the card of an RM."""
     return HEAD + len(cluster.queues) * ROW + FOOT
 
 
 def legend() -> Iterator[str]:
-    """What the colours mean, and what the figures are."""
+    """Legend of colours and figures."""
     for number, (kind, meaning) in enumerate(LEGEND[:KEYS]):
         across, down = divmod(number, LEGEND_ROWS)
         left, top = PAD + across * LEGEND_COLUMN, PAD + down * LEGEND_ROW
@@ -272,7 +272,7 @@ def draw(found: Sequence[Cluster]) -> str:
 
 
 def main() -> int:
-    """Write or compare; 1 when the picture is not that of the source."""
+    """Write or compare; returns 1 if the picture differs from the source."""
     parser = argparse.ArgumentParser(description="Draw docs/picture.svg.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check

@@ -17,54 +17,54 @@ PAGE = Path(__file__).with_name("configuration-reference.md")
 INTRO = """\
 # Configuration reference
 
-Every key, as the source has it: `make reference` writes this page.
+All keys of a configuration. `make reference` writes this page from the source.
 [Configuration](configuration.md) is the guide, with an example, the rules between keys,
 [amounts](configuration.md#amounts) and [access lists](configuration.md#access-lists).
 
-Keys are lower-case. An unknown key is an error, which names the key that may be meant.
-So is a key that is given twice.
-A key that is absent, or null, counts as its default; where there is none, nothing is set.
+Keys are lower-case. An unknown key is an error, which suggests a similar key.
+A repeated key is an error too.
+An absent or null key has its default; without a default nothing is set.
 A key that is **checked only** is read, validated and shown, and does nothing else.
-*Spec* is the section of the specification, as comments in the source cite it.
+*Spec* is the section of the specification, as cited in the source.
 """
 
 QUEUES = """\
-What stands in `partitions[].queues[]`, and in `queues[]` of each queue.
-A queue with `queues` is a parent, any other a leaf."""
+Keys of `partitions[].queues[]`, and of `queues[]` of each queue.
+A queue with `queues` is a parent, any other queue a leaf."""
 
 RULES = """\
-What stands in `partitions[].placementrules[]`.
+Keys of `partitions[].placementrules[]`.
 The guide has the [kinds](configuration.md#kinds-of-placement-rules)."""
 
 SECTIONS = (
-    ("Document", "The keys at the top.", keys.DOCUMENT),
-    ("Partition", "What stands in `partitions[]`.", keys.PARTITION),
+    ("Document", "Keys of the document.", keys.DOCUMENT),
+    ("Partition", "Keys of `partitions[]`.", keys.PARTITION),
     ("Queue", QUEUES, keys.QUEUE),
-    ("Limit", "What stands in `partitions[].limits[]`, and in `limits[]` of a queue.", keys.LIMIT),
+    ("Limit", "Keys of `partitions[].limits[]`, and of `limits[]` of a queue.", keys.LIMIT),
     ("Placement rule", RULES, keys.RULE),
 )
 
 PROPERTIES = """
 ## Queue properties
 
-What stands in `properties` of a queue, and in `childtemplate.properties`. Values are texts.
-A bad value counts as not given, with a warning. Words are read in any case of letters.
+Keys of `properties` of a queue, and of `childtemplate.properties`. Values are texts.
+An invalid value is ignored, with a warning. Words are read in any case of letters.
 Managed queues, those in the configuration, inherit their parent's properties.
-[Dynamic ones](configuration.md#queue) have those of the template only.
+[Dynamic queues](configuration.md#queue) have those of the template only.
 Durations are written as `30s`, `1h5m` or `1.5h`.
 """
 
 EXTRA = """
 ## Extra configuration
 
-What stands in `extraConfig` of a registration or an update, a map of texts.
-A value that cannot be understood counts as not given.
-[The guide](configuration.md#extra-configuration) says when it comes into force.
+Keys of `extraConfig` of a registration or an update, a map of texts.
+An invalid value is ignored.
+[The guide](configuration.md#extra-configuration) describes when it comes into force.
 """
 
 
 def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
-    """The keys of a mapping by path, those of mappings inside behind their own."""
+    """Keys of a mapping by path, with nested mappings in place."""
     for key in section.values():
         yield before + key.name, key
         if key.inside is not None:
@@ -72,7 +72,7 @@ def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
 
 
 def value(key: Key) -> str:
-    """What a key takes: its words, or its kind and what is asked of it."""
+    """Values of a key: its words, or its kind and conditions."""
     if key.choices:
         return ", ".join(f"`{word}`" for word in key.choices)
     return f"{key.kind.value}: {key.allowed}" if key.allowed else key.kind.value
@@ -88,7 +88,7 @@ def row(path: str, key: Key, *more: str) -> str:
 
 def table(rows: Iterator[str], *more: str) -> list[str]:
     """A table with its head."""
-    head = ("Key", "Value", "Default", *more, "What it does", "Spec")
+    head = ("Key", "Value", "Default", *more, "Effect", "Spec")
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *rows]
 
 

@@ -56,12 +56,12 @@ class Line:
 
 
 def amounts(resource: si.Resource) -> str:
-    """Amounts as a line shows them."""
+    """Amounts in the form of a line."""
     return ", ".join(f"{name} {q.value}" for name, q in sorted(resource.resources.items()))
 
 
 def requested(request: UpdateRequest) -> Iterator[Line]:
-    """What the RM says in a request."""
+    """Items of a request of the RM."""
     for new in request.applications.new:
         gang = f" (placeholderAsk {amounts(new.placeholderAsk)}, {new.gangSchedulingStyle})"
         yield Line(TO_CORE, "application ", new.applicationID, gang)
@@ -78,7 +78,7 @@ def requested(request: UpdateRequest) -> Iterator[Line]:
 
 
 def answered(response: UpdateResponse) -> Iterator[Line]:
-    """What the server says in a response."""
+    """Items of a response of the server."""
     for accepted in response.applications.accepted:
         yield Line(TO_RM, "accepted ", accepted.applicationID, "")
     for updated in response.applications.updated:
@@ -100,7 +100,7 @@ def termination(release: si.AllocationRelease) -> str:
 
 
 class Gate(SessionServicer):
-    """Passes the messages of one session on, and notes them."""
+    """Relay that forwards the messages of one session, and records them."""
 
     def __init__(self, upstream: str) -> None:
         """`upstream` is the address of the server."""
