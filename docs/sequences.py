@@ -176,9 +176,8 @@ class Run:
 
     async def pending(self, count: int) -> None:
         """Wait until the server has so many pending asks."""
-        [partition] = self._views.partitions()
         # What the server knows is a question to the core, not an event.
-        while sum(a.pending_count for a in self._views.applications(partition.name)) != count:  # noqa: ASYNC110
+        while self._views.partitions()[0].pending_asks != count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     def dropped(self) -> int:

@@ -19,6 +19,7 @@ from licorne import (
 )
 from licorne_core.views import Views
 from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.core.reports import applications_in
 from support.peers.shim import eventually
 
 WORKERS = TaskGroup(name="work", members=2, resources={"vcore": 1000})
@@ -29,7 +30,7 @@ FIRST, SECOND = "app-work-placeholder-1", "app-work-placeholder-2"
 def used(views: Views) -> int:
     """What the whole cluster has allocated."""
     [partition] = views.partitions()
-    return views.queues(partition.name).allocated.get("vcore", 0)
+    return views.queue(partition.name, "root").allocated.get("vcore", 0)
 
 
 async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> None:
@@ -134,7 +135,7 @@ async def test_members_that_were_dropped_come_back_by_themselves() -> None:
         await rm.allocated(1)
         await rm.ask("app", task_group="work", vcore=1000)
         [partition] = server.views.partitions()
-        await eventually(lambda: server.views.applications(partition.name)[0].pending_count == 3)
+        await eventually(lambda: applications_in(server.views, partition.name)[0].pending_count == 3)
         await clock.advance(60)
         await rm.until(lambda: "app-1" in rm.allocations, "the member")
         dropped = {event.key: event for event in rm.events if isinstance(event, AskDropped)}

@@ -6,6 +6,7 @@ from typing import Any
 
 from licorne import PreemptionCheck, ReleaseRequested, Termination
 from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.core.reports import applications_in
 from support.peers.shim import eventually
 
 QUEUES = """
@@ -41,7 +42,7 @@ async def occupied(nodes: int = 1, **options: Any) -> AsyncIterator[tuple[FakeRM
         [partition] = server.views.partitions()
 
         def pending() -> int:
-            return sum(app.pending_count for app in server.views.applications(partition.name))
+            return sum(app.pending_count for app in applications_in(server.views, partition.name))
 
         await eventually(lambda: pending() == 1)
         yield rm, clock

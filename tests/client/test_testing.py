@@ -8,6 +8,7 @@ from licorne import AskRejected, ConfigInvalid, Rejected
 from licorne_core.values.ids import AppId
 from licorne_server.process.settings import SettingsError
 from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.core.reports import applications_in
 
 
 async def test_refusals_are_raised_where_they_belong() -> None:
@@ -67,11 +68,11 @@ async def test_time_stands_still_until_it_is_moved() -> None:
         await clock.advance(29.9)
         assert rm.states["app"] == "Completing"
         partition = server.views.partitions()[0].name
-        (app,) = server.views.applications(partition)
+        (app,) = applications_in(server.views, partition)
         assert app.submission_time == 1000.0
         await clock.advance(0.1)
-        assert server.views.applications(partition) == []
-        done = server.views.applications(partition, state="completed")
+        assert applications_in(server.views, partition) == []
+        done = applications_in(server.views, partition, state="completed")
         assert [(item.app_id, item.finished_time) for item in done] == [(AppId("app"), 1030.0)]
 
 

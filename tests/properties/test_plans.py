@@ -22,7 +22,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_core.views.queues import QueueReport, QueueUsage
+from licorne_core.views.queues import QueueUsage
 from licorne_core.whatif import (
     ConfigurationPlan,
     ConfigurationPlanRefused,
@@ -33,6 +33,7 @@ from licorne_core.whatif.plans import MOST
 from support.core.builders import apps, asks
 from support.core.contents import digest_of
 from support.core.driver import Driver, refused
+from support.core.reports import queues_in
 from support.core.steps import last
 from support.seeds import lively
 from support.worlds import World
@@ -97,11 +98,8 @@ class Tree(NamedTuple):
         """As it is now."""
         found: dict[tuple[str, str], str] = {}
         for name in driver.views.partition_names(RmId(rm)):
-            inside: list[QueueReport] = [driver.views.queues(name)]
-            while inside:
-                queue = inside.pop()
+            for queue in queues_in(driver.views, name):
                 found[name, queue.path] = queue.state
-                inside += queue.children
         return cls(found)
 
 

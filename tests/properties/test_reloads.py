@@ -9,7 +9,6 @@ import pytest
 from licorne_core.messages.effects import Registered
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.slices import Tuning
-from licorne_core.views.queues import QueueReport
 from support.core.builders import (
     app,
     apps,
@@ -25,6 +24,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver
+from support.core.reports import queues_in
 
 DEFAULT = PartitionName("[rm1]default")
 NAMES = "abc"
@@ -88,11 +88,6 @@ def turn_over(driver: Driver, rng: Random, *, creates: bool) -> None:
             driver.do(asks(*(ask(app_id, f"k{i}", memory=rng.randint(1, 3)) for i in range(3))))
 
 
-def every(queue: QueueReport) -> list[QueueReport]:
-    """The queue and all below it."""
-    return [queue, *(below for child in queue.children for below in every(child))]
-
-
 @pytest.mark.worlds(one_in=20)
 def test_any_reloads_keep_the_books_and_leave_nothing_behind(part: range) -> None:
     """Taken or refused, reloads break no sum; once all is gone only configured queues are left."""
@@ -104,7 +99,7 @@ def test_any_reloads_keep_the_books_and_leave_nothing_behind(part: range) -> Non
             turn_over(driver, rng, creates=creates)
         driver.do(remove_apps(*APPS))
         driver.wait(11.0)
-        for queue in every(driver.views.queues(DEFAULT)):
+        for queue in queues_in(driver.views, DEFAULT):
             assert queue.is_managed, f"seed {seed}: {queue.path} is left"
             assert queue.state == "Active", f"seed {seed}: {queue.path} is {queue.state}"
             assert not queue.pending, f"seed {seed}: {queue.path} waits for {queue.pending}"

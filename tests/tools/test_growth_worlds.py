@@ -12,6 +12,7 @@ from licorne_tools.bench.growth import of_cluster, of_queues
 from licorne_tools.bench.growth.catalogue import DIMENSIONS
 from licorne_tools.bench.growth.measure import built
 from licorne_tools.bench.growth.world import CLASSES, World, application, ask, config, leaf, place
+from support.core.reports import applications_in
 from support.core.steps import last, listed
 
 SIZE, WORK = 3, 30
@@ -35,7 +36,7 @@ def of_placed(world: World, what: Callable[[Ask], T]) -> set[T]:
 def queues(world: World) -> set[str]:
     """The paths of the leaves in which something was placed."""
     views = world.scheduler.views
-    found = views.applications(views.resolve(PARTITION))
+    found = applications_in(views, views.resolve(PARTITION))
     placed = of_placed(world, lambda each: each.app_id)
     return {app.queue for app in found if app.app_id in placed}
 
@@ -56,7 +57,7 @@ def reserved(world: World) -> int:
 def waiting(world: World) -> int:
     """How many asks wait for nodes."""
     views = world.scheduler.views
-    return sum(app.pending_count for app in views.applications(views.resolve(PARTITION)))
+    return sum(app.pending_count for app in applications_in(views, views.resolve(PARTITION)))
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)

@@ -33,7 +33,7 @@ def root() -> QueueReport:
     scheduler = Scheduler()
     scheduler.handle(RegisterRm(rm_id=RmId("rm")), 0.0)
     [name] = scheduler.views.partition_names()
-    return scheduler.views.queues(name)
+    return scheduler.views.queue(name, "root")
 
 
 def test_a_seed_has_the_same_figures_each_time() -> None:

@@ -21,7 +21,6 @@ from licorne_core.views.applications import (
     app_report,
     asks_of,
     find_application,
-    in_state,
     reservations_of,
 )
 from licorne_core.views.audit.recount import Finding, audit
@@ -48,7 +47,6 @@ from licorne_core.views.queues import (
     partition_report,
     placement_report,
     queue_report,
-    queue_subtree,
     rm_report,
     usage_report,
 )
@@ -194,17 +192,13 @@ class NodeViews(PartitionViews):
 class Views(NodeViews):
     """Finds objects and reports them; a missing one raises NotFound by name."""
 
-    def queues(self, partition: PartitionName) -> QueueReport:
-        """The whole tree, from root."""
-        return self.queue(partition, "root", subtree=True)
-
-    def queue(self, partition: PartitionName, path: str, *, subtree: bool = False) -> QueueReport:
-        """Report a queue, on request with all below it."""
+    def queue(self, partition: PartitionName, path: str) -> QueueReport:
+        """Report a queue."""
         owner = self._registry.partition(partition)
         queue = owner.tree.get(path)
         if queue is None:
             raise NotFound(f"queue {shown(path)} not found")
-        return queue_subtree(queue, owner) if subtree else queue_report(queue, owner)
+        return queue_report(queue, owner)
 
     def children(self, partition: PartitionName, path: str) -> Iterator[QueuePath | None]:
         """The paths of the queues just below one, by name.
@@ -222,11 +216,6 @@ class Views(NodeViews):
         There is a None wherever the reader may pause. A queue may be gone when it is read.
         """
         return level_by_level(self._registry.partition(partition).tree.root)
-
-    def applications(self, partition: PartitionName, *, state: str = "active") -> list[AppReport]:
-        """Applications that are active, completed or rejected."""
-        owner = self._registry.partition(partition)
-        return [app_report(app, owner) for app in in_state(owner, state).values()]
 
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"

@@ -27,7 +27,7 @@ _of = Of[Queue, Partition]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
-    """A queue, on request with its children's reports."""
+    """A queue."""
 
     path: QueuePath
     parent: str = _of(lambda queue: queue.parent.path if queue.parent else "")
@@ -67,16 +67,9 @@ class QueueReport:
     properties: Mapping[str, str]
     counters: QueueCounters = _of(lambda queue: replace(queue.counters))
     template: TemplateConfig | None
-    children: tuple["QueueReport", ...] = ()
 
 
 queue_report = _of.table(QueueReport)
-
-
-def queue_subtree(queue: Queue, here: Partition) -> QueueReport:
-    """Report a queue with all below it, by name."""
-    below = (queue_subtree(queue.children[name], here) for name in sorted(queue.children))
-    return replace(queue_report(queue, here), children=tuple(below))
 
 
 def children_of(queue: Queue) -> Iterator[QueuePath | None]:

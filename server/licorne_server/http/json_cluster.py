@@ -169,7 +169,7 @@ _queue = rest_form(
         "unschedAskBackoff": "backoff_threshold",
         "askBackoffDelay": "backoff_delay",
     },
-    without="preemption_policy applications share counters children",
+    without="preemption_policy applications share counters",
     optional="quotaPreemptionStartTime",
 )
 

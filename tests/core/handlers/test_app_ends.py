@@ -21,6 +21,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, keys, refused, refused_apps, released, states
+from support.core.reports import applications_in
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -46,7 +47,7 @@ def messages(effects: list[Effect]) -> list[tuple[str, str]]:
 
 def listed(driver: Driver, state: str) -> list[str]:
     """The applications that are shown under a state."""
-    return [report.app_id for report in driver.views.applications(DEFAULT, state=state)]
+    return [report.app_id for report in applications_in(driver.views, DEFAULT, state=state)]
 
 
 @pytest.mark.row(105)
@@ -75,7 +76,7 @@ def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
 def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
     """It is listed with its reason until then, and the RM hears of its end."""
     reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
-    shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
+    shown = {r.app_id: r.message for r in applications_in(driver.views, DEFAULT, state="rejected")}
     assert shown == reasons
     driver.wait(TERMINATED_TIME - 1)
     assert listed(driver, "rejected") == ["one", "two"]
@@ -110,7 +111,7 @@ def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
     driver.wait(60.0)
     again = refused_apps(driver.do(apps(app("one", "root.a.b"))))
     driver.wait(TERMINATED_TIME - 60.0)
-    shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
+    shown = {r.app_id: r.message for r in applications_in(driver.views, DEFAULT, state="rejected")}
     assert shown == again
     driver.wait(60.0)
     assert listed(driver, "rejected") == []

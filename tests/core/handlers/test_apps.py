@@ -21,6 +21,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START, Driver, placed, refused_apps, released, states
+from support.core.reports import applications_in
 from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
@@ -58,7 +59,7 @@ def test_fifo_runs_applications_side_by_side() -> None:
     effects = driver.do(asks(*wave("app-1", 2)), asks(*wave("app-2", 2)))
     assert Counter(app_id for app_id, _, _ in placed(effects)) == {"app-1": 2, "app-2": 2}
     assert driver.views.application(DEFAULT, AppId("app-0")).state == "New"
-    running = {a.app_id for a in driver.views.applications(DEFAULT) if a.state == "Running"}
+    running = {a.app_id for a in applications_in(driver.views, DEFAULT) if a.state == "Running"}
     assert running == {"app-1", "app-2"}
 
 
@@ -85,7 +86,7 @@ def test_removing_an_application_frees_all_it_has() -> None:
     assert released(effects) == [("app-0", "app-0-0", *why), ("app-0", "app-0-1", *why)]
     assert sum(isinstance(effect, AllocationsReleased) for effect in effects) == 1
     assert states(effects, "app-0") == ["Completing"]
-    root = driver.views.queues(DEFAULT)
+    root = driver.views.queue(DEFAULT, "root")
     assert (root.allocated, root.pending) == ({}, {})
     assert driver.do(remove_apps("app-0", "never-was")) == []
     assert refused_apps(driver.do(apps(app("app-0", "root.a")))) == {}
@@ -101,6 +102,6 @@ def test_one_key_in_two_applications_is_two_allocations() -> None:
     effects = driver.do(asks(ask("app-0", "k", memory=1), ask("app-1", "k", memory=2)))
     assert placed(effects) == [("app-0", "k", "n1"), ("app-1", "k", "n1")]
     driver.do(releases(release("app-0", "k")))
-    assert driver.views.queues(DEFAULT).allocated == {"memory": 2}
+    assert driver.views.queue(DEFAULT, "root").allocated == {"memory": 2}
     held = listed(driver.views.allocations(DEFAULT, AppId("app-1")))
     assert [allocation.key for allocation, _ in held] == [AllocationKey("k")]

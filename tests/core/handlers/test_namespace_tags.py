@@ -11,6 +11,7 @@ from licorne_core.messages.effects import ApplicationsAnswered
 from licorne_core.views.queues import QueueReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, keys
+from support.core.reports import queues_in
 
 BY_NAMESPACE = config("[{name: fixed}]", rest="placementrules: [{name: tag, value: namespace, create: true}]")
 
@@ -171,9 +172,9 @@ def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
     driver = Driver()
     driver.do(register(config("[{name: fixed}]", rest=f"placementrules: {deep}")))
     partition = driver.views.resolve(f"[{RM}]default")
-    before, noted = driver.views.queues(partition), len(driver.facts)
+    before, noted = queues_in(driver.views, partition), len(driver.facts)
     assert refusals(driver, app("one", tags=tags("ns", vcore=3), gang=wanted))
-    assert driver.views.queues(partition) == before
+    assert queues_in(driver.views, partition) == before
     assert details(driver.facts[noted:]) == [EventDetail.APP_REJECT]
     assert refusals(driver, app("two", tags=tags("ns", vcore=3), gang={"vcore": 3})) == {}
     assert queue(driver, "root.ann.ns").max == {"vcore": 3}

@@ -21,6 +21,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import START, Driver, keys, placed, refused_apps
+from support.core.reports import applications_in
 
 DEFAULT = PartitionName("[rm1]default")
 ONE = "[{name: a, properties: {%s}}]"
@@ -96,8 +97,8 @@ def test_roots_number_of_applications_is_that_of_registration() -> None:
     town.do(register(text % (1, 1)), nodes(node("n1", memory=9)))
     town.do(reload(text % (2, 2)), apps(app("app-0", "root.a"), app("app-1", "root.a")))
     town.do(asks(ask("app-0", "k0", memory=1), ask("app-1", "k1", memory=1)))
-    assert town.views.queues(DEFAULT).max_applications == 1
-    assert town.views.queues(DEFAULT).running_applications == 1
+    assert town.views.queue(DEFAULT, "root").max_applications == 1
+    assert town.views.queue(DEFAULT, "root").running_applications == 1
 
 
 @pytest.mark.row(39, 40)
@@ -221,7 +222,7 @@ def test_a_partition_that_comes_back_is_a_new_one() -> None:
     town.do(reload(config("[{name: a}]")), reload(both))
     report = town.views.partitions()[1]
     assert (report.nodes, report.allocations, report.pending_asks) == (0, 0, 0)
-    assert town.views.applications(report.name) == []
+    assert applications_in(town.views, report.name) == []
     assert refused_apps(town.do(new)) == {}
 
 

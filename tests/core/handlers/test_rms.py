@@ -32,7 +32,7 @@ def test_an_rm_that_leaves_leaves_alone(driver: Driver) -> None:
         rm_id=RmId("one"), reason='received NodeRequest, but RmID="one" not registered'
     )
     with pytest.raises(NotFound):
-        driver.views.queues(ONE)
+        driver.views.queue(ONE, "root")
     assert keys(driver.do(asks(ask("app", "next", memory=1), rm="two"))) == ["next"]
 
 

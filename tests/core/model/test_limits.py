@@ -7,6 +7,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
 from support.core.driver import Driver, keys, placed
+from support.core.reports import applications_in
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
@@ -46,7 +47,7 @@ def usage_names(driver: Driver, kind: str) -> list[str]:
 
 def has(driver: Driver, *app_ids: str) -> int:
     """What the applications have together."""
-    reports = [report for report in driver.views.applications(DEFAULT) if report.app_id in app_ids]
+    reports = [report for report in applications_in(driver.views, DEFAULT) if report.app_id in app_ids]
     return sum(report.allocated.get("vcore", 0) for report in reports)
 
 

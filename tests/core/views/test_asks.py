@@ -8,6 +8,7 @@ from licorne_core.values.slices import RUN
 from licorne_core.views.applications import AskLogEntry
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver
+from support.core.reports import applications_in
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
@@ -55,7 +56,7 @@ def test_an_application_names_its_group() -> None:
     driver = Driver()
     driver.do(register(config("[{name: a}]", rest=limits)))
     driver.do(apps(app("one", "root.a", groups=["dev", "ops"]), app("two", "root.a")))
-    one, two = driver.views.applications(DEFAULT)
+    one, two = applications_in(driver.views, DEFAULT)
     assert (one.groups, one.group) == (("dev", "ops"), "ops")
     assert two.group == ""
 

@@ -5,6 +5,7 @@ import pytest
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver
+from support.core.reports import queues_in
 from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
@@ -82,6 +83,5 @@ def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
 
 def test_queues_name_who_is_about_to_run(driver: Driver) -> None:
     """An accepted application with a reservation is named by its leaf and all queues above."""
-    tree = driver.views.queues(DEFAULT)
-    assert tree.allocating_accepted == ("app-2",)
-    assert [leaf.allocating_accepted for leaf in tree.children] == [("app-2",), ()]
+    running = {queue.path: queue.allocating_accepted for queue in queues_in(driver.views, DEFAULT)}
+    assert running == {"root": ("app-2",), "root.a": ("app-2",), "root.b": ()}

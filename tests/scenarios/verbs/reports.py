@@ -7,6 +7,7 @@ from licorne_core.views.queues import QueueReport, QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 from support.core.driver import heard
+from support.core.reports import applications_in, queues_in
 from support.core.steps import last, listed
 
 
@@ -28,15 +29,11 @@ def partitions(stage: Stage, _: Line) -> list[str]:
 def queues(stage: Stage, line: Line) -> list[str]:
     """``queues [partition=P]``: the tree with what each queue has, waits for and may have."""
     name = stage.partition(line)
-    return _queue(stage.driver.views.queues(name))
-
-
-def _queue(queue: QueueReport) -> list[str]:
-    usage = f"has {amounts(queue.allocated)}, waits for {amounts(queue.pending)}"
-    lines = [f"{queue.path} {queue.state}: {usage}, max {maximum(queue.max)}"]
-    for child in queue.children:
-        lines += _queue(child)
-    return lines
+    return [
+        f"{queue.path} {queue.state}: has {amounts(queue.allocated)}, "
+        f"waits for {amounts(queue.pending)}, max {maximum(queue.max)}"
+        for queue in queues_in(stage.driver.views, name)
+    ]
 
 
 def queue(stage: Stage, line: Line) -> list[str]:
@@ -86,7 +83,7 @@ def applications(stage: Stage, line: Line) -> list[str]:
     return [
         f"{app.app_id} in {app.queue} {app.state}: has {amounts(app.allocated)}, "
         f"waits for {amounts(app.pending)}"
-        for app in stage.driver.views.applications(name)
+        for app in applications_in(stage.driver.views, name)
     ]
 
 
@@ -96,7 +93,7 @@ def ended(stage: Stage, line: Line) -> list[str]:
     return [
         f"{app.app_id} {app.state}{f': {app.message}' if app.message else ''}"
         for state in ("rejected", "completed")
-        for app in stage.driver.views.applications(name, state=state)
+        for app in applications_in(stage.driver.views, name, state=state)
     ]
 
 

@@ -95,7 +95,7 @@ async def test_quantities_cannot_overflow_the_books(
     [rejected] = (await streams[0].next()).rejectedAllocations
     assert rejected.allocationKey == "two"
     assert "beyond int64" in rejected.reason
-    root = server.scheduler.views.queues(server.scheduler.views.resolve("[rm]default"))
+    root = server.scheduler.views.queue(server.scheduler.views.resolve("[rm]default"), "root")
     assert root.pending == {"vcore": most}
 
 

@@ -329,8 +329,9 @@ class Simulation:
         reserved = {each.node_id for each in views.reservations(self._partition) if each is not None}
         samples.reserved.append(len(reserved))
         samples.backlog.append((self._now - START, len(self._waiting)))
-        for queue in _leaves(views.queues(self._partition)):
-            if any(is_due(queue, each.resources) for each in self._shapes[queue.path]):
+        for path, shapes in self._shapes.items():
+            queue = views.queue(self._partition, path)
+            if any(is_due(queue, each.resources) for each in shapes):
                 samples.below_guarantee += SAMPLE
         self._at(self._now + SAMPLE, self._sample)
 
@@ -376,10 +377,3 @@ def is_due(queue: QueueReport, wanted: Resources) -> bool:
 
 def _fits(wanted: Resources, room: Mapping[str, int]) -> bool:
     return all(amount <= room.get(name, inf) for name, amount in wanted.items())
-
-
-def _leaves(queue: QueueReport) -> Iterator[QueueReport]:
-    if queue.is_leaf:
-        yield queue
-    for child in queue.children:
-        yield from _leaves(child)
