@@ -17,12 +17,12 @@ REPORTS = [
 
 @pytest.fixture(scope="module")
 def looked_at() -> set[str]:
-    """The attributes that the server looks at somewhere."""
+    """Attributes that the server reads, and texts that may name one in a table of fields."""
     return {
-        node.attr
+        str(node.attr if isinstance(node, ast.Attribute) else node.value)
         for path in sorted((ROOT / "server").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute)
+        if isinstance(node, ast.Attribute | ast.Constant)
     }
 
 
