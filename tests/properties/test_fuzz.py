@@ -79,7 +79,7 @@ def foresee_no_bad_token(patch: pytest.MonkeyPatch) -> None:
 
 def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
     """Errors repeat control characters."""
-    patch.setattr("licorne_core.views.lookup.shown", str)
+    patch.setattr("licorne_core.views.partitions.shown", str)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,14 @@
-"""Reports for readers, by subject; `Views` finds the objects for them."""
+"""Reports for readers, by subject: made on demand, never changing anything (DESIGN § 2)."""
 
-from licorne_core.views.applications import InOrder
+from licorne_core.views.applications import AppViews
 from licorne_core.views.audit.recount import Concern, Finding
 from licorne_core.views.census import Standing
-from licorne_core.views.lookup import Views
+from licorne_core.views.nodes import NodeViews
+from licorne_core.views.partitions import InOrder
+from licorne_core.views.queues import QueueViews
 
 __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
+
+
+class Views(AppViews, NodeViews, QueueViews):
+    """Reports of all kinds of things."""

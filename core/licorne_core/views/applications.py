@@ -1,89 +1,29 @@
-"""Applications with their asks and allocations, and lists of names in order.
+"""Applications with their asks and allocations, explanations, and victims of preemption.
 
 While an allocation is *assumed*, or the place that it is to take is not free yet, the RM has not
 heard of it: it is shown as an ask.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
+from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestState, is_ask, place_of
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import AppId, PartitionName, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
-from licorne_core.views.explain import node_of, why_stopped
+from licorne_core.views.explain import explain, explain_preempted, node_of, why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.nodes import ReservationReport, reservation_report
-
-Name = TypeVar("Name", bound=str)
-
-
-class InOrder(Generic[Name]):
-    """Names of one moment, sorted as the reader goes on.
-
-    Before the first there is a None wherever the reader may pause.
-    """
-
-    count: int
-    """Number of names, including those that do not fit."""
-
-    def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
-        """Take the names that fit, or all."""
-        self._names = list(names)
-        self._fits = fits
-        self.count = len(self._names)
-
-    def __iter__(self) -> Iterator[Name | None]:
-        """All of them."""
-        return self.behind("")
-
-    def behind(self, last: str) -> Iterator[Name | None]:
-        """Names behind a given one, which need not be there."""
-        fits = self._fits
-        if not last:
-            return in_runs(self._names, fits=fits)
-        return in_runs(self._names, fits=lambda name: name > last and (fits is None or fits(name)))
-
-
-def app_names(partition: Partition, state: str, queue: str = "") -> InOrder[AppId]:
-    """The names of those applications in order, of one queue or of all."""
-    found, wanted = in_state(partition, state), queue.lower()
-
-    def is_there(name: AppId) -> bool:
-        app = found.get(name)
-        return app is not None and app.queue_path == wanted
-
-    return InOrder(found, is_there if wanted else None)
-
-
-def in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
-    """Applications that are active, completed or rejected, by their names."""
-    match state:
-        case "active":
-            return partition.applications
-        case "completed":
-            return partition.completed
-        case "rejected":
-            return partition.rejected
-    raise NotFound(f"application state {shown(state)} is none of active, completed, rejected")
-
-
-def find_application(partition: Partition, app_id: str) -> Application:
-    """An application, wherever it is listed; raises NotFound."""
-    name = AppId(app_id)
-    for state in ("active", "rejected", "completed"):
-        app = in_state(partition, state).get(name)
-        if app is not None:
-            return app
-    raise NotFound(f"application {shown(app_id)} not found")
+from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,29 +124,7 @@ class AppReport:
     )
 
 
-app_report = _of.table(AppReport)
-
-
-def asks_of(app: Application) -> Iterator[AskReport | None]:
-    """All asks of an application in order, each as it is when its turn comes.
-
-    There is a None wherever the reader may pause: very many are put in order part by part.
-    """
-    logs = _Logs(app)
-    for request in in_runs(list(app.requests.values()), key=place_of, fits=is_ask):
-        yield logs.report(request) if request is not None and is_ask(request) else None
-
-
-def allocations_of(app: Application) -> Iterator[tuple[Allocation, str] | None]:
-    """All allocations that the RM knows, with the reason that one is being stopped.
-
-    There is a None wherever the reader may pause: very many asks may be among them.
-    """
-    for number, request in enumerate(list(app.requests.values()), 1):
-        if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
-            yield request.allocation, why_stopped(request)
-        if not number % RUN:
-            yield None
+_app_report = _of.table(AppReport)
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
@@ -216,10 +134,126 @@ def _placeholder_deadline(partition: Partition, app: Application) -> float:
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
 
 
-def reservations_of(
-    partition: Partition, app: Application, *, reasoned: bool = True
-) -> Iterator[ReservationReport]:
-    """The nodes that are reserved for asks of an application now, and why these do not run."""
+class AppViews(PartitionViews):
+    """Applications, asks and victims of preemption. A missing one raises NotFound with its name."""
+
+    def app_ids_in_order(
+        self, partition: PartitionName, *, queue: str = "", state: str = "active"
+    ) -> InOrder[AppId]:
+        """Names of applications that are active, completed or rejected; of one queue or of all."""
+        owner = self._registry.partition(partition)
+        if queue and owner.tree.get(queue) is None:
+            raise NotFound(f"queue {shown(queue)} not found")
+        found, wanted = _in_state(owner, state), queue.lower()
+
+        def is_in_queue(name: AppId) -> bool:
+            app = found.get(name)
+            return app is not None and app.queue_path == wanted
+
+        return InOrder(found, is_in_queue if wanted else None)
+
+    def application(self, partition: PartitionName, app_id: str) -> AppReport:
+        """Report an application; completed and rejected ones too."""
+        owner = self._registry.partition(partition)
+        return _app_report(_find(owner, app_id), owner)
+
+    def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
+        """All asks of one application in order, each read in its turn.
+
+        There is a None wherever the reader may pause: very many are sorted part by part.
+        """
+        return _asks(_find(self._registry.partition(partition), app_id))
+
+    def allocations(self, partition: PartitionName, app_id: str) -> Iterator[tuple[Allocation, str] | None]:
+        """All allocations of one application that the RM knows, each with the reason of its stop, if any.
+
+        There is a None wherever the reader may pause: very many asks may be among them.
+        """
+        return _allocations(_find(self._registry.partition(partition), app_id))
+
+    def reservations_of(
+        self, partition: PartitionName, app_id: str, *, reasoned: bool = True
+    ) -> Iterator[ReservationReport]:
+        """Nodes reserved for asks of one application, each read in its turn.
+
+        With `reasoned` each has the reason that its ask waits.
+        """
+        owner = self._registry.partition(partition)
+        return _reservations(owner, _find(owner, app_id), reasoned=reasoned)
+
+    def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Iterator[Explanation | None]:
+        """Explain a pending ask, or the outcome of one; a victim of preemption is known for long.
+
+        There is a None wherever the reader may pause, and the explanation at the end.
+        """
+        owner = self._registry.partition(partition)
+        app = owner.applications.get(AppId(app_id))
+        if app is None or key not in app.requests:
+            record = owner.ledger.find(AppId(app_id), AllocationKey(key))
+            if record is not None:
+                yield explain_preempted(record)
+                return
+        if app is None:
+            gone = _find(owner, app_id)
+            why = f": {gone.message}" if gone.message else ""
+            raise NotFound(f"application {app_id} is {gone.state.value}{why}")
+        yield from explain(owner, app, key)
+
+    def preemptions(
+        self,
+        partition: PartitionName,
+        app_id: str = "",
+        key: str = "",
+        *,
+        before: int | None = None,
+    ) -> Iterator[PreemptionRecord]:
+        """Victims of preemption, the latest first: all, or those of an application or of a key.
+
+        With `before` only those with lower numbers. Each is read in its turn.
+        """
+        return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
+
+    def preemption(self, partition: PartitionName, app_id: str, key: str) -> PreemptionRecord | None:
+        """The last record of an allocation as a victim; None if none is kept."""
+        return self._registry.partition(partition).ledger.find(AppId(app_id), AllocationKey(key))
+
+
+def _in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
+    """Applications that are active, completed or rejected, by their names."""
+    match state:
+        case "active":
+            return partition.applications
+        case "completed":
+            return partition.completed
+        case "rejected":
+            return partition.rejected
+    raise NotFound(f"application state {shown(state)} is none of active, completed, rejected")
+
+
+def _find(partition: Partition, app_id: str) -> Application:
+    """The application with this name in the first of the three lists that has one."""
+    name = AppId(app_id)
+    for known in (partition.applications, partition.rejected, partition.completed):
+        if name in known:
+            return known[name]
+    raise NotFound(f"application {shown(app_id)} not found")
+
+
+def _asks(app: Application) -> Iterator[AskReport | None]:
+    logs = _Logs(app)
+    for request in in_runs(list(app.requests.values()), key=place_of, fits=is_ask):
+        yield logs.report(request) if request is not None and is_ask(request) else None
+
+
+def _allocations(app: Application) -> Iterator[tuple[Allocation, str] | None]:
+    for number, request in enumerate(list(app.requests.values()), 1):
+        if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
+            yield request.allocation, why_stopped(request)
+        if not number % RUN:
+            yield None
+
+
+def _reservations(partition: Partition, app: Application, *, reasoned: bool) -> Iterator[ReservationReport]:
     for request in list(app.reserved.values()):
         reservation = request.reservation
         if reservation is not None and reservation.node_id is not None:

@@ -16,14 +16,7 @@ from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.views.explain import why_stopped, why_waits
 from licorne_core.views.fields import Moment, Of
-
-
-def find_node(partition: Partition, node_id: str) -> Node:
-    """A node of the partition; raises NotFound."""
-    node = partition.nodes.by_id.get(NodeId(node_id))
-    if node is None:
-        raise NotFound(f"node {shown(node_id)} not found")
-    return node
+from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class _Reading(NamedTuple):
@@ -92,14 +85,71 @@ class NodeReport:
     """Resources that other asks have to leave free for these."""
 
 
-node_report = _of.table(NodeReport)
+_node_report = _of.table(NodeReport)
 
 
-def allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocation, str] | None]:
-    """All allocations on a node that the RM knows, with the reason that one is being stopped.
+class NodeViews(PartitionViews):
+    """Nodes, with their allocations and reservations. A missing one raises NotFound with its name."""
 
-    There is a None wherever the reader may pause.
-    """
+    def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
+        """Ids of all nodes in order."""
+        return InOrder(self._registry.partition(partition).nodes.by_id)
+
+    def node(self, partition: PartitionName, node_id: str) -> NodeReport:
+        """Report a node."""
+        owner = self._registry.partition(partition)
+        return _node_report(_find(owner, node_id), owner)
+
+    def allocations_on(
+        self, partition: PartitionName, node_id: str
+    ) -> Iterator[tuple[Allocation, str] | None]:
+        """All allocations on a node that the RM knows, each with the reason of its stop, if any.
+
+        There is a None wherever the reader may pause.
+        """
+        owner = self._registry.partition(partition)
+        return _allocations_on(owner, _find(owner, node_id))
+
+    def foreign_on(self, partition: PartitionName, node_id: str) -> list[Allocation]:
+        """Allocations of other schedulers on a node."""
+        return list(_find(self._registry.partition(partition), node_id).foreign.values())
+
+    def reservations(
+        self, partition: PartitionName, *, start: str = ""
+    ) -> Iterator[ReservationReport | None]:
+        """All reservations by node id and then by time, from the node `start` on.
+
+        Each node is read in its turn. There is a None wherever the reader may pause.
+        """
+        return _reservations(self._registry.partition(partition), start)
+
+    def reservations_on(
+        self, partition: PartitionName, node_id: str, *, reasoned: bool = True
+    ) -> Iterator[ReservationReport | None]:
+        """Reservations of one node by time, each read in its turn; with `reasoned` with its reason.
+
+        There is a None wherever the reader may pause.
+        """
+        owner = self._registry.partition(partition)
+        return _reservations_on(owner, _find(owner, node_id), reasoned=reasoned)
+
+    def first_reservations(
+        self, partition: PartitionName, node_id: str, most: int
+    ) -> tuple[ReservationReport, ...]:
+        """At most `most` reservations of one node; asks that require it may have very many."""
+        owner = self._registry.partition(partition)
+        found = _find(owner, node_id).reservations.values()
+        return tuple(reservation_report(owner, each) for each in islice(found, most))
+
+
+def _find(partition: Partition, node_id: str) -> Node:
+    node = partition.nodes.by_id.get(NodeId(node_id))
+    if node is None:
+        raise NotFound(f"node {shown(node_id)} not found")
+    return node
+
+
+def _allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocation, str] | None]:
     for number, allocation in enumerate(list(node.allocations), 1):
         app = partition.applications.get(allocation.ask.app_id)
         request = None if app is None else app.requests.get(allocation.key)
@@ -110,11 +160,7 @@ def allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocatio
             yield None
 
 
-def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport | None]:
-    """All that stand, by node id and then by time, from the node `start` on.
-
-    A node's are looked at when its turn comes. There is a None wherever the reader may pause.
-    """
+def _reservations(partition: Partition, start: str) -> Iterator[ReservationReport | None]:
     nodes = partition.nodes.by_id
 
     def fits(node_id: NodeId) -> bool:
@@ -126,26 +172,17 @@ def reservations(partition: Partition, start: str = "") -> Iterator[ReservationR
         if node is None:
             yield None
         else:
-            yield from reservations_on(partition, node)
+            yield from _reservations_on(partition, node)
 
 
-def reservations_on(
+def _reservations_on(
     partition: Partition, node: Node, *, reasoned: bool = True
 ) -> Iterator[ReservationReport | None]:
-    """All of one node by time, each as it is when its turn comes.
-
-    There is a None wherever the reader may pause. With `reasoned` each has the reason.
-    """
     for found in in_runs(list(node.reservations.values()), key=_by_time):
         if found is None or found.node_id != node.node_id:
             yield None
         else:
             yield reservation_report(partition, found, reasoned=reasoned)
-
-
-def first_reservations(partition: Partition, node: Node, most: int) -> tuple[ReservationReport, ...]:
-    """First reservations of one node; asks that require it may have very many."""
-    return tuple(reservation_report(partition, found) for found in islice(node.reservations.values(), most))
 
 
 def _by_time(reservation: Reservation) -> tuple[float, AppId, AllocationKey]:

@@ -1,26 +1,25 @@
-"""RMs and partitions in numbers, their queues, and usage of users and groups (spec §§ 10, 12.4)."""
+"""Queues, and usage of users and groups in them (spec §§ 10, 12.4)."""
 
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.application import Application
 from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.preemption.quota_change import is_above_max
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId, bare_partition
+from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import EMPTY, Resources, charge
-from licorne_core.values.rm_caps import RmCounts
 from licorne_core.values.slices import in_runs
 from licorne_core.views.fields import Moment, Of, Span
+from licorne_core.views.partitions import InOrder, PartitionViews
 
 _of = Of[Queue, Partition]()
 
@@ -69,26 +68,7 @@ class QueueReport:
     template: TemplateConfig | None
 
 
-queue_report = _of.table(QueueReport)
-
-
-def children_of(queue: Queue) -> Iterator[QueuePath | None]:
-    """The paths of the queues just below, by name, with a None wherever the reader may pause."""
-    for name in in_runs(list(queue.children)):
-        yield None if name is None else QueuePath(f"{queue.path}.{name}")
-
-
-def level_by_level(root: Queue) -> Iterator[QueuePath | None]:
-    """The paths of all queues, level by level, with a None wherever the reader may pause."""
-    waiting = deque([root])
-    while waiting:
-        queue = waiting.popleft()
-        yield QueuePath(queue.path)
-        for name in in_runs(list(queue.children)):
-            child = None if name is None else queue.children.get(name)
-            if child is not None:
-                waiting.append(child)
-            yield None
+_queue_report = _of.table(QueueReport)
 
 
 STEP = 500
@@ -139,14 +119,72 @@ class UsageReport:
     queues: QueueUsage
 
 
-def usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:
-    """The report on one user or group, made from its trackers in all queues.
+class QueueViews(PartitionViews):
+    """Queues, users and groups. A missing one raises NotFound with its name."""
 
-    Before it is a None wherever the reader may pause. Later changes may be missed.
+    def queue(self, partition: PartitionName, path: str) -> QueueReport:
+        """Report a queue."""
+        owner = self._registry.partition(partition)
+        return _queue_report(_find_queue(owner, path), owner)
 
-    Raises:
-        NotFound: neither an application counts for it nor a limit names it.
-    """
+    def children(self, partition: PartitionName, path: str) -> Iterator[QueuePath | None]:
+        """Paths of the children of a queue, by name, after a None wherever the reader may pause."""
+        queue = _find_queue(self._registry.partition(partition), path)
+        names = in_runs(list(queue.children))
+        return (None if name is None else QueuePath(f"{queue.path}.{name}") for name in names)
+
+    def level_by_level(self, partition: PartitionName) -> Iterator[QueuePath | None]:
+        """Paths of all queues, level by level, and of one parent by name.
+
+        There is a None wherever the reader may pause. A queue may be gone when it is read.
+        """
+        return _level_by_level(self._registry.partition(partition).tree.root)
+
+    def usage_names_in_order(self, partition: PartitionName, kind: str) -> InOrder[str]:
+        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
+        owner = self._registry.partition(partition)
+        return InOrder(owner.limits.known(kind, owner.tree.limited()))
+
+    def usage(self, partition: PartitionName, kind: str, name: str) -> Iterator[UsageReport | None]:
+        """Yield usage and limits of a user or a group, after a None wherever the reader may pause.
+
+        Later changes may be missed. The first step raises NotFound if no application counts for the
+        name and no limit has it.
+        """
+        return _usage_report(self._registry.partition(partition), kind, name)
+
+    def usages(
+        self, partition: PartitionName, kind: str, names: Iterable[str | None]
+    ) -> Iterator[UsageReport | None]:
+        """Usage of many, each read in its turn; a removed name is left out."""
+        for name in names:
+            yield None
+            if name is not None:
+                with suppress(NotFound):
+                    yield from self.usage(partition, kind, name)
+
+
+def _find_queue(partition: Partition, path: str) -> Queue:
+    queue = partition.tree.get(path)
+    if queue is None:
+        raise NotFound(f"queue {shown(path)} not found")
+    return queue
+
+
+def _level_by_level(root: Queue) -> Iterator[QueuePath | None]:
+    waiting = deque([root])
+    while waiting:
+        queue = waiting.popleft()
+        yield QueuePath(queue.path)
+        for name in in_runs(list(queue.children)):
+            child = None if name is None else queue.children.get(name)
+            if child is not None:
+                waiting.append(child)
+            yield None
+
+
+def _usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:
+    """The report on one user or group, made from its trackers in all queues."""
     limits = partition.limits
     trackers = dict(limits.of_kind(kind).get(name, {}))
     for number, queue in enumerate(partition.tree.limited(), 1):
@@ -208,85 +246,3 @@ def _tree(
         if not number % STEP:
             yield
     return sums.below[""][0]
-
-
-_of_rm = Of[Rm, None]()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RmReport:
-    """A registered RM and its configuration.
-
-    The maps are the RM's own, which are replaced and never changed: a list of all RMs may have
-    millions of entries in them.
-    """
-
-    rm_id: RmId
-    version: str
-    policy_group: str
-    build_info: Mapping[str, str] = _of_rm(lambda rm: rm.build_info)
-    registered_time: Moment
-    session: int
-    partitions: tuple[PartitionName, ...] = _of_rm(lambda rm: tuple(rm.partitions))
-    config: str = _of_rm(lambda rm: rm.configuration.text)
-    checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
-    extra_config: Mapping[str, str] = _of_rm(lambda rm: rm.extra_config)
-    """In order of its keys."""
-    failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
-    """Nodes that came for a partition that is not there, and have not come again since."""
-    counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))
-
-
-_rm_report = _of_rm.table(RmReport)
-
-
-def rm_report(rm: Rm) -> RmReport:
-    """Report an RM."""
-    return _rm_report(rm, None)
-
-
-_of_partition = Of[Partition, None]()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionReport:
-    """A partition in numbers. `name` is normalized, `bare_name` is not.
-
-    An assumed ask, or a replacement of a placeholder, counts as an ask.
-    """
-
-    name: PartitionName
-    bare_name: str = _of_partition(lambda partition: bare_partition(partition.name))
-    rm_id: RmId
-    state: str = "Active"
-    state_time: Moment
-    capacity: Resources = _of_partition(lambda partition: dict(partition.nodes.total))
-    allocated: Resources = _of_partition(lambda partition: dict(partition.tree.root.allocated))
-    nodes: int = _of_partition(lambda partition: len(partition.nodes.by_id))
-    allocations: int = _of_partition(lambda partition: partition.tally.allocations)
-    pending_asks: int = _of_partition(lambda partition: partition.tally.asks)
-    applications: Mapping[str, int] = _of_partition(lambda partition: dict(partition.tally.states))
-    node_sort_policy: str = _of_partition(lambda partition: partition.nodes.order.policy.type.value)
-    node_sort_attribute: str = _of_partition(lambda partition: partition.nodes.order.policy.attribute)
-    """Attribute for `spread`; empty for other policies."""
-    node_sort_weights: Mapping[str, float] = _of_partition(
-        lambda partition: dict(partition.nodes.order.policy.weights)
-    )
-    preemption_enabled: bool = _of_partition(lambda partition: partition.config.preemption_enabled)
-    quota_preemption_enabled: bool = _of_partition(
-        lambda partition: partition.config.quota_preemption_enabled
-    )
-    holds: tuple[str, ...] = _of_partition(lambda partition: tuple(hold.value for hold in partition.holds))
-
-
-_partition_report = _of_partition.table(PartitionReport)
-
-
-def partition_report(partition: Partition) -> PartitionReport:
-    """Report a partition."""
-    return _partition_report(partition, None)
-
-
-def placement_report(partition: Partition) -> PlacementReport:
-    """The placement rules in force."""
-    return PlacementReport(partition=partition.name, rules=partition.placer.rules)

@@ -19,7 +19,7 @@ from aiohttp import web
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.json_cluster import history_of_applications, history_of_containers

@@ -15,7 +15,7 @@ from licorne_core.messages.commands import Hold
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import SOURCES, Status
 from licorne_server.http.stream import JsonObject, encode, reader_of, send, sliced
 from licorne_server.http.units import rms_named

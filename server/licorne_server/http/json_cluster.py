@@ -15,7 +15,8 @@ from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
 from licorne_core.views.fields import renamed
-from licorne_core.views.queues import PartitionReport, QueueReport, QueueUsage, RmReport, UsageReport
+from licorne_core.views.partitions import PartitionReport, RmReport
+from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
 from licorne_server.http.units import USAGE_RANGES, Asked, percentages, rest_form, rest_name, usage_ranges
 from licorne_server.services.history import Sample

@@ -5,7 +5,7 @@ from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from licorne_core.config import load
 from licorne_core.values.errors import ConfigError
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.stream import ENCODER, JsonObject
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

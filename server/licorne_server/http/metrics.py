@@ -15,7 +15,7 @@ from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_core.views.queues import PartitionReport
+from licorne_core.views.partitions import PartitionReport
 from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, Room, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges

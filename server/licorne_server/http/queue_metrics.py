@@ -12,7 +12,8 @@ from licorne_core.messages.reports import Census
 from licorne_core.values.errors import NotFound
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
-from licorne_core.views.queues import PartitionReport, QueueReport
+from licorne_core.views.partitions import PartitionReport
+from licorne_core.views.queues import QueueReport
 from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.errors import NotFound
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin
 from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json

@@ -19,7 +19,7 @@ from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment, Source, Span, Unit, renamed, types_of
 from licorne_core.views.nodes import NodeReport
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
 from licorne_server.wire.caps import MAX_CONFIG_BYTES

@@ -31,7 +31,8 @@ from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
-from licorne_core.views.queues import PartitionReport, QueueReport, QueueUsage, RmReport, UsageReport
+from licorne_core.views.partitions import PartitionReport, RmReport
+from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
 

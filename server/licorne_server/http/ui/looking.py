@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import RmFigures, Sources
 from licorne_server.http.stream import enclosed, encode
 from licorne_server.http.ui.rows import partition_row, queue_row, rm_row

@@ -12,7 +12,8 @@ from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
-from licorne_core.views.queues import PartitionReport, QueueReport, QueueUsage, RmReport, UsageReport
+from licorne_core.views.partitions import PartitionReport, RmReport
+from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import milliseconds
 

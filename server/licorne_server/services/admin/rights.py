@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
-from licorne_core.views.queues import RmReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.history import Configurations
 from licorne_server.security.access import Access
 from licorne_server.telemetry.logs import note_lost

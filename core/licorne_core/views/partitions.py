@@ -1,0 +1,206 @@
+"""RMs and partitions in numbers, with their counters, waiting asks and placement rules (spec § 12.4)."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, TypeVar
+
+from licorne_core.messages.reports import Census, OutstandingShape, PlacementReport
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.counters import Counters
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import NodeId, PartitionName, RmId, bare_partition
+from licorne_core.values.resources import Resources
+from licorne_core.values.rm_caps import RmCaps, RmCounts
+from licorne_core.values.slices import in_runs
+from licorne_core.views.audit.recount import Finding, audit
+from licorne_core.views.census import Standing, census, standing, waiting_by_code
+from licorne_core.views.fields import Moment, Of
+from licorne_core.views.outstanding_scan import outstanding_shapes, scan
+
+Name = TypeVar("Name", bound=str)
+
+
+class InOrder(Generic[Name]):
+    """Names of one moment, sorted as the reader goes on.
+
+    Before the first there is a None wherever the reader may pause.
+    """
+
+    count: int
+    """Number of names, including those that do not fit."""
+
+    def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
+        """Take the names that fit, or all."""
+        self._names = list(names)
+        self._fits = fits
+        self.count = len(self._names)
+
+    def __iter__(self) -> Iterator[Name | None]:
+        """All of them."""
+        return self.behind("")
+
+    def behind(self, last: str) -> Iterator[Name | None]:
+        """Names behind a given one, which need not be there."""
+        fits = self._fits
+        if not last:
+            return in_runs(self._names, fits=fits)
+        return in_runs(self._names, fits=lambda name: name > last and (fits is None or fits(name)))
+
+
+_of_rm = Of[Rm, None]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmReport:
+    """A registered RM and its configuration.
+
+    The maps are the RM's own, which are replaced and never changed: a list of all RMs may have
+    millions of entries in them.
+    """
+
+    rm_id: RmId
+    version: str
+    policy_group: str
+    build_info: Mapping[str, str] = _of_rm(lambda rm: rm.build_info)
+    registered_time: Moment
+    session: int
+    partitions: tuple[PartitionName, ...] = _of_rm(lambda rm: tuple(rm.partitions))
+    config: str = _of_rm(lambda rm: rm.configuration.text)
+    checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
+    extra_config: Mapping[str, str] = _of_rm(lambda rm: rm.extra_config)
+    """In order of its keys."""
+    failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
+    """Nodes that came for a partition that is not there, and have not come again since."""
+    counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))
+
+
+_rm_report = _of_rm.table(RmReport)
+
+
+_of_partition = Of[Partition, None]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """A partition in numbers. `name` is normalized, `bare_name` is not.
+
+    An assumed ask, or a replacement of a placeholder, counts as an ask.
+    """
+
+    name: PartitionName
+    bare_name: str = _of_partition(lambda partition: bare_partition(partition.name))
+    rm_id: RmId
+    state: str = "Active"
+    state_time: Moment
+    capacity: Resources = _of_partition(lambda partition: dict(partition.nodes.total))
+    allocated: Resources = _of_partition(lambda partition: dict(partition.tree.root.allocated))
+    nodes: int = _of_partition(lambda partition: len(partition.nodes.by_id))
+    allocations: int = _of_partition(lambda partition: partition.tally.allocations)
+    pending_asks: int = _of_partition(lambda partition: partition.tally.asks)
+    applications: Mapping[str, int] = _of_partition(lambda partition: dict(partition.tally.states))
+    node_sort_policy: str = _of_partition(lambda partition: partition.nodes.order.policy.type.value)
+    node_sort_attribute: str = _of_partition(lambda partition: partition.nodes.order.policy.attribute)
+    """Attribute for `spread`; empty for other policies."""
+    node_sort_weights: Mapping[str, float] = _of_partition(
+        lambda partition: dict(partition.nodes.order.policy.weights)
+    )
+    preemption_enabled: bool = _of_partition(lambda partition: partition.config.preemption_enabled)
+    quota_preemption_enabled: bool = _of_partition(
+        lambda partition: partition.config.quota_preemption_enabled
+    )
+    holds: tuple[str, ...] = _of_partition(lambda partition: tuple(hold.value for hold in partition.holds))
+
+
+_partition_report = _of_partition.table(PartitionReport)
+
+
+class PartitionViews:
+    """RMs and partitions. A missing one raises NotFound with its name."""
+
+    def __init__(self, registry: Registry, caps: RmCaps) -> None:
+        """Read these RMs; each has these caps."""
+        self._registry = registry
+        self.caps = caps
+
+    def rms(self) -> tuple[RmReport, ...]:
+        """All RMs in order of registration."""
+        return tuple(_rm_report(rm, None) for rm in self._registry.rms.values())
+
+    def rm(self, rm_id: str) -> RmReport:
+        """Report an RM."""
+        rm = self._registry.rms.get(RmId(rm_id))
+        if rm is None:
+            raise NotFound(f"RM {shown(rm_id)} is not registered")
+        return _rm_report(rm, None)
+
+    def partitions(self, rm_id: RmId | None = None) -> tuple[PartitionReport, ...]:
+        """All partitions, or those of one RM."""
+        return tuple(map(self.partition, self.partition_names(rm_id)))
+
+    def partition_names(self, rm_id: RmId | None = None) -> list[PartitionName]:
+        """Names of all partitions, or of those of one RM."""
+        rms = self._registry.rms
+        chosen = rms.values() if rm_id is None else [rms[rm_id]] if rm_id in rms else []
+        return list(chain.from_iterable(rm.partitions for rm in chosen))
+
+    def partition(self, name: PartitionName) -> PartitionReport:
+        """Report a partition."""
+        return _partition_report(self._registry.partition(name), None)
+
+    def running(self, rm_id: RmId) -> int:
+        """Number of booked allocations that an RM knows; 0 for an unknown RM."""
+        rm = self._registry.rms.get(rm_id)
+        return 0 if rm is None else sum(p.tally.allocations for p in rm.partitions.values())
+
+    def resolve(self, name: str) -> PartitionName:
+        """Normalized name of a partition, from that or from its bare name (DESIGN § 4)."""
+        partition = self._registry.by_name(name)
+        if partition is None:
+            raise NotFound(f"partition {shown(name)} not found")
+        return partition.name
+
+    def placement(self, partition: PartitionName) -> PlacementReport:
+        """The placement rules in force."""
+        rules = self._registry.partition(partition).placer.rules
+        return PlacementReport(partition=partition, rules=rules)
+
+    def audit(self, partition: PartitionName) -> Iterator[Finding | None]:
+        """Yield differences in the books, with a None wherever the reader may pause."""
+        return audit(self._registry.partition(partition))
+
+    def counters(self, partition: PartitionName) -> Counters:
+        """The live counters of a partition; read, do not keep."""
+        return self._registry.partition(partition).counters
+
+    def answers_late(self, rm_id: RmId) -> int:
+        """Number of answers of an RM to predicate checks that were closed; 0 for an unknown RM."""
+        rm = self._registry.rms.get(rm_id)
+        return 0 if rm is None else rm.context.answers_late
+
+    def waiting(self, partition: PartitionName, most: int) -> tuple[dict[str, int], bool]:
+        """Count waiting asks by the code of their obstacle; True if all were counted.
+
+        At most `most` applications and ask groups are read.
+        """
+        return waiting_by_code(self._registry.partition(partition), most)
+
+    def census(self, partition: PartitionName) -> Iterator[Census | None]:
+        """Yield the census of a partition, after a None wherever the reader may pause."""
+        return census(self._registry.partition(partition))
+
+    def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
+        """Queue and obstacle of an ask; None for an unknown ask.
+
+        `partition` is its name as sent by the RM.
+        """
+        rm = self._registry.rms.get(rm_id)
+        return None if rm is None else standing(rm, partition, app_id, key)
+
+    def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
+        """Asks that quota would admit and no node takes, by size, the most frequent first.
+
+        There is a None wherever the reader may pause. Later changes may be missed.
+        """
+        return outstanding_shapes(scan(self._registry.partition(partition)))
