@@ -118,7 +118,7 @@ ISOLATION = (
     ),
     Defect(
         "page-in-one-step",
-        "Page.fill",
+        "paging:_walk",
         drop("over"),
         "a reader makes a page of ten thousand rows while everybody waits",
         ("engine/test_pieces",),

@@ -1,6 +1,7 @@
 """The event calls of `licorne.v1.State`: list and watch."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import grpc
@@ -57,7 +58,7 @@ class EventsService:
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
         page = Page(log.read(request.start, size), _event, size=size)
-        await filled(page, self._time_slices, self._access.caller(context).peer)
+        await filled(page, partial(self._time_slices.slice, self._access.caller(context).peer))
         return pb.ListEventsResponse(
             instance=log.instance, lowest_id=lowest_id, highest_id=highest_id, events=page.rows
         )

@@ -1,14 +1,17 @@
 """Counts of applications and allocations, minute by minute (spec § 12.4)."""
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from licorne_core.model.apps.states import AppState
-from licorne_core.values.ids import PartitionName
+from licorne_core.values.errors import NotFound
 from licorne_core.views import Views
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.paging import gathered
+from licorne_server.services.paging import walked
 
 SAMPLE_SECONDS = 60.0
 PEER = "history"
@@ -42,13 +45,13 @@ class History(Periodic):
 
     async def _take(self, now: float) -> None:
         """Add the partitions up, which may be very many, in slices."""
-        running = allocations = 0
+        counts = await walked(self._counts(), partial(self._time_slices.slice, PEER))
+        running = sum(running for running, _ in counts)
+        self.samples.append(Sample(now, running, sum(allocations for _, allocations in counts)))
 
-        def add(name: PartitionName) -> None:
-            nonlocal running, allocations
-            report = self._views.partition(name)
-            running += report.applications.get(AppState.RUNNING.value, 0)
-            allocations += report.allocations
-
-        await gathered(self._views.partition_names(), add, self._time_slices, PEER)
-        self.samples.append(Sample(now, running, allocations))
+    def _counts(self) -> Iterator[tuple[int, int] | None]:
+        """Running applications and allocations of each partition."""
+        for name in self._views.partition_names():
+            with suppress(NotFound):
+                report = self._views.partition(name)
+                yield report.applications.get(AppState.RUNNING.value, 0), report.allocations

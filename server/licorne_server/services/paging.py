@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from typing import Generic, TypeVar
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
@@ -13,7 +13,6 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.nodes import ReservationReport
 from licorne_core.views.queues import QueueReport
-from licorne_server.process.fair import TimeSlices
 from licorne_server.wire.errors import CallError, invalid_argument
 
 PAGE_SIZE = 1_000
@@ -25,86 +24,87 @@ MAX_PAGE_BYTES = 1024 * 1024
 """Bytes at which a page ends, however few rows it has: by default clients take 4 MiB."""
 
 T = TypeVar("T")
-M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 
+Slices = Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
+"""Gives time slices, such as those of `TimeSlices` for one peer."""
 
-class Page(Generic[T, M]):
+
+def cost_in_bytes(row: Message | None) -> int:
+    """Bytes of a message; an item without a row costs nothing."""
+    return 0 if row is None else row.ByteSize()
+
+
+class Page(Generic[T, R]):
     """A page of a list. Items that have no row, or are gone by then, are left out."""
 
-    def __init__(self, items: Iterable[T | None], to_row: Callable[[T], M | None], *, size: int = 0) -> None:
-        """A page of at most `size` rows, or PAGE_SIZE for 0; `fill` makes them.
+    def __init__(
+        self,
+        items: Iterable[T | None],
+        to_row: Callable[[T], R | None],
+        *,
+        size: int = 0,
+        budget: int = 0,
+        cost: Callable[[Any], int] = cost_in_bytes,
+    ) -> None:
+        """A page of at most `size` rows, or PAGE_SIZE for 0; `filled` makes them.
 
-        A None among the items is no item: it is where a slice may end.
+        It ends too once the `cost` of its items, each given as its row, has reached the budget:
+        MAX_PAGE_BYTES for 0. A slice may end where a None stands in place of an item.
         """
-        self.rows: list[M] = []
-        self._items = iter(items)
+        self.rows: list[R] = []
+        self.last: T | None = None
+        """The item after which the next page begins; None if this is the last page."""
+        self.spent = 0
+        """Cost of all items so far."""
+        self._items = items
         self._to_row = to_row
         self._room = min(size or PAGE_SIZE, MAX_PAGE_SIZE)
-        self._bytes = MAX_PAGE_BYTES
-        self._last: T | None = None
-        self._done = False
+        self._budget = budget or MAX_PAGE_BYTES
+        self._cost = cost
 
-    def fill(self, over: Callable[[], bool]) -> bool:
-        """Make rows until the slice is over, one at least; returns True if there are more."""
-        while not self._done:
-            self._next()
-            if over():
-                break
-        return not self._done
+    def steps(self) -> Iterator[None]:
+        """Make the rows; the reader may pause at every step."""
+        for item in self._items:
+            if item is not None:
+                if not self._room or self.spent >= self._budget:
+                    return
+                self.last = item
+                self._add(item)
+            yield
+        self.last = None
 
-    def _next(self) -> None:
-        try:
-            item = next(self._items)
-        except StopIteration:
-            self._last, self._done = None, True
-            return
-        if item is None:
-            return
-        if not self._room or self._bytes <= 0:
-            self._done = True
-            return
-        self._last = item
-        try:
+    def _add(self, item: T) -> None:
+        row = None
+        with suppress(NotFound):
             row = self._to_row(item)
-        except NotFound:
-            return
         if row is not None:
             self.rows.append(row)
             self._room -= 1
-            self._bytes -= row.ByteSize()
-
-    @property
-    def last(self) -> T | None:
-        """The item after which the next page begins; None if this is the last page."""
-        return self._last
+        self.spent += self._cost(row)
 
 
-async def filled(page: Page[T, M], time_slices: TimeSlices, peer: str) -> Page[T, M]:
-    """The same page, filled in slices of a peer."""
-    more = True
-    while more:
-        async with time_slices.slice(peer) as over:
-            more = page.fill(over)
+async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
+    """The same page, filled in slices."""
+    await walked(page.steps(), slices)
     return page
 
 
-async def gathered(
-    items: Iterable[T], to_row: Callable[[T], R], time_slices: TimeSlices, peer: str
-) -> list[R]:
-    """A list without pages, made in slices of a peer; items gone by then are left out."""
-    rest, rows, more = iter(items), list[R](), True
+async def walked(steps: Iterable[T | None], slices: Slices) -> list[T]:
+    """Take all steps in slices; returns what they gave that is not None."""
+    given: list[T] = []
+    rest, more = iter(steps), True
     while more:
-        async with time_slices.slice(peer) as over:
-            more = _gather(rest, to_row, rows, over)
-    return rows
+        async with slices() as over:
+            more = _walk(rest, given, over)
+    return given
 
 
-def _gather(rest: Iterator[T], to_row: Callable[[T], R], rows: list[R], over: Callable[[], bool]) -> bool:
-    """Make rows until the slice is over; returns True if there may be more."""
-    for item in rest:
-        with suppress(NotFound):
-            rows.append(to_row(item))
+def _walk(steps: Iterator[T | None], given: list[T], over: Callable[[], bool]) -> bool:
+    """Take steps until the slice is over; returns True if there may be more."""
+    for one in steps:
+        if one is not None:
+            given.append(one)
         if over():
             return True
     return False

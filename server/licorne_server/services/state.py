@@ -2,8 +2,8 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -26,12 +26,12 @@ from licorne_server.services.paging import (
     PAGE_SIZE,
     Page,
     filled,
-    gathered,
     preemption_token,
     queues_after,
     read_preemption_token,
     reservation_token,
     reservations_after,
+    walked,
 )
 from licorne_server.services.reports import (
     allocation_message,
@@ -137,14 +137,18 @@ class StateService:
             self._access.check_read(context, request.rm_id)
         caller = self._access.caller(context)
 
+        names = self._views.partition_names(RmId(request.rm_id) if request.rm_id else None)
+
         response = pb.ListPartitionsResponse()
 
-        def add(name: PartitionName) -> None:
-            if self._access.may_read(caller, rm_of(name)):
-                response.partitions.append(partition_message(self._views.partition(name)))
+        def steps() -> Iterator[None]:
+            for name in names:
+                with suppress(NotFound):
+                    if self._access.may_read(caller, rm_of(name)):
+                        response.partitions.append(partition_message(self._views.partition(name)))
+                yield
 
-        names = self._views.partition_names(RmId(request.rm_id) if request.rm_id else None)
-        await gathered(names, add, self._time_slices, caller.peer)
+        await walked(steps(), partial(self._slice, context))
         return response
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
@@ -283,8 +287,8 @@ class StateService:
 
     async def _make_shapes(self, partition: PartitionName, peer: str) -> pb.ListOutstandingResponse:
         found = self._views.outstanding(partition)
-        page = Page(found, outstanding_message, size=MAX_PAGE_SIZE)
-        await filled(page, self._time_slices, peer)
+        slices = partial(self._time_slices.slice, peer)
+        page = await filled(Page(found, outstanding_message, size=MAX_PAGE_SIZE), slices)
         return pb.ListOutstandingResponse(shapes=page.rows)
 
     def _peer(self, context: Any) -> str:
@@ -296,7 +300,7 @@ class StateService:
 
     async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
         """The same page, filled in slices of the caller."""
-        return await filled(page, self._time_slices, self._peer(context))
+        return await filled(page, partial(self._slice, context))
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition of a request.

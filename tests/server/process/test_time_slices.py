@@ -1,16 +1,16 @@
 """All readers together have a share of the loop's time, however many they are."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
-from google.protobuf.empty_pb2 import Empty
 from structlog.testing import capture_logs
 
 from licorne_server.process import fair
 from licorne_server.process.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
 from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
-from licorne_server.services.paging import gathered
+from licorne_server.services.paging import walked
 
 
 class Time:
@@ -198,15 +198,15 @@ async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch)
     time, slow = Time(monkeypatch), SlowSteps()
     time_slices = TimeSlices(no, slow=slow)
 
-    def slowly(seconds: float) -> Empty:
-        time.work(seconds)
-        return Empty()
+    def slowly() -> Iterator[None]:
+        time.work(0.08)
+        yield
 
     with capture_logs() as lines:
         await read(time_slices, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
         assert not lines
-        await gathered([0.08], slowly, time_slices, "10.0.0.1")
-    told = {"peer": "10.0.0.1", "reader": ["paging.gathered"], "seconds": 0.08}
+        await walked(slowly(), partial(time_slices.slice, "10.0.0.1"))
+    told = {"peer": "10.0.0.1", "reader": ["paging.walked"], "seconds": 0.08}
     assert lines == [{"event": "slow slice", "log_level": "warning", **told}]
     assert slow.count["slice"] == 1
     assert slow.seconds["slice"] == pytest.approx(0.08)

@@ -1,11 +1,13 @@
 """Long answers: made in slices, cut into pages, one at a time."""
 
+from functools import partial
+
 import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import NotFound
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.paging import Page, filled, gathered, queues_after
+from licorne_server.services.paging import Page, filled, queues_after, walked
 from support.core.builders import register
 from support.core.driver import Driver
 
@@ -19,9 +21,8 @@ partitions:
 PATHS = ["root", "root.a", "root.a.x", "root.a.y", "root.a-b", "root.b"]
 
 
-def idle() -> bool:
-    """The scheduler has nothing to do."""
-    return False
+SLICES = partial(TimeSlices(lambda: False).slice, "host")
+"""Slices of a server that has nothing to schedule."""
 
 
 def row(number: int) -> pb.Queue:
@@ -30,15 +31,9 @@ def row(number: int) -> pb.Queue:
 
 
 async def test_a_list_without_pages_is_made_in_slices() -> None:
-    """Nothing is cut off, and what is gone by the time of its turn is left out."""
-
-    def odd(number: int) -> pb.Queue:
-        if not number % 2:
-            raise NotFound(f"{number}")
-        return pb.Queue(path=str(number))
-
-    rows = await gathered(range(30_000), odd, TimeSlices(idle), "host")
-    assert [row.path for row in rows] == [str(number) for number in range(1, 30_000, 2)]
+    """Nothing is cut off, and pauses are left out."""
+    steps = (number if number % 2 else None for number in range(30_000))
+    assert await walked(steps, SLICES) == list(range(1, 30_000, 2))
 
 
 async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
@@ -49,23 +44,23 @@ async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
             raise NotFound("gone")
         return None if number % 3 == 1 else row(number)
 
-    page = await filled(Page(range(10), picky, size=2), TimeSlices(idle), "host")
+    page = await filled(Page(range(10), picky, size=2), SLICES)
     assert [item.path for item in page.rows] == ["2", "5"]
     assert page.last == 5
 
 
 async def test_no_page_is_longer_than_the_most() -> None:
     """Who asks for more than a page may hold gets that, and the place where it ended."""
-    page = await filled(Page(range(20_000), row, size=1_000_000), TimeSlices(idle), "host")
+    page = await filled(Page(range(20_000), row, size=1_000_000), SLICES)
     assert (len(page.rows), page.last) == (10_000, 9_999)
 
 
 async def test_a_pause_is_no_item() -> None:
     """Where a list may be left for a while nothing is lost, and the place is that of an item."""
     items = [None, 1, None, 2, None, 3]
-    page = await filled(Page(items, row, size=2), TimeSlices(idle), "host")
+    page = await filled(Page(items, row, size=2), SLICES)
     assert ([item.path for item in page.rows], page.last) == (["1", "2"], 2)
-    whole = await filled(Page(items, row), TimeSlices(idle), "host")
+    whole = await filled(Page(items, row), SLICES)
     assert ([item.path for item in whole.rows], whole.last) == (["1", "2", "3"], None)
 
 

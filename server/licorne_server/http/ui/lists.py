@@ -15,19 +15,10 @@ from licorne_core.views.applications import AskReport
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
-from licorne_server.http.ui.pages import (
-    API,
-    MAX_LOOKED_AT,
-    MAX_OFFSET,
-    Found,
-    Maker,
-    limit_of,
-    number,
-    one_of,
-    wanted,
-)
+from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, MAX_OFFSET, Maker, number, one_of, wanted
 from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
 from licorne_server.http.units import Asked, milliseconds
+from licorne_server.services.paging import Page
 
 MOST_HOLDERS = 3
 """Reservations of a node that the list of nodes shows."""
@@ -136,8 +127,8 @@ async def usage(request: web.Request) -> web.StreamResponse:
     names = await maker.once(lambda: views.usage_names_in_order(partition, kind))
     behind = names.behind(request.query.get("after", ""))
     wanted_names = (name if name and text in name.lower() else None for name in behind)
-    found = Found(views.usages(partition, kind, wanted_names), usage_row, limit_of(request))
-    await maker.all(found.steps())
+    usages = views.usages(partition, kind, wanted_names)
+    found = await maker.page(request, usages, usage_row)
     following = found.last.name if found.last else ""
     return await _send(request, maker, found, {"next": following, "total": names.count})
 
@@ -152,8 +143,8 @@ async def preemptions(request: web.Request) -> web.StreamResponse:
         names = (record.app_id, record.key, record.beneficiary_app_id, record.node_id)
         return preemption_row(record) if any(text in name.lower() for name in names) else None
 
-    found = Found(asked.views.preemptions(asked.partition, before=before), row, limit_of(request))
-    await maker.all(found.steps())
+    victims = asked.views.preemptions(asked.partition, before=before)
+    found = await maker.page(request, victims, row)
     behind = "" if found.last is None else str(found.last.number)
     return await _send(request, maker, found, {"next": behind})
 
@@ -165,8 +156,8 @@ async def _by_name(
     row: Callable[[Name], JsonObject | None],
 ) -> web.StreamResponse:
     """A page of a list in order of names; the next one begins behind the name `next`."""
-    found = Found(names.behind(request.query.get("after", "")), row, limit_of(request))
-    await maker.all(found.steps())
+    behind = names.behind(request.query.get("after", ""))
+    found = await maker.page(request, behind, row)
     return await _send(request, maker, found, {"next": found.last or "", "total": names.count})
 
 
@@ -193,16 +184,15 @@ async def _by_place(
             else:
                 yield item
 
-    found = Found(behind(), row, limit_of(request))
-    await maker.all(found.steps())
-    following = str(offset + len(found.rows)) if found.more else ""
+    found = await maker.page(request, behind(), row)
+    following = "" if found.last is None else str(offset + len(found.rows))
     return await _send(request, maker, found, {"next": following, "total": total})
 
 
 async def _send(
-    request: web.Request, maker: Maker, found: Found[T], members: JsonObject
+    request: web.Request, maker: Maker, found: Page[T, JsonObject], members: JsonObject
 ) -> web.StreamResponse:
-    answer = {**members, "lookedAt": found.looked_at, "refresh": maker.refresh, "rows": found.rows}
+    answer = {**members, "lookedAt": found.spent, "refresh": maker.refresh, "rows": found.rows}
     return await send_json(request, answer)
 
 
@@ -231,8 +221,7 @@ async def events(request: web.Request) -> web.StreamResponse:
         names = ("object", "reference", "message", "detail")
         return shown if any(text in str(shown[name]).lower() for name in names) else None
 
-    found = Found(log.read(start, MAX_LOOKED_AT), row, limit_of(request))
-    await maker.all(found.steps())
+    found = await maker.page(request, log.read(start, MAX_LOOKED_AT), row)
     last = found.last[0] + 1 if found.last else min(behind, max(start, lowest) + MAX_LOOKED_AT)
     answer = {
         "instance": log.instance,

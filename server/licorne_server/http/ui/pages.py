@@ -1,17 +1,18 @@
 """Paths of the page, and its lists in pages: made in slices, with a bound on the items looked at."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from time import thread_time
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from aiohttp import web
 
-from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.errors import shown
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, reader_of, send_json
 from licorne_server.process.fair import TimeSlices
+from licorne_server.services.paging import Page, filled, walked
 
 PAGE = 100
 MAX_PAGE = 500
@@ -31,48 +32,6 @@ REFRESH_BUDGET = 400.0
 T = TypeVar("T")
 
 
-class Found(Generic[T]):
-    """A page of a list: rows, and the item after which the next page begins, if there is one."""
-
-    def __init__(
-        self,
-        items: Iterable[T | None],
-        to_row: Callable[[T], JsonObject | None],
-        limit: int,
-        looked_at: int = MAX_LOOKED_AT,
-    ) -> None:
-        """At most `limit` rows from at most `looked_at` items.
-
-        Items that have no row, or are gone when their turn comes, are left out. Where there is a
-        None in place of an item the slice may end.
-        """
-        self.rows: list[JsonObject] = []
-        self.last: T | None = None
-        self.more = False
-        self.looked_at = 0
-        self._most = looked_at
-        self._items: Iterator[T | None] = iter(items)
-        self._to_row = to_row
-        self._limit = limit
-
-    def steps(self) -> Iterator[None]:
-        """Look at the items; the reader may pause at every step."""
-        for item in self._items:
-            if item is not None:
-                if len(self.rows) >= self._limit or self.looked_at >= self._most:
-                    # There is a next page, and it begins behind the item before this one.
-                    self.more = True
-                    return
-                self.last = item
-                self.looked_at += 1
-                with suppress(NotFound):
-                    row = self._to_row(item)
-                    if row is not None:
-                        self.rows.append(row)
-            yield
-        self.last = None
-
-
 class Maker:
     """Makes one answer in slices, and measures its cost."""
 
@@ -90,23 +49,30 @@ class Maker:
 
     async def once(self, work: Callable[[], T]) -> T:
         """Run work in one slice."""
-        async with self._time_slices.slice(self._peer):
-            begin = thread_time()
-            try:
-                return work()
-            finally:
-                self.spent += thread_time() - begin
+        async with self._slices():
+            return work()
 
     async def all(self, steps: Iterable[T | None]) -> list[T]:
-        """Walk through all steps, slice after slice; returns what they gave that is not None."""
-        given: list[T] = []
-        rest, more = iter(steps), True
-        while more:
-            async with self._time_slices.slice(self._peer) as over:
-                begin = thread_time()
-                more = _walk(rest, given, over)
+        """Take all steps; returns what they gave that is not None."""
+        return await walked(steps, self._slices)
+
+    async def page(
+        self, request: web.Request, items: Iterable[T | None], to_row: Callable[[T], JsonObject | None]
+    ) -> Page[T, JsonObject]:
+        """A page of a list: `limit` rows of the request, from at most MAX_LOOKED_AT items."""
+        limit = max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
+        page = Page(items, to_row, size=limit, budget=MAX_LOOKED_AT, cost=lambda _: 1)
+        return await filled(page, self._slices)
+
+    @asynccontextmanager
+    async def _slices(self) -> AsyncIterator[Callable[[], bool]]:
+        """A slice whose CPU time is measured."""
+        async with self._time_slices.slice(self._peer) as over:
+            begin = thread_time()
+            try:
+                yield over
+            finally:
                 self.spent += thread_time() - begin
-        return given
 
     @property
     def refresh(self) -> int:
@@ -116,21 +82,6 @@ class Maker:
     async def send(self, request: web.Request, shown: JsonObject) -> web.StreamResponse:
         """Answer with an object."""
         return await send_json(request, {**shown, "refresh": self.refresh})
-
-
-def _walk(steps: Iterator[T | None], given: list[T], over: Callable[[], bool]) -> bool:
-    """Take steps until the slice is over; returns True if there may be more."""
-    for one in steps:
-        if one is not None:
-            given.append(one)
-        if over():
-            return True
-    return False
-
-
-def limit_of(request: web.Request) -> int:
-    """Number of rows of a page."""
-    return max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
 
 
 def number(request: web.Request, name: str, default: int) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -186,7 +187,7 @@ class OperatorMethods:
         ids = sorted(wanted)
         behind = islice(ids, bisect_right(ids, request.page_token), None)
         size = min(request.page_size or MAX_WANTED, MAX_WANTED)
-        page = await filled(Page(behind, add, size=size), self._time_slices, peer)
+        page = await filled(Page(behind, add, size=size), partial(self._time_slices.slice, peer))
         response.next_page_token = page.last or ""
         return response
 

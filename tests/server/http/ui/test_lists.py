@@ -59,7 +59,7 @@ async def test_pages_follow_one_another(town: Site) -> None:
 
 async def test_a_search_looks_at_so_much_at_a_time(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page may be empty and have one behind it: whoever looks on asks for that."""
-    monkeypatch.setattr(pages.Found.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(pages, "MAX_LOOKED_AT", 1)
     answer = await town.get(f"{MINE}/applications?q=waiter")
     assert (answer["rows"], answer["next"], answer["lookedAt"]) == ([], "runner", 1)
     answer = await town.get(f"{MINE}/applications?q=waiter&after=runner")
