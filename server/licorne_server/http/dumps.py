@@ -98,7 +98,7 @@ class StateDumps:
             "clusterInfo": json_cluster.clusters(views, sources.started_time, names),
             "partitions": json_cluster.partitions(views, names),
             "placementRules": Rows(names, partial(_rules, views)),
-            "queues": Rows(names, partial(_queues, views)),
+            "queues": Rows(names, partial(json_cluster.queue_tree, views)),
             "nodes": Rows(names, partial(_nodes, views)),
             "applications": Rows(_applications(views, names), lambda row: row[0](row[1])),
             "appHistory": history_of_applications(sources.history),
@@ -127,10 +127,6 @@ def _event_streams(sources: Sources, rm: RmReport) -> JsonObject:
 def _rules(views: Views, partition: PartitionName) -> JsonObject:
     rules = json_cluster.placement_rules(views.placement(partition))
     return {"partition": rest_name(views, partition), "rules": rules}
-
-
-def _queues(views: Views, partition: PartitionName) -> JsonObject:
-    return json_cluster.queue_tree(views, partition, "root")
 
 
 def _nodes(views: Views, partition: PartitionName) -> JsonObject:

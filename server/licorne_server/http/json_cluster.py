@@ -14,7 +14,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
-from licorne_core.views.fields import renamed
+from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
@@ -110,7 +110,7 @@ def _names(of: NameList) -> list[str]:
     return [] if of.expression else list(of.entries)
 
 
-def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:
+def queue_tree(views: Views, partition: PartitionName, path: str = "root") -> JsonObject:
     """A queue with all below it; each queue is read when its row is made."""
     shown = queue_json(views, partition, views.queue(partition, path))
     below = partial(queue_tree, views, partition)
@@ -143,6 +143,9 @@ def _template_json(queue: QueueReport) -> JsonObject | None:
     }
 
 
+_AMOUNTS: dict[str, Source] = {
+    f"{name}Resource": name for name in ("guaranteed", "max", "allocated", "preempting", "promised")
+}
 _queue = rest_form(
     QueueReport,
     {
@@ -150,11 +153,7 @@ _queue = rest_form(
         "status": "state",
         "template": _template_json,
         "pendingResource": "pending",
-        "maxResource": "max",
-        "guaranteedResource": "guaranteed",
-        "allocatedResource": "allocated",
-        "preemptingResource": "preempting",
-        "promisedResource": "promised",
+        **_AMOUNTS,
         "absUsedCapacity": lambda queue: percentages(queue.max, queue.allocated),
         "maxRunningApps": "max_applications",
         "runningApps": "running_applications",
@@ -203,17 +202,7 @@ _ask: Callable[[PreemptionRecord], JsonObject] = renamed(
     {},
     dict,
 )
-_numbers = rest_form(
-    QueueNumbers,
-    {
-        "queueName": "path",
-        "guaranteedResource": "guaranteed",
-        "maxResource": "max",
-        "allocatedResource": "allocated",
-        "preemptingResource": "preempting",
-        "promisedResource": "promised",
-    },
-)
+_numbers = rest_form(QueueNumbers, {"queueName": "path", **_AMOUNTS})
 _victim = rest_form(
     PreemptionRecord,
     {

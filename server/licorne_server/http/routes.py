@@ -70,7 +70,7 @@ READS: dict[str, Read] = {
     f"{PARTITION}/placementrules": lambda asked: json_cluster.placement_rules(
         asked.views.placement(asked.partition)
     ),
-    f"{PARTITION}/queues": lambda asked: json_cluster.queue_tree(asked.views, asked.partition, "root"),
+    f"{PARTITION}/queues": lambda asked: json_cluster.queue_tree(asked.views, asked.partition),
     _QUEUE: _queue,
     f"{PARTITION}/preemptions": lambda asked: json_cluster.preemptions(
         asked.views, asked.partition, asked.query("applicationID"), asked.query("allocationKey")

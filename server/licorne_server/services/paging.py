@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
@@ -138,11 +137,6 @@ def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[
 
 def _names(path: str) -> tuple[str, ...]:
     return tuple(path.split(".")) if path else ()
-
-
-def preemption_token(record: PreemptionRecord) -> str:
-    """The token that names a record: its number."""
-    return str(record.number)
 
 
 def read_preemption_token(token: str) -> int | None:

@@ -26,7 +26,6 @@ from licorne_server.services.paging import (
     PAGE_SIZE,
     Page,
     filled,
-    preemption_token,
     queues_after,
     read_preemption_token,
     reservation_token,
@@ -268,7 +267,7 @@ class StateService:
         behind = self._views.preemptions(partition, app_id, key, before=before)
         to_row = partial(preemption_message, partition)
         page = await self._filled(Page(behind, to_row, size=request.page_size), context)
-        token = preemption_token(page.last) if page.last else ""
+        token = str(page.last.number) if page.last else ""
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
 
     async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
