@@ -1,7 +1,7 @@
 """Applications with their asks and allocations, explanations, and victims of preemption.
 
-While an allocation is *assumed*, or the place that it is to take is not free yet, the RM has not
-heard of it: it is shown as an ask.
+An allocation that the RM does not know yet is shown as an ask: it is assumed, or it waits for the
+end of a placeholder.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLogEntry:
-    """A reason for passing over an ask: last time, and number of times."""
+    """A reason why an ask was not placed: its last time, and its number of times."""
 
     message: str
     last_time: Moment
@@ -39,10 +39,10 @@ class AskLogEntry:
 class AskReport:
     """An ask without an allocation known to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
 
-    `reserved_node` is kept free for it; it has room on `assumed_node`, about which the RM is being
-    asked; `replaces` is the placeholder that it is to replace. Each is empty for none.
-    `triggered_preemption`: victims were stopped for it. Never changed after it was made; not
-    frozen, because an application may have a hundred thousand, and freezing doubles the cost.
+    `reserved_node` is reserved for the ask. `assumed_node` is the node of the open predicate check.
+    `replaces` is the placeholder that the ask is to replace. Each is empty for none.
+    `triggered_preemption` is True if victims were stopped for the ask. A report is never changed,
+    but not frozen: an application may have 100,000 asks, and freezing doubles the cost.
     """
 
     ask: Ask
@@ -64,8 +64,8 @@ _of = Of[Application, Partition]()
 class TaskGroupReport:
     """The placeholders of one task group (spec § 6.4), `count` in all.
 
-    `replaced` ones were replaced by real allocations; `timed_out` ones ended otherwise, or are
-    stopping. `min_resource` is the size of the first.
+    `replaced` counts those replaced by real allocations, `timed_out` those that ended otherwise or
+    are being stopped. `min_resource` is the size of the first placeholder.
     """
 
     name: str
@@ -82,9 +82,9 @@ _task_group_report = _group.table(TaskGroupReport)
 class AppReport:
     """An application without its asks and allocations.
 
-    `group` is the one that it counts for, empty for none. An assumed ask counts as an ask, though
-    its resources are in `allocated` already. Resources of placeholders are in
-    `placeholder_allocated` and not in `allocated`.
+    `group` is the group whose limits apply, empty for none. An assumed ask counts as an ask, though
+    its resources are in `allocated`. Resources of placeholders are in `placeholder_allocated`, not
+    in `allocated`.
     """
 
     app_id: AppId
@@ -111,14 +111,14 @@ class AppReport:
         lambda app: tuple((time, state.value) for time, state in app.state_log)
     )
     placeholder_count: int
-    """Placeholders that keep room; they are in `allocation_count`."""
+    """Number of allocated placeholders; `allocation_count` includes them."""
     placeholder_allocated: Resources
     placeholder_ask: Resources = _of(lambda app: dict(app.gang.placeholder_ask))
     """Total of all placeholders of a gang; empty for an application without a gang."""
     gang_style: str = _of(lambda app: app.gang.style.value if app.gang.is_wanted else "")
     """``Soft`` or ``Hard``; empty for an application without a gang."""
     placeholder_deadline: Moment = _of.within(lambda app, here: _placeholder_deadline(here, app))
-    """Time at which its placeholders time out; 0.0 while no time is running."""
+    """Time at which the placeholders time out; 0.0 without a running timer."""
     task_groups: tuple[TaskGroupReport, ...] = _of(
         lambda app: tuple(_task_group_report(group, None) for group in app.gang.groups.values())
     )
@@ -128,7 +128,7 @@ _app_report = _of.table(AppReport)
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
-    """Time at which its placeholders time out; another application may have its id by now."""
+    """Time at which the placeholders time out; 0.0 if another application has the id by now."""
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
@@ -261,14 +261,14 @@ def _reservations(partition: Partition, app: Application, *, reasoned: bool) -> 
 
 
 class _Logs:
-    """Log entries of groups, made once for all asks of one: there may be very many."""
+    """Log entries of ask groups, made once for all asks of a group: there may be very many."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
         self._logs: dict[object, tuple[AskLogEntry, ...]] = {}
 
     def report(self, request: Request) -> AskReport:
-        """Report an ask as it is now."""
+        """Report an ask."""
         key = group_key(request.ask)
         group = self._app.groups.get(key)
         log = self._logs.get(key)
@@ -289,12 +289,12 @@ class _Logs:
 
 
 def _assumed_node(request: Request) -> str:
-    """The node that the RM is being asked about, as the request is to run there; empty for none."""
+    """Node of the open predicate check of a request; empty for none."""
     is_asked = request.state is RequestState.ASSUMED or request.state is RequestState.MATCHED
     return node_of(request) if is_asked else ""
 
 
 def _log(group: AskGroup) -> tuple[AskLogEntry, ...]:
-    """Reasons that kept the asks of a group back so far, the latest last."""
+    """Reasons why asks of a group were not placed, the latest last."""
     found = sorted((entry.time, message, entry.times) for message, entry in group.log.items())
     return tuple(AskLogEntry(message=message, last_time=time, count=times) for time, message, times in found)

@@ -1,7 +1,7 @@
 """Census of a partition: applications by state, and their asks by obstacle.
 
-The rules for whole applications are asked anew, which is a look at each. An ask that was tried in
-vain has its blocker, which names the broken rule; an ask without one waits for its turn.
+The rules for whole applications are evaluated anew. For a parked ask its blocker gives the rule
+that stops it; an ask without a blocker waits for its turn.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from licorne_core.values.resources import charge
 from licorne_core.views.explain import first_failing_of_all
 
 WAITS_FOR_TURN = "WAITS_FOR_TURN"
-"""No check is known to stop the ask."""
+"""No check is known to stop the ask; it waits for its turn."""
 
 WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
-"""The ask has a node, and the RM is being asked about it (spec § 8.4)."""
+"""The ask is assumed on a node, with an open predicate check (spec § 8.4)."""
 
 REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
-"""The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
+"""The ask replaces a placeholder as soon as that has ended (spec § 6.5)."""
 
 REASONS = (
     *(code for rule in (*APPLICATION_RULES, *ASK_RULES) for code in rule.codes),
@@ -38,12 +38,12 @@ REASONS = (
     WAITS_FOR_ANSWER,
     REPLACES_PLACEHOLDER,
 )
-"""Every code that a census may have, in the order of the checks."""
+"""All codes of a census, in the order of the checks."""
 
 _RULES = {rule.parks: rule for rule in (*APPLICATION_RULES, *ASK_RULES) if rule.parks is not None}
 
 PART = 500
-"""Groups of one application that are looked at before others have their turn."""
+"""Groups or reservations of one application that are read without a pause."""
 
 
 class Standing(NamedTuple):
@@ -52,7 +52,7 @@ class Standing(NamedTuple):
     partition: PartitionName
     queue: QueuePath
     reason: str
-    """A code of a census; empty for an ask that waits for nothing more."""
+    """One of `REASONS`; empty for an ask that does not wait."""
 
 
 def census(partition: Partition) -> Iterator[Census | None]:
@@ -119,9 +119,9 @@ def _add_reserved(
 
 
 def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bool]:
-    """Count waiting asks by code, over so many applications and groups; True if these are all.
+    """Count waiting asks by code; True if all were counted.
 
-    It is the census of pending asks, for readers in the middle of the work.
+    At most `most` applications and groups are read, without a pause.
     """
     found: Counter[str] = Counter()
     left = most
@@ -138,7 +138,7 @@ def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bo
 def _waiting(partition: Partition, app: Application) -> Iterator[tuple[str, int, bool]]:
     """Waiting asks of an application: code, number, and True for a group of placeholders.
 
-    There is a group at a step, which may have none.
+    Each step is one group; its number may be 0.
     """
     yield WAITS_FOR_ANSWER, app.assumed_count, False
     yield REPLACES_PLACEHOLDER, app.replacing_count, False
@@ -156,9 +156,9 @@ def _counted_for(app: Application) -> list[tuple[str, str]]:
 
 
 def standing(rm: Rm, partition: str, app_id: str, key: str) -> Standing | None:
-    """The ask's standing; None if there is no such ask. `partition` is the name as the RM says.
+    """Standing of an ask; None for an unknown ask. `partition` is its name as sent by the RM.
 
-    It is the census of one ask, at a cost that depends on no other waiting ask.
+    The cost does not depend on the number of waiting asks.
     """
     owner = rm.named(partition)
     app = None if owner is None else owner.applications.get(AppId(app_id))
@@ -183,7 +183,7 @@ def stops_all(partition: Partition, app: Application) -> str:
 
 
 def stops(app: Application, group: AskGroup) -> str:
-    """Code of the obstacle to the asks of a group, or of their wait for a turn."""
+    """Code of the obstacle to the asks of a group, or `WAITS_FOR_TURN`."""
     blocker: Blocker | None = group.blocker or app.blocker
     if blocker is None:
         return WAITS_FOR_TURN

@@ -1,7 +1,7 @@
 """Explanation of an ask: every check made afresh, with its operands (DESIGN § 2).
 
-The rules are those of the pass in its order (`scheduling/checks.py`); here none is skipped because
-an earlier one stops the ask, so that all that stands in the way can be seen at once.
+The rules and their order are those of the pass (`scheduling/checks.py`). All are evaluated, also
+after a failed one, so that all obstacles are reported at once.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -42,17 +42,17 @@ from licorne_core.views.explain_checks import (
 _CHANGES = "asks of application {} change faster than one can be explained: ask again"
 
 _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
-"""In these states an application has lost its asks, as its gang has not come together in time."""
+"""States of an application that has lost its asks because its gang timed out."""
 
 ROUNDS = 5
 """Most restarts because the ask has changed meanwhile."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
-    """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound.
+    """Explain an ask, or for an empty key the first waiting ask; raises NotFound.
 
-    Before it is a None wherever the reader may pause. Later changes may be missed, but the
-    ask is one that waits, if it is explained as such.
+    A None comes before the explanation wherever the reader may pause. Later changes may be missed,
+    but an ask that is explained as pending is pending.
     """
     for _ in range(ROUNDS):
         request = yield from _request(app, key)
@@ -79,7 +79,7 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
 
 
 def _request(app: Application, key: str) -> Generator[None, None, Request]:
-    """The ask of that key, or the first that waits in an application that is here."""
+    """The ask of the key, or for an empty key the first waiting ask of the application."""
     who = f"application {app.app_id}"
     if app.state in _DROPS_ASKS:
         who = f"{who} is {app.state.value} and"
@@ -103,7 +103,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
 
 
 def _first_places(app: Application) -> Iterator[Place | None]:
-    """Place of the first ask of each group, and of each with an unreported node."""
+    """Place of the first ask of each group, and of each ask that backs off or has an unreported node."""
     for group in list(app.groups.values()):
         yield group.first() if group.waiting else None
     for request in list(app.backing_off.values()):
@@ -115,7 +115,7 @@ def _first_places(app: Application) -> Iterator[Place | None]:
 
 
 def _explain_settled(partition: Partition, app: Application, request: Request) -> Explanation:
-    """The situation of a request that is not pending."""
+    """Explain a request that is not pending."""
     verdict, summary = _whereabouts(partition, request)
     return Explanation(
         app_id=app.app_id,
@@ -129,7 +129,7 @@ def _explain_settled(partition: Partition, app: Application, request: Request) -
 
 
 def explain_preempted(record: PreemptionRecord) -> Explanation:
-    """The situation of a victim that is gone."""
+    """Explain a victim that has ended."""
     return Explanation(
         app_id=record.app_id,
         key=record.key,
@@ -142,9 +142,9 @@ def explain_preempted(record: PreemptionRecord) -> Explanation:
 
 
 def why_stopped(request: Request) -> str:
-    """Reason that the RM was asked to stop it; empty for one that may go on.
+    """Reason why the RM was told to stop a request; empty for a request that is not stopping.
 
-    A placeholder whose real request went away meanwhile counts as timed out (spec § 6.12).
+    A placeholder whose real request was removed meanwhile counts as timed out (spec § 6.12).
     """
     if request.state is RequestState.PREEMPTING:
         return "preempted"
@@ -172,13 +172,13 @@ def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
 
 
 def node_of(request: Request) -> str:
-    """The node that it is on or goes to."""
+    """Node of a request, or of the placeholder that it replaces; empty for none."""
     here = request if request.allocation is not None else request.partner
     return "" if here is None or here.allocation is None else here.allocation.node_id
 
 
 def _stop(partition: Partition, request: Request) -> str:
-    """Reason that a request is being stopped, in words."""
+    """Reason why a request is being stopped, in words."""
     if request.state is RequestState.PREEMPTING:
         record = _record(partition, request)
         return "preempted" if record is None else f"preempted {_cause(record)}"
@@ -195,7 +195,7 @@ def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
 
 
 def _cause(record: PreemptionRecord) -> str:
-    """Beneficiary or reason of a victim, as text."""
+    """Beneficiary of a victim, or another reason for its end, in words."""
     if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:
         queue = record.beneficiary_queue or record.victim_queue
         return f"because queue {queue.path} had more than its maximum"
@@ -212,7 +212,7 @@ def _explain_pending(
     nodes: Check,
     ahead: tuple[int, int],
 ) -> Explanation:
-    """The situation of a pending ask, with so many asks and applications ahead of it."""
+    """Explain a pending ask; `ahead` has the numbers of asks and of applications ahead."""
     asking = subject_of(app, request)
     checks: tuple[Check, ...] = (*checks_before_nodes(partition.check_context, asking), nodes)
     blocking = next((check for check in checks if not check.passed), None)
@@ -236,7 +236,7 @@ def _explain_pending(
 
 
 def _asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
-    """Number of pending asks of its application ahead of the one with that place."""
+    """Number of pending asks of an application ahead of a place."""
     count = looks = 0
     for group in list(app.groups.values()):
         for one in _places(group):
@@ -253,12 +253,12 @@ def _asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
 
 
 def _places(group: AskGroup) -> list[Place]:
-    """The places of its asks, and of others that are gone."""
+    """Places of the asks of a group, and of asks that have left it."""
     return [group.first()] if group.waiting == 1 else group.heap.copy()
 
 
 def _applications_ahead(app: Application) -> Generator[None, None, int]:
-    """Number of applications of its leaf ahead of it."""
+    """Number of applications ahead in the same leaf."""
     leaf = app.leaf
     if not isinstance(leaf, Queue):
         return 0
@@ -283,13 +283,13 @@ def subject_of(app: Application, request: Request) -> Asking:
 
 
 def checks_before_nodes(context: CheckContext, asking: Asking) -> Iterator[Check]:
-    """All checks of a pending ask but that of the nodes, in the order of the pass."""
+    """All checks of a pending ask except that of nodes, in the order of the pass."""
     for rule, who in _rules_for(asking):
         yield from rule.reports(context, who, rule.obstacle(context, who))
 
 
 def first_failing(context: CheckContext, asking: Asking) -> Check | None:
-    """The first of these checks that fails; None for none. No other is made."""
+    """First failing check of a pending ask except that of nodes; None for none."""
     for rule, who in _rules_for(asking):
         obstacle = rule.obstacle(context, who)
         if obstacle is not None:
@@ -298,7 +298,7 @@ def first_failing(context: CheckContext, asking: Asking) -> Check | None:
 
 
 def first_failing_of_all(context: CheckContext, app: Application) -> Check | None:
-    """The first check that fails for all asks of an application; None for none."""
+    """First check that fails for all asks of an application; None for none."""
     for rule in APPLICATION_RULES:
         obstacle = rule.obstacle(context, app)
         if obstacle is not None:
@@ -307,7 +307,7 @@ def first_failing_of_all(context: CheckContext, app: Application) -> Check | Non
 
 
 def _rules_for(asking: Asking) -> Iterator[tuple[Rule, Application | Asking]]:
-    """Rules that the ask has to meet, each with its subject."""
+    """Rules that apply to an ask, each with its subject."""
     for rule in APPLICATION_RULES:
         if not (asking.is_reserved and rule.spares_reserved):
             yield rule, asking.app
@@ -323,9 +323,9 @@ def _failing(checks: Iterable[Check]) -> Check:
 
 
 def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
-    """Reason that the ask of a reservation does not run on its node.
+    """Reason why the ask of a reservation does not run on its node.
 
-    A cluster that is full as a whole is no reason, as in a review: the room would be on the node.
+    A lack of headroom in root is no reason, as in a review: room on the node is also room in root.
     """
     node_id = reservation.node_id
     if node_id is None:

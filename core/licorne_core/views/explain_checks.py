@@ -1,4 +1,4 @@
-"""Checks of an explanation that look at more than the ask: nodes (spec §§ 7.4, 8.5), preemption (§ 9)."""
+"""Checks of nodes (spec §§ 7.4, 8.5) and of preemption (§ 9) for explanations."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -18,7 +18,7 @@ from licorne_core.values.ids import NodeId, QueuePath
 from licorne_core.values.resources import charge, describe
 
 MOST_QUEUES = 5
-"""Queues that are named; the others are counted."""
+"""Most queues that are named; the others are counted."""
 
 MOST_ON_A_NODE = 16
 """Reservations of one node that are looked at; asks that require it may have very many."""
@@ -65,7 +65,7 @@ class Holders:
 
 
 class OfQueue:
-    """Reservations for one queue; `shown` is an idle reservation if there is one."""
+    """Reservations for asks of one queue; `shown` is an idle one if possible."""
 
     def __init__(self, queue: QueuePath, first: Reservation) -> None:
         """Start empty."""
@@ -81,7 +81,7 @@ class OfQueue:
         return -self._nodes, self._queue
 
     def report(self, reason: HolderReason) -> QueueReservations:
-        """All of it, with the reason that the ask of `shown` does not run."""
+        """Report the reservations; `reason` is why the ask of `shown` does not run."""
         return QueueReservations(
             queue=self._queue,
             nodes=self._nodes,
@@ -91,7 +91,7 @@ class OfQueue:
         )
 
     def add(self, reservation: Reservation, node: Node) -> None:
-        """Add a reservation; those of one node come one after the other."""
+        """Add a reservation. Reservations of one node are added one after the other."""
         is_idle = reservation.idle_since is not None
         if node is not self._last:
             self._last = node
@@ -103,9 +103,9 @@ class OfQueue:
 
 
 def nodes_check(partition: Partition, request: Request) -> NodesCheck:
-    """Check every node without a pause; of excluded ones, report the first cause (spec § 7.4).
+    """Check every node without a pause; an excluded node counts by its first cause (spec § 7.4).
 
-    It does not name holders of reservations.
+    Holders of reservations are not reported.
     """
     asking = nodes_asked(partition, request)
     while True:
@@ -119,7 +119,7 @@ def nodes_check(partition: Partition, request: Request) -> NodesCheck:
 def nodes_asked(
     partition: Partition, request: Request, holders: Holders | None = None
 ) -> Generator[None, None, NodesCheck]:
-    """The same, node by node; those that are reserved for others are counted by `holders`."""
+    """Check every node, with pauses; `holders` counts the reservations for other asks."""
     ask_class, reservation = request.ask.ask_class, request.reservation
     required = ask_class.required_node
     own = None if reservation is None else reservation.node_id
@@ -153,7 +153,7 @@ def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
 
 
 def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
-    """Reason that a pending ask without an obstacle does not run on its reserved node."""
+    """Reason why a pending ask without an obstacle does not run on its reserved node."""
     available = node.available
     lacks = {
         name: value - available.get(name, 0)
@@ -171,7 +171,7 @@ def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
 
 
 def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
-    """The bound that keeps an ask, which no node takes, from having one reserved; None for none."""
+    """Limit of reserved nodes that keeps an ask from a reservation; None for none."""
     group = request.group
     if group is None or group.reservation_request is None or request.reservation is not None:
         return None
@@ -189,7 +189,7 @@ def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
 
 
 MOST_SPARED = 3
-"""Most queues whose priority comparisons are shown, the lowest."""
+"""Most queues whose priority comparisons are shown, from the lowest queue up."""
 
 UNDER_WAY = "PREEMPTION_UNDER_WAY"
 """Code of the check of an ask for which victims were stopped."""
@@ -271,7 +271,7 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
 
 
 def _searched(partition: Partition, request: Request) -> PreemptionCheck:
-    """Result of the last search; readers may ask at any time, and a search takes long."""
+    """Report the last search: a new one would take too long for a reader."""
     wants = request.group.preemption_request
     found: Refusal | None = None if wants is None else wants.refusal
     if wants is None or found is None:
@@ -303,7 +303,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
 
 
 def _spared(found: Refusal) -> str:
-    """Comparisons by which priority spares allocations, below the meeting queue (law 6)."""
+    """Comparisons of priorities that spare allocations, below the meeting queue (law 6)."""
     return "".join(
         f"; in queue {one.queue} it counts as priority {one.ask}, and who is spared there "
         f"as {one.other} or more"

@@ -1,7 +1,7 @@
-"""Field tables: a report is a class, and each field names where it is read.
+"""Field tables: a report is a class, and each of its fields has a source.
 
-A field without a reader is the attribute of its own name; a mapping is copied. Other forms of a
-report are renamings of it: the message of `State`, REST, the rows of the page.
+The default source is the attribute of the same name; a mapping is copied. All other forms of a report
+are renamings: messages of `State`, REST, the rows of the page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,22 +18,22 @@ Span = Annotated[float, "seconds"]
 
 Unit = Callable[[Any], object]
 Source = str | tuple[str, Unit] | Callable[[Any], object]
-"""A field or what is inside (``ask.key``), the same in a unit, or a function of the report."""
+"""A field or an attribute of one (``ask.key``), alone or with a conversion; or a function of the report."""
 
 
 class Of(Generic[S, C]):
-    """The readers of a table, for things of one class, each in its context: mostly its partition."""
+    """Sources of a table for objects of class S, each with a context C: mostly its partition."""
 
     def __call__(self, read: Callable[[S], T]) -> T:
-        """A field that is read from the thing."""
+        """A field that is read from the object."""
         return cast(T, field(metadata={"thing": read}))
 
     def within(self, read: Callable[[S, C], T]) -> T:
-        """A field that is read from the thing and its context."""
+        """A field that is read from the object and its context."""
         return cast(T, field(metadata={"thing, context": read}))
 
     def table(self, report: type[R]) -> Callable[[S, C], R]:
-        """The function that makes a report; a field with a default keeps it."""
+        """The function that makes a report; a field with a default has the default."""
         types = types_of(report)
         known: dict[str, Any] = {"report": report, "new_of": object.__new__}
         lines = ["new = new_of(report)"]
@@ -54,13 +54,13 @@ class Of(Generic[S, C]):
 
 
 def _made(arguments: str, lines: list[str], known: dict[str, Any]) -> Any:
-    """A function of these lines. A loop over the fields instead takes up to a third longer."""
+    """Compile a function of these lines: a loop over the fields takes up to a third longer."""
     exec("\n    ".join([f"def made({arguments}):", *lines]), known)
     return known["made"]
 
 
 def types_of(report: type) -> dict[str, Any]:
-    """The types of the fields; None where the class is compiled and does not have it."""
+    """Types of the fields; None where a compiled class lacks them."""
     hints = get_type_hints(report, include_extras=True)
     return {item.name: hints.get(item.name) for item in fields(report)}
 
@@ -72,9 +72,9 @@ def renamed(
     make: Callable[..., T],
     optional: Sequence[str] = (),
 ) -> Callable[[R], T]:
-    """The function that makes something of a report, whose fields have other names there.
+    """The function that gives a report to `make` under other names.
 
-    `units` convert by the types of fields. Names in `optional` are left out where there is nothing.
+    `units` has conversions by types of fields. Names in `optional` are left out for empty values.
 
     Raises:
         AttributeError: the report has no such field.

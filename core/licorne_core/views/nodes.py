@@ -31,11 +31,11 @@ _of_reservation = Of[Reservation, _Reading]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationReport:
-    """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
+    """A reservation of a node since `time`; `required` if the ask may run on no other node.
 
-    `kept` are the amounts that others leave free there, or all of the node if it is `exclusive`.
-    Since `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it
-    could. `reason` is its obstacle, on request.
+    `kept` are the resources that other asks leave free, or the whole node if it is `exclusive`.
+    `idle_since` is the time since which the ask would not fit on the empty node, as found by
+    reviews; 0.0 if it would. `reason` is the obstacle of the ask, on request.
     """
 
     node_id: NodeId
@@ -62,9 +62,9 @@ _of = Of[Node, Partition]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A node without its contents. `utilization` is 0.0 to 1.0, weighted.
+    """A node without its allocations. `utilization` is 0.0 to 1.0, weighted.
 
-    With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
+    A `drained` node takes no new allocations by order of an operator; it is not `schedulable`.
     """
 
     node_id: NodeId
@@ -80,9 +80,9 @@ class NodeReport:
     allocation_count: int = _of(lambda node: len(node.allocations) - node.assumed - node.linked)
     foreign_count: int = _of(lambda node: len(node.foreign))
     reserved: int = _of(lambda node: len(node.reservations))
-    """Number of its reservations."""
+    """Number of reservations."""
     kept: Resources
-    """Resources that other asks have to leave free for these."""
+    """Resources that other asks leave free for the reservations."""
 
 
 _node_report = _of.table(NodeReport)
@@ -192,5 +192,5 @@ def _by_time(reservation: Reservation) -> tuple[float, AppId, AllocationKey]:
 def reservation_report(
     partition: Partition, reservation: Reservation, *, reasoned: bool = True
 ) -> ReservationReport:
-    """For which ask a node is reserved, and with `reasoned` why that does not run there."""
+    """Report a reservation; with `reasoned` with the reason why its ask does not run."""
     return _reservation_report(reservation, _Reading(partition, reasoned))

@@ -1,8 +1,8 @@
 """Scan for the shortage of a cluster: asks that quota admits and no node takes (spec § 8.12).
 
-An ask counts when it was tried, no node took it, and it fits in the headroom of its user, its group
-and its queues, behind the asks before it. The size of the cluster does not bound it: an autoscaler
-is to change that. An ask that waits for its turn or for an answer of the RM is not without a node.
+An ask is outstanding if it was tried, fits on no node, and fits in the headroom of its user, its
+group and its queues after the outstanding asks before it. The maximum of root does not count: an
+autoscaler is to raise it. An ask that waits for its turn or for an answer of the RM is not outstanding.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,12 +26,11 @@ from licorne_core.values.slices import in_runs
 REASON = "request is waiting for cluster resources become available"
 
 PART = 1_000
-"""Queues, applications, groups and asks that are looked at before others have their turn: at most
-some milliseconds."""
+"""Queues, applications, groups and asks that are read without a pause: at most some milliseconds."""
 
 
 class Outstanding(NamedTuple):
-    """The first `asks` of a group, in order, wait for a larger cluster."""
+    """A group with the number of its outstanding asks, the first ones in order."""
 
     leaf: Queue
     app: Application
@@ -40,13 +39,13 @@ class Outstanding(NamedTuple):
 
 
 Scan = Iterator[Outstanding | None]
-"""Results, and a None for each look at something else."""
+"""Results, and a None for each other step."""
 
 
 def scan(partition: Partition) -> Scan:
-    """Every group that was tried, in that order, with the number of its asks, which may be 0.
+    """Every group that was tried, in the order of the pass, with its number of outstanding asks, or 0.
 
-    The scan may be interrupted. It need not see what changes in the meantime.
+    The reader may pause at every step. Later changes may be missed.
     """
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):
@@ -62,12 +61,12 @@ def scan(partition: Partition) -> Scan:
 
 
 class Inspection(Job):
-    """A scan for the asks that were not reported yet; they count as reported once it finds them."""
+    """A scan for unreported outstanding asks, which marks them as reported."""
 
     def __init__(self, partition: Partition, now: float) -> None:
         """Begin a scan."""
         self.states: list[ContainerState] = []
-        """Asks that were found, until they are taken away."""
+        """Found asks; the caller takes them away."""
         self._partition = partition
         super().__init__(now)
 
@@ -91,14 +90,14 @@ class Inspection(Job):
 
 
 class _Rooms:
-    """Headroom of each maximum for the next asks."""
+    """Remaining headroom of each quota."""
 
     def __init__(self, root: Queue) -> None:
         self._root = root
         self._left: dict[Quota, dict[str, int]] = {}
 
     def take(self, quotas: Iterable[Quota], items: Items, wanted: int) -> int:
-        """Take room for as many of so many asks as fit; return their number."""
+        """Take room for at most `wanted` asks of one size; returns the number that fits."""
         bounds = [self._room(q) for q in quotas if q.max is not None and q is not self._root]
         for room in bounds:
             for name, value in items:
@@ -144,9 +143,9 @@ def _applications(leaf: Queue) -> Iterator[Application | None]:
 
 
 def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | None]:
-    """Groups that were tried, found no node and may go to any, in order.
+    """Groups without a required node that were tried and fit on no node, in order.
 
-    A node that is passed over because the RM did not answer was not refused.
+    Groups of a class with unanswered predicate checks are left out: their nodes were not refused.
     """
     if not app.pending_count:
         return
@@ -166,7 +165,7 @@ def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | 
 
 
 _Size = tuple[int, Shape, dict[QueuePath, int]]
-"""A size: minus its number of asks, its amounts, and its number of asks by queue."""
+"""Minus the number of asks, their shape, and their number by queue."""
 
 
 def outstanding_shapes(found: Iterable[Outstanding | None]) -> Iterator[OutstandingShape | None]:

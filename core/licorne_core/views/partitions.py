@@ -23,26 +23,26 @@ Name = TypeVar("Name", bound=str)
 
 
 class InOrder(Generic[Name]):
-    """Names of one moment, sorted as the reader goes on.
+    """Names as of one moment, sorted while they are read.
 
-    Before the first there is a None wherever the reader may pause.
+    A None stands before the first name wherever the reader may pause.
     """
 
     count: int
-    """Number of names, including those that do not fit."""
+    """Number of all names, fitting or not."""
 
     def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
-        """Take the names that fit, or all."""
+        """Take the names for which `fits` is True, or all."""
         self._names = list(names)
         self._fits = fits
         self.count = len(self._names)
 
     def __iter__(self) -> Iterator[Name | None]:
-        """All of them."""
+        """All fitting names, in order."""
         return self.behind("")
 
     def behind(self, last: str) -> Iterator[Name | None]:
-        """Names behind a given one, which need not be there."""
+        """Fitting names behind `last`, which need not be a name of the list."""
         fits = self._fits
         if not last:
             return in_runs(self._names, fits=fits)
@@ -56,8 +56,8 @@ _of_rm = Of[Rm, None]()
 class RmReport:
     """A registered RM and its configuration.
 
-    The maps are the RM's own, which are replaced and never changed: a list of all RMs may have
-    millions of entries in them.
+    The maps are the RM's own, not copies: all RMs together may have millions of entries. A map is
+    replaced, never changed.
     """
 
     rm_id: RmId
@@ -72,7 +72,7 @@ class RmReport:
     extra_config: Mapping[str, str] = _of_rm(lambda rm: rm.extra_config)
     """In order of its keys."""
     failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
-    """Nodes that came for a partition that is not there, and have not come again since."""
+    """Nodes that were rejected for an unknown partition, and not registered since."""
     counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))
 
 
@@ -86,7 +86,7 @@ _of_partition = Of[Partition, None]()
 class PartitionReport:
     """A partition in numbers. `name` is normalized, `bare_name` is not.
 
-    An assumed ask, or a replacement of a placeholder, counts as an ask.
+    Assumed asks, and asks that are to replace placeholders, count as asks.
     """
 
     name: PartitionName

@@ -38,12 +38,12 @@ class QueueReport:
     allocated: Resources
     pending: Resources
     preempting: Resources
-    """Resources of victims of preemption that are not gone yet."""
+    """Resources of victims of preemption that have not ended yet."""
     promised: Resources
     """Resources of asks for which victims were stopped."""
     headroom: Resources = _of(quota.headroom)
     fair_max: Resources = _of(quota.fair_max)
-    """Amounts that usage is compared with for the share, where nothing is guaranteed."""
+    """Denominator of the share where nothing is guaranteed."""
     applications: int = _of(lambda queue: len(queue.applications))
     running_applications: int
     max_applications: int
@@ -60,7 +60,7 @@ class QueueReport:
     quota_preemption_time: Moment = _of.within(lambda queue, here: here.quota_clock.start(queue))
     """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
     quota_preemption_running: bool = _of(lambda queue: bool(queue.preempting) and is_above_max(queue))
-    """True if it has more than its maximum, and victims in it are being stopped."""
+    """True if usage exceeds the maximum, and victims in the queue are being stopped."""
     backoff_threshold: int = _of(lambda queue: queue.settings.backoff_threshold)
     backoff_delay: Span = _of(lambda queue: queue.settings.backoff_delay)
     properties: Mapping[str, str]
@@ -72,13 +72,13 @@ _queue_report = _of.table(QueueReport)
 
 
 STEP = 500
-"""Queues and applications that are looked at before the reader may pause."""
+"""Queues and applications that are read without a pause."""
 
 _ROOT = QueuePath("root")
 
 
 class _Sums(NamedTuple):
-    """Booked amounts by queue, and the usage below a queue: the last by name first."""
+    """Booked amounts by queue, and the usage of the children of a queue in reverse order of names."""
 
     booked: Mapping[str, Resources]
     below: dict[str, "list[QueueUsage]"]
@@ -109,9 +109,9 @@ _queue_usage = _of_usage.table(QueueUsage)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """All that a user or a group has (spec § 10).
+    """Usage and limits of a user or a group in all queues (spec § 10).
 
-    `groups` has every application that counts, and the group that it counts for, empty for none.
+    `groups` has each counted application with the group whose limits apply, empty for none.
     """
 
     name: str
@@ -184,7 +184,7 @@ def _level_by_level(root: Queue) -> Iterator[QueuePath | None]:
 
 
 def _usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:
-    """The report on one user or group, made from its trackers in all queues."""
+    """Usage of a user or a group, from its trackers in all queues."""
     limits = partition.limits
     trackers = dict(limits.of_kind(kind).get(name, {}))
     for number, queue in enumerate(partition.tree.limited(), 1):
@@ -217,7 +217,7 @@ def _book(booked: dict[str, dict[str, int]], app: Application) -> None:
 def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
     """Add the usage of leaves to all queues above them.
 
-    Every one is looked at once: there may be very many, in queues that are deep.
+    Each leaf is read once: there may be very many leaves, and deep trees.
     """
     for number, leaf in enumerate(list(booked), 1):
         above = leaf.rpartition(".")[0]
@@ -231,7 +231,7 @@ def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
 def _tree(
     trackers: Mapping[QueuePath, Tracker], booked: Mapping[str, Resources]
 ) -> Generator[None, None, QueueUsage]:
-    """The usage in root, and in all queues below: these by name."""
+    """Usage in root and in all queues below, siblings by name."""
     paths: list[QueuePath] = []
     for number, path in enumerate(in_runs(list(trackers)), 1):
         if path is not None:
