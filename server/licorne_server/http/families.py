@@ -1,7 +1,7 @@
-"""Metrics by name, in the text formats of scrapers: Prometheus' own, or OpenMetrics.
+"""Metrics by name, in the text formats of Prometheus and of OpenMetrics.
 
-The metrics of the process come from Prometheus' client library. The others are written here: they
-are made in slices, and some have older names that the library refuses for counters.
+Prometheus' client library writes the metrics of the process only. All others are made in slices, and
+some have older names that the library refuses for counters.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,26 +16,26 @@ Labels = tuple[str, ...]
 """The names of labels, or their values in the same order."""
 
 Source = str | Callable[[Any], Any]
-"""A field of a thing, such as ``counters.asks_tried``, or a function of it."""
+"""A field of an object, such as ``counters.asks_tried``, or a function of the object."""
 
 
 class Metric:
     """A row of a table of metrics: a name, its kind and text, and the source of its values.
 
-    Without labels the source is a number, with them a mapping by their values. A mapping of sources
-    has one for each value of the label.
+    The source of a metric without labels is a number; with labels it is a mapping by their values.
+    A mapping of sources has one source for each value of the label.
     """
 
     def __init__(
         self, kind: str, name: str, text: str, source: Source | Mapping[str, Source], *labels: str
     ) -> None:
-        """`labels` are those that it has beside the labels of the thing."""
+        """`labels` come after the labels of the object."""
         self.kind = kind
         self.name = name
         self.text = text
         self.labels = labels
         self.samples: Callable[[Any], Mapping[Labels, float]] = _samples(source, labels)
-        """Gives the values of a thing, by the values of the labels."""
+        """Gives the values of an object, by the values of the labels."""
 
 
 def _samples(
@@ -55,10 +55,10 @@ def _reader(source: Source) -> Callable[[Any], Any]:
 
 
 gauge = partial(Metric, "gauge")
-"""A row for something that goes up and down."""
+"""A row for a value that goes up and down."""
 
 counter = partial(Metric, "counter")
-"""A row for something that only grows; the name is shown as it is."""
+"""A row for a value that only grows; no suffix is added to the name."""
 
 
 @dataclass(slots=True)
@@ -73,11 +73,11 @@ class Family:
     histograms: dict[Labels, Histogram] = field(default_factory=dict)
 
     def add(self, where: Labels, value: float) -> None:
-        """Add a value; those with the same labels are added up."""
+        """Add a value to the sum of its labels."""
         self.values[where] = self.values.get(where, 0) + value
 
     def lines(self) -> Iterator[str]:
-        """The samples, as many at a time as belong together."""
+        """The samples; a histogram is one piece."""
         for where, value in self.values.items():
             yield f"{self.name}{_label_set(self.labels, where)} {value}\n"
         for where, histogram in self.histograms.items():
@@ -92,7 +92,7 @@ class Families:
         self._by_name: dict[str, Family] = {}
 
     def add(self, metrics: Iterable[Metric], of: object, labels: Labels = (), where: Labels = ()) -> int:
-        """Add a table's values of one thing, which has these labels; returns the number of samples."""
+        """Add a table of metrics of one object with these labels; returns the number of samples."""
         return sum(
             self.put(one.kind, one.name, one.text, (*labels, *one.labels), one.samples(of), where)
             for one in metrics
@@ -107,7 +107,7 @@ class Families:
         values: Mapping[Labels, float],
         where: Labels = (),
     ) -> int:
-        """Add values by their labels, of which the first are `where`; returns their number."""
+        """Add values by their labels, which begin with `where`; returns their number."""
         known = self.family(kind, name, text, labels).values
         for key, value in values.items():
             place = (*where, *key)
@@ -115,7 +115,7 @@ class Families:
         return len(values)
 
     def histogram(self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]) -> None:
-        """Add histograms; they are written as they are when their turn comes."""
+        """Add histograms, each read in its turn."""
         self.family("histogram", name, text, labels).histograms.update(values)
 
     def family(self, kind: str, name: str, text: str, labels: Labels) -> Family:
@@ -123,7 +123,7 @@ class Families:
         return self._by_name.setdefault(name, Family(name, kind, text, labels))
 
     def lines(self, *, openmetrics: bool) -> Iterator[str]:
-        """All families by name, each with its heading, without the closing line of OpenMetrics."""
+        """All families by name with their headings, without the last line of OpenMetrics."""
         for name, family in sorted(self._by_name.items()):
             shown, kind = self._openmetrics_type(family) if openmetrics else (name, family.kind)
             yield f"# HELP {shown} {family.text}\n# TYPE {shown} {kind}\n"
@@ -132,8 +132,8 @@ class Families:
     def _openmetrics_type(self, family: Family) -> tuple[str, str]:
         """Name and kind of a family in OpenMetrics.
 
-        A counter's family is named without ``_total``. If another family has that name, or there is
-        no ``_total``, the kind is unknown.
+        A counter's family is named without ``_total``. If another family has that name, or the
+        counter's name has no ``_total``, the kind is unknown.
         """
         if family.kind != "counter":
             return family.name, family.kind
@@ -143,7 +143,7 @@ class Families:
 
 
 def _buckets(name: str, labels: Labels, where: Labels, histogram: Histogram) -> Iterator[str]:
-    """The lines of one histogram. They are all of one moment."""
+    """Lines of one histogram, as of one moment."""
     counts = histogram.cumulative()
     bounds = [*map(repr, histogram.bounds), "+Inf"]
     for bound, count in zip(bounds, counts, strict=True):

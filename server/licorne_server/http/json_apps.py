@@ -86,14 +86,14 @@ _application = rest_form(
 
 
 def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
-    """An ask without an allocation; `common` is what all of its application have in common."""
+    """An ask without an allocation; `common` has the fields shared by all asks of its application."""
     return {**_ask(report), **common}
 
 
 def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = "") -> JsonObject:
     """An allocation; `common` holds the fields shared by all in the same list.
 
-    `stopping` is the reason of a stop requested from the RM, and empty without one.
+    `stopping` is the reason why the RM was told to stop it, empty for none.
     """
     stop = {"preempted": stopping == "preempted", "stopping": stopping}
     return {**_allocation(allocation), **common, **stop}
@@ -136,7 +136,7 @@ RACKNAME = "si/rackname"
 
 
 def nodes(views: Views, partition: PartitionName) -> Rows:
-    """All nodes by id; a node is read when its row is made."""
+    """All nodes by id, each read in its turn."""
     queue_of = _queues(views, partition)
 
     def row(node_id: NodeId) -> JsonObject:
@@ -151,7 +151,7 @@ def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObj
 
 
 def _queues(views: Views, partition: PartitionName) -> Callable[[AppId], QueuePath]:
-    """Finds the queues of applications, each once for an answer; raises NotFound."""
+    """A function that finds the queue of an application, and caches it; raises NotFound."""
     return cache(lambda app_id: views.application(partition, app_id).queue)
 
 

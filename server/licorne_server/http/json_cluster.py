@@ -75,7 +75,7 @@ def _partition_json(views: Views, report: PartitionReport) -> JsonObject:
 
 
 def placement_rules(report: PlacementReport) -> Rows:
-    """The rules in the order in which they are asked, a bare list."""
+    """Placement rules in their order, as a bare list."""
     return Rows(report.rules, _rule_json)
 
 
@@ -89,7 +89,7 @@ def _rule_json(rule: PlacementRuleConfig) -> JsonObject:
 
 
 def _rule_parameters(rule: PlacementRuleConfig) -> dict[str, str]:
-    """Parameters of the rule: `create`, and those of its kind from its value; all are texts."""
+    """Parameters of a rule as texts: `create`, and those that its kind reads from its value."""
     kind = RULES.get(rule.name)
     of_value = {} if kind is None else kind.parameters(rule.value)
     return {"create": "true" if rule.create else "false", **of_value}
@@ -106,19 +106,19 @@ def _filter_json(chosen: FilterConfig) -> JsonObject:
 
 
 def _names(of: NameList) -> list[str]:
-    """The names of a list that has names; only a lone entry can be an expression (spec § 3.9)."""
+    """Names of a list, none for an expression: only a single entry can be one (spec § 3.9)."""
     return [] if of.expression else list(of.entries)
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str = "root") -> JsonObject:
-    """A queue with all below it; each queue is read when its row is made."""
+    """A queue with all queues below it, each read in its turn."""
     shown = queue_json(views, partition, views.queue(partition, path))
     below = partial(queue_tree, views, partition)
     return {**shown, "children": Rows(views.children(partition, path), below)}
 
 
 def single_queue(views: Views, partition: PartitionName, path: str) -> JsonObject:
-    """A queue alone: its children are only named."""
+    """A queue with the names of its children."""
     return {**queue_json(views, partition, views.queue(partition, path)), "children": []}
 
 
@@ -175,10 +175,7 @@ _queue = rest_form(
 
 
 def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -> Rows:
-    """The victims of a partition that are remembered, the latest first.
-
-    With an application or a key only those of it.
-    """
+    """Recorded victims of a partition, the latest first: all, or those of an application or a key."""
     shown = rest_name(views, partition)
 
     def row(record: PreemptionRecord) -> JsonObject:
@@ -188,7 +185,7 @@ def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -
 
 
 def _beneficiary(record: PreemptionRecord) -> JsonObject | None:
-    """The ask that is to run instead; None where a maximum was enforced."""
+    """The ask for which a victim was stopped; None where a maximum was enforced."""
     return None if record.rule is PreemptionRule.QUOTA else _ask(record)
 
 
@@ -222,7 +219,7 @@ _victim = rest_form(
 
 
 def usages(asked: Asked, kind: str) -> Rows:
-    """Every ``user`` that has an application, or every ``group`` that one counts for."""
+    """All users (``user``) or groups (``group``) with usage or a limit."""
     views, partition = asked.views, asked.partition
     names = views.usage_names_in_order(partition, kind)
     return Rows(views.usages(partition, kind, names), _SHAPES[kind])
@@ -269,12 +266,12 @@ _usage = rest_form(
 
 
 def history_of_applications(history: Iterable[Sample]) -> Rows:
-    """The samples of applications that were running."""
+    """Numbers of running applications over time."""
     return Rows(list(history), _applications_json)
 
 
 def history_of_containers(history: Iterable[Sample]) -> Rows:
-    """The samples of allocations that there were."""
+    """Numbers of allocations over time."""
     return Rows(list(history), _containers_json)
 
 
@@ -306,7 +303,7 @@ def _utilizations_json(views: Views, partition: PartitionName) -> JsonObject:
 def _by_resource(
     views: Views, partition: PartitionName, ids: Iterable[NodeId | None]
 ) -> Iterator[JsonObject | None]:
-    """A row for each type of resource. Before that a None for each node, so that slices can end."""
+    """A row for each resource type, after a None for each node, where a slice may end."""
     ranges: dict[str, list[list[str]]] = {}
     for node_id in ids:
         yield None

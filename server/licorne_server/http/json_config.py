@@ -31,7 +31,7 @@ _BOOLEANS = {"create", "enabled", "parent", "quotapreemptionenabled"}
 
 
 def config_yaml(rm: RmReport) -> str:
-    """The RM's running configuration with its checksum and, where there is any, ``extra``."""
+    """The running configuration of an RM as YAML, with its checksum, and ``extra`` unless that is empty."""
     root = _document(rm.config)
     if isinstance(root, MappingNode):
         root.value = [pair for pair in root.value if pair[0].value != "checksum"]
@@ -45,10 +45,10 @@ def config_yaml(rm: RmReport) -> str:
 
 
 def config_json(rm: RmReport) -> str:
-    """The RM's running configuration as the text of a JSON object.
+    """The running configuration of an RM as the text of a JSON object.
 
-    It may have some megabytes, and is encoded value by value: a thread that does it all at once
-    lets the loop wait.
+    The text may have some megabytes. It is encoded value by value: a single call of the encoder
+    holds the interpreter lock, and the loop waits.
     """
     root = _to_json(_document(rm.config), "")
     partitions = root.get("Partitions", []) if isinstance(root, dict) else []
@@ -60,9 +60,8 @@ def config_json(rm: RmReport) -> str:
 def validation(body: bytes) -> JsonObject:
     """The validation of a configuration, with all its problems.
 
-    `checksumMatch` is True if the text carries its own right checksum. The function needs nothing
-    but the text, so that it may run in a thread. An empty text is no configuration (spec 2.5 row
-    1).
+    `checksumMatch` is True if the text contains its own checksum. The function reads nothing but the
+    text, so that it can run in a thread. An empty text is no configuration (spec 2.5 row 1).
     """
     try:
         text = body.decode("utf-8")
@@ -90,7 +89,7 @@ def _own_checksum(text: str) -> str:
 
 
 def _document(text: str) -> Node | None:
-    """The YAML nodes of a text. The core has taken the text before, so that it is harmless."""
+    """The YAML nodes of a text. The core has accepted the text, so that its size and depth are bounded."""
     node: Node | None = yaml.compose(text, Loader=_LOADER)
     return node
 

@@ -1,8 +1,8 @@
 """Metrics of partitions from the core's reports (spec § 12.3, corrected by § 14).
 
-A metric of the older core keeps its name and gains the labels `rm` and `partition`; our own are
-called ``licorne_…``. Label values come from bounded sets, and each RM has a share of all samples:
-no RM can swell the answer, or crowd others out, by making queues or inventing resources.
+A metric of the older core keeps its name and gains the labels `rm` and `partition`; all others are
+called ``licorne_…``. Label values come from bounded sets, and each RM has a share of all samples. So
+an RM cannot enlarge the answer, or displace other RMs, with many queues or resource types.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,10 +24,10 @@ MAX_SAMPLES = 200_000
 """Samples of all partitions together; each RM may have an equal share of them."""
 
 MAX_RESOURCES = 32
-"""Types of resource shown of a partition; `memory` and `vcore` always are."""
+"""Most resource types shown of a partition; `memory` and `vcore` always are."""
 
 MAX_NAMES = 50
-"""Users, and groups, of a partition with metrics of their own."""
+"""Most users, and most groups, of a partition with metrics of their own."""
 
 _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
@@ -110,9 +110,9 @@ class _Totals(NamedTuple):
 
 
 def gather(views: Views, families: Families, *, queue_names: bool = True) -> Iterator[None]:
-    """Add the metrics of all partitions, in steps. The caller may let others run between two.
+    """Add the metrics of all partitions in steps; the caller may pause at each.
 
-    With `queue_names` those of queues come under names that have the queue in them as well.
+    With `queue_names` metrics of queues are added under names that contain the queue too.
     """
     rms: dict[RmId, list[PartitionName]] = {}
     for name in views.partition_names():
@@ -142,7 +142,7 @@ def gather(views: Views, families: Families, *, queue_names: bool = True) -> Ite
 
 
 class _Partition:
-    """Adds the metrics of one partition. What goes away between two steps is not counted."""
+    """Adds the metrics of one partition. A node or queue that is removed between steps is not counted."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Metrics of queues (spec § 12.3): by labels, and under names that contain the queue.
 
-The names are made of the paths of queues, and of two paths the same name may come: ``root.a-b`` and
-``root.a_b``. Then the name has the sum of both.
+Two paths may have the same name, such as ``root.a-b`` and ``root.a_b``. The metric is their sum.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,16 +16,16 @@ from licorne_core.views.queues import QueueReport
 from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
-"""Queues of a partition with metrics of their own, those nearest to root first."""
+"""Most queues of a partition with metrics of their own, those nearest to root first."""
 
 PART = 500
-"""Entries of a census that are looked at in one step."""
+"""Entries of a census that are read in one step."""
 
 HOLDERS = ("able", "idle")
-"""Labels of a reservation: its ask could have the node if that were empty, or not."""
+"""Labels of a reservation: its ask would fit on the empty node, or not."""
 
 OTHERS = "(others)"
-"""Path that stands for queues without metrics of their own, so that the sum is complete."""
+"""Path for all queues without metrics of their own, so that sums are complete."""
 
 _PLACE = ("rm", "partition")
 _QUEUE_HOLDER = (*_PLACE, "queue", "holder")
@@ -37,7 +36,7 @@ _OVER = ("completed", "failed", "rejected")
 
 _Samples = Mapping[Labels, float]
 _Family = tuple[str, str, str, Labels, _Samples]
-"""End of its name, its kind and text, its labels, and its samples."""
+"""Suffix of its name, its kind and text, its labels, and its samples."""
 
 T = TypeVar("T")
 
@@ -46,13 +45,13 @@ class Room:
     """Remaining room for samples of one RM."""
 
     def __init__(self, samples: int) -> None:
-        """Allow so many samples."""
+        """Allow this number of samples."""
         self._left = samples
         self.truncated = False
         """True if samples were left out."""
 
     def is_left(self) -> bool:
-        """True if more samples may be shown; if not, they are left out."""
+        """True if more samples may be shown; notes if not."""
         self.truncated |= self._left <= 0
         return self._left > 0
 
@@ -75,9 +74,9 @@ class QueueMetrics:
         self._reserved = families.family("gauge", "licorne_queue_reserved_nodes", text, _QUEUE_HOLDER)
 
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
-        """A queue at a step, those nearest to root first, as far as there is room.
+        """Add a queue at each step, those nearest to root first, while there is room.
 
-        `shows` is True for a resource to show; with `names` the other form is added as well.
+        `shows` is True for a resource to show; with `names` the queue is in names of metrics too.
         """
         seen: set[str] = set()
         for path in self._views.level_by_level(self._report.name):
@@ -99,7 +98,7 @@ class QueueMetrics:
         yield from self._kept(seen, room, shows)
 
     def _queue(self, queue: QueueReport, shows: Callable[[str], bool], *, names: bool) -> int:
-        """Add one queue; how many samples it has."""
+        """Add one queue; returns its number of samples."""
         resources = self._resources(queue, shows)
         shown: list[_Family] = [
             ("resource", "gauge", "Resources of a queue.", ("state", "resource"), resources)
@@ -128,7 +127,7 @@ class QueueMetrics:
             self._reserved.add((*self._place, path, holder), 0)
 
     def _resources(self, queue: QueueReport, shows: Callable[[str], bool]) -> _Samples:
-        """The resources of a queue. A usage of zero is shown, so that a graph of it has no gaps."""
+        """Resources of a queue. A usage of zero is shown, so that graphs have no gaps."""
         nothing = dict.fromkeys(self._report.capacity, 0)
         values: dict[Labels, float] = {}
         for state in (*_BOUNDS, *_USAGES):
@@ -140,9 +139,9 @@ class QueueMetrics:
         return values
 
     def _leaf(self, queue: QueueReport) -> tuple[_Samples, _Samples, _Samples]:
-        """Live and former applications of a leaf by state, and its allocations.
+        """Live and ended applications of a leaf by state, and its allocations.
 
-        The counters start when the leaf is made, and go with it.
+        The counters live as long as the leaf.
         """
         ever, live = queue.counters, self._census.applications
         return (
@@ -162,7 +161,7 @@ class QueueMetrics:
                 asks.add((*self._place, path if path in seen else OTHERS, reason), count)
 
     def _kept(self, seen: set[str], room: Room, shows: Callable[[str], bool]) -> Iterator[None]:
-        """Reservations, by the queue of the asks and by the label of `HOLDERS`."""
+        """Add reservations by the queue of their asks and by the label of `HOLDERS`."""
         if room.truncated:
             self._show_holders(OTHERS)
         text = "What is kept free on these nodes, by resource."
@@ -181,12 +180,12 @@ class QueueMetrics:
 
 
 def parts(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items, as many at a time as may be looked at in one step."""
+    """The items in lists of at most `PART`."""
     rest = iter(items)
     while part := list(islice(rest, PART)):
         yield part
 
 
 def metric_part(text: str) -> str:
-    """A text as part of a metric's name; what may not stand there becomes an underscore."""
+    """A text as part of a metric's name; any other character than letters and digits is an underscore."""
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in text)

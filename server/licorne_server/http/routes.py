@@ -32,14 +32,14 @@ def routes() -> list[web.RouteDef]:
 
 
 def _queue(asked: Asked) -> JsonObject:
-    """One queue, with all below it where `subtree` is in the query."""
+    """One queue; with all queues below it if `subtree` is in the query."""
     whole = "subtree" in asked.request.query
     shape = json_cluster.queue_tree if whole else json_cluster.single_queue
     return shape(asked.views, asked.partition, asked.queue())
 
 
 def _applications(asked: Asked) -> Rows:
-    """The applications of a partition or a leaf; the active ones where the path names no state."""
+    """Applications of a partition or a leaf; the active ones if the path names no state."""
     queue = asked.queue() if "queue" in asked.request.match_info else ""
     state = asked.request.match_info.get("state", "active").lower()
     status = asked.query("status").lower()
@@ -92,7 +92,7 @@ READS: dict[str, Read] = {
     "/ws/v1/history/containers": lambda asked: json_cluster.history_of_containers(asked.sources.history),
     "/ws/v1/scheduler/node-utilizations": lambda asked: json_cluster.node_utilizations(asked.views),
 }
-"""Reads by path. Every answer is made from the core as it is then."""
+"""Reads by path. Answers show the present state of the core."""
 
 
 async def config(request: web.Request) -> web.StreamResponse:

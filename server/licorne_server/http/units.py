@@ -1,6 +1,6 @@
-"""Forms that all REST answers share: units, names, and errors (spec §§ 12.4, 14).
+"""Forms of all REST answers: units, names, and errors (spec §§ 12.4, 14).
 
-Errors have the older core's keys and those of its web page, which differ in case.
+An error has its keys in two spellings: of the older core, and of its web page.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +38,8 @@ def rest_form(
 ) -> Callable[[R], dict[str, object]]:
     """The function that gives a report under the names of the older core.
 
-    A field that has no name there keeps its own, as ``camelCase``, unless it is among `without`.
-    Names in `optional` are left out where there is nothing.
+    A field that is not in `names` is shown as ``camelCase``, unless it is among `without`. Names in
+    `optional` are left out for empty values.
     """
     sources = (item[0] if isinstance(item, tuple) else item for item in names.values())
     read = {item.partition(".")[0] for item in sources if isinstance(item, str)}
@@ -65,7 +65,7 @@ def point_in_time(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span as the older core writes it: ``1h0m0s``, ``30s``, ``1.5s``, ``250ms``."""
+    """A span in seconds as the older core writes it: ``1h0m0s``, ``30s``, ``1.5s``, ``250ms``."""
     if 0 < seconds < 1:
         return f"{_number(seconds * 1e3)}ms"
     minutes, rest = divmod(seconds, 60)
@@ -82,8 +82,7 @@ def _number(value: float) -> str:
 def percentages(total: Resources, used: Resources) -> dict[str, int]:
     """Usage of each type, in whole percent from 0 to 100.
 
-    Usage may exceed a quota that was lowered. The pages that read this cannot show that, so it is
-    shown as 100.
+    Usage above a lowered quota is shown as 100: the pages that read it cannot show more.
     """
     return {
         name: max(0, min(100, used.get(name, 0) * 100 // amount))
@@ -93,9 +92,9 @@ def percentages(total: Resources, used: Resources) -> dict[str, int]:
 
 
 def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
-    """For each type that the node has, the number of the range in which its usage lies.
+    """For each resource type of a node, the number of the range of its usage.
 
-    A range includes its upper end. What other schedulers run on the node counts as used.
+    A range includes its upper end. Allocations of other schedulers count as used.
     """
     for name, capacity in node.capacity.items():
         if capacity > 0:
@@ -104,15 +103,15 @@ def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
 
 
 def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
-    """The RM of that id, or all of them for the empty text; raises NotFound."""
+    """The RM of that id, or all RMs for the empty text; raises NotFound."""
     return (views.rm(rm_id),) if rm_id else views.rms()
 
 
 def partition_named(views: Views, name: str) -> PartitionName:
-    """The partition of a path: a bare name is that of the first RM with one of that name.
+    """The partition of a path; for a bare name the first RM that has the partition.
 
     Raises:
-        NotFound: there is none; the text adds if no RM has registered.
+        NotFound: the partition is unknown; the text adds if no RM has registered.
     """
     try:
         return views.resolve(name)
@@ -125,8 +124,8 @@ def partition_named(views: Views, name: str) -> PartitionName:
 class Asked:
     """A read of REST: its request, and the partition of the path, empty for none.
 
-    The partition is found before anything is waited for. Then it is the same of which `Identity`
-    has just found that the caller may see it.
+    The partition is resolved before the first await. So it is the partition whose access `Identity`
+    has checked.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -162,7 +161,7 @@ Read = Callable[[Asked], JsonObject | Rows | Verbatim]
 
 
 def in_slice(read: Read) -> Handler:
-    """The handler of a read that begins with a slice of its own: what it looks at may be large."""
+    """The handler of a read, whose first step may be long and takes a slice."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         asked = Asked(request)
@@ -174,10 +173,7 @@ def in_slice(read: Read) -> Handler:
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:
-    """The shortest name by which REST finds the partition.
-
-    That is the bare name, unless it means the partition of another RM (DESIGN § 4).
-    """
+    """The bare name of a partition, or its full name if the bare name means another (DESIGN § 4)."""
     bare = bare_partition(partition)
     return bare if views.resolve(bare) == partition else partition
 
@@ -185,7 +181,7 @@ def rest_name(views: Views, partition: PartitionName) -> str:
 log = structlog.get_logger("core.http.errors")
 
 MAX_BODY = MAX_CONFIG_BYTES
-"""The longest request body that is read, in bytes: only configurations are sent here."""
+"""Bytes of a request body, at most: only configurations are sent here."""
 
 
 def failure_json(status: int, message: str) -> dict[str, object]:
@@ -208,7 +204,7 @@ def failure(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every error in one form. An unforeseen one is logged, and its text is not shown."""
+    """Answer every error in one form. An unexpected error is logged, and its text is not shown."""
     try:
         return await handler(request)
     except NotFound as error:
