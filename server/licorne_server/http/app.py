@@ -26,7 +26,7 @@ SERVER = f"licorne/{version('licorne-server')}"
 """Name of the server in answers."""
 
 _ESCAPED = re.compile(r"~+\.{1,2}")
-"""A path's name for a thing that is called by dots, or by tildes and dots."""
+"""Escaped form, in a path, of a name of dots, or of tildes and dots."""
 
 
 class HttpServer:
@@ -38,9 +38,9 @@ class HttpServer:
         bounds: PeerBounds | None = None,
         dumps: StateDumps | None = None,
     ) -> None:
-        """Answer from these sources. Peers are held to the bounds.
+        """Answer from these sources, within the bounds for peers.
 
-        `dumps` makes state dumps for others as well.
+        `dumps` may be shared with the gRPC server.
         """
         self._sources = sources
         self._dumps = dumps or StateDumps(sources)
@@ -50,7 +50,7 @@ class HttpServer:
         self._listeners: list[Listener] = []
 
     async def open(self, settings: Settings) -> tuple[str, str]:
-        """Serve on the addresses for HTTP and for metrics; both as ``HOST:PORT``, empty for none.
+        """Serve on the addresses for HTTP and for metrics; returns both as ``HOST:PORT``, empty for none.
 
         Raises:
             SettingsError: listening there is refused, or the files for TLS are not usable.
@@ -94,11 +94,11 @@ class HttpServer:
     async def start_metrics(
         self, host: str, port: int, certificates: HttpCertificates | None = None
     ) -> tuple[str, int]:
-        """The same for metrics and probes alone."""
+        """Serve metrics and probes only, as `start` does."""
         return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
 
     async def stop(self) -> None:
-        """Take no more requests, give those under way a moment, and close."""
+        """Stop accepting requests, wait a moment for pending ones, and close."""
         self._heartbeat.stop()
         for listener in self._listeners:
             await listener.stop()
@@ -160,9 +160,9 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
 
 @web.middleware
 async def _dots_given_back(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Take the tilde off names in the path that are dots otherwise.
+    """Remove the tilde of names in the path that stand for dots.
 
-    Clients take ``.`` and ``..`` out of a path before they ask, in any spelling (RFC 3986, 5.2.4).
+    Clients remove ``.`` and ``..`` from a path before a request, in any spelling (RFC 3986, 5.2.4).
     """
     names = request.match_info
     for part, name in names.items():
@@ -172,9 +172,9 @@ async def _dots_given_back(request: web.Request, handler: Handler) -> web.Stream
 
 
 async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Name this server, and not its libraries.
+    """Set the usual headers: the name of this server instead of its libraries, and no caching.
 
-    An answer is of one moment, and of one reader: it is not cached, unless it allows that itself.
+    An answer may be for one reader only. A handler may allow caching.
     """
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = SERVER

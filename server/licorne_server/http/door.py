@@ -1,8 +1,7 @@
 """The addresses of the HTTP server: connections, their bound, and TLS handshakes.
 
-A handshake is work for the loop that scheduling waits for, and any client may begin one. So
-handshakes take turns with all reads (`process/fair.py`), by host. Until a handshake is over its connection
-is known to the door, which may close it to make room.
+A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all
+reads (`process/fair.py`), by host. The door may close a connection during its handshake to make room.
 """
 
 import asyncio
@@ -21,10 +20,10 @@ from licorne_server.process.fair import TimeSlices
 handshakes_log = structlog.get_logger("core.http.handshake")
 
 HANDSHAKE_SECONDS = 0.001
-"""Seconds of the loop for a handshake, roughly: a signature, and the check of a certificate."""
+"""Estimated seconds of the loop for a handshake: a signature, and the check of a certificate."""
 
 SHUTDOWN_SECONDS = 3.0
-"""Seconds that a peer may take to agree to the end of a connection."""
+"""Seconds that a peer may take to confirm the end of a connection."""
 
 
 class _Waiting(asyncio.Protocol):
@@ -51,14 +50,14 @@ class Handshake(asyncio.Protocol):
     """The connection without TLS."""
 
     def __init__(self, of: "Handshakes", make_handler: Callable[[], asyncio.Protocol]) -> None:
-        """Wait for the connection before beginning."""
+        """Begin with the connection."""
         self.transport = None
         self._of = of
         self._make_handler = make_handler
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin when its turn comes."""
+        """Begin the handshake in its turn."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         # What the peer says is for the handshake.
@@ -67,7 +66,7 @@ class Handshake(asyncio.Protocol):
         self._task.add_done_callback(lambda _: self._of.under_way.pop(self, None))
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The connection was closed before its turn came."""
+        """Abort: the connection was closed before the handshake was over."""
         self.stop()
 
     def stop(self) -> None:
@@ -105,14 +104,14 @@ class Handshakes:
     def __init__(
         self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
     ) -> None:
-        """Each uses the current `context`, and may take so many seconds."""
+        """Each uses the current `context`, and may take `seconds`."""
         self.under_way = {}
         self._context = context
         self._time_slices = time_slices
         self._seconds = seconds
 
     def begin(self, make_handler: Callable[[], asyncio.Protocol]) -> Handshake:
-        """The protocol of a new connection; the handler takes over behind it."""
+        """The protocol of a new connection; the handler takes over after the handshake."""
         handshake = Handshake(self, make_handler)
         self.under_way[handshake] = None
         return handshake
@@ -125,10 +124,10 @@ class Handshakes:
     async def secured(
         self, transport: asyncio.Transport, protocol: asyncio.Protocol
     ) -> asyncio.Transport | None:
-        """The connection as an encrypted one; None if it was closed meanwhile.
+        """The encrypted connection; None if it was closed meanwhile.
 
         Raises:
-            OSError: the peer is not let in, or does not come to an end.
+            OSError: the handshake has failed, or has timed out.
         """
         peer = transport.get_extra_info("peername")
         async with self._time_slices.slice(peer_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
@@ -146,25 +145,25 @@ class Handshakes:
 log = structlog.get_logger("core.http.door")
 
 BACKLOG = 64
-"""Connections that the loop takes in one go."""
+"""Connections that the loop accepts at once."""
 
 TELL_SECONDS = 10.0
 """Seconds between two log lines about too many connections."""
 
 PART = 8
-"""Part of all places, as a divisor, that is freed when all are taken."""
+"""Divisor of all places: the part that is freed when all are taken."""
 
 
 class Door:
-    """Lets every new connection in. The host that has most makes room for it.
+    """Accepts every new connection, and closes connections of the host with the most.
 
     So a probe never finds all places taken.
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
-        """There are at most `most` connections, and for a moment those of one backlog more.
+        """Allow `most` connections, and for a moment a backlog more.
 
-        Where there are handshakes each connection begins with one.
+        With `handshakes` each connection begins with one.
         """
         self._most = most
         self._handshakes = handshakes
@@ -197,7 +196,7 @@ class Door:
 
     @web.middleware
     async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note for how long a connection is busy with a request."""
+        """Count a connection as busy during a request."""
         self._busy.add(request.protocol)
         try:
             return await handler(request)
@@ -205,9 +204,9 @@ class Door:
             self._busy.discard(request.protocol)
 
     def _make_room(self, server: web.Server) -> int:
-        """Close connections of the host that has most; returns how many.
+        """Close connections of the host with the most; returns their number.
 
-        Those on which nothing is answered are closed first, and of these the oldest.
+        Idle connections are closed before busy ones, the oldest first.
         """
         connections = self._connections(server)
         hosts = Counter(map(_peer, connections))
@@ -225,7 +224,7 @@ class Door:
         return len(chosen)
 
     def _connections(self, server: web.Server) -> list[RequestHandler | Handshake]:
-        """Connections that can be closed for a new one, the oldest first; handshakes before all."""
+        """Connections that may be closed for a new one: handshakes first, then the oldest first."""
         under_way = () if self._handshakes is None else self._handshakes.under_way
         return [*under_way, *server.connections]
 
@@ -237,7 +236,7 @@ def _peer(connection: RequestHandler | Handshake) -> str:
 
 
 STOP_SECONDS = 3.0
-"""Seconds that answers under way may take once the server stops."""
+"""Seconds that pending answers may take after the stop of the server."""
 
 
 class Listener:
@@ -276,7 +275,7 @@ class Listener:
         return address[0], address[1]
 
     async def stop(self) -> None:
-        """Take no more requests, give those under way a moment, and close."""
+        """Stop accepting requests, wait a moment for pending ones, and close."""
         if self._server is not None:
             self._server.close()
         self._door.close()

@@ -1,7 +1,7 @@
 """State dumps, and the state of the process itself, for operators (spec §§ 12.4, 12.5).
 
-A state dump is all REST reads in one document, with the RMs' own parts. It is served over HTTP and
-over gRPC; there is one dump at a time for all callers.
+A state dump has all REST reads in one document, and a part from each RM. It is served over HTTP and
+over gRPC, to one caller at a time.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ STATES = ("active", "completed", "rejected")
 
 
 class DumpInProgress(Exception):
-    """Another caller's dump is under way."""
+    """Another caller receives a dump."""
 
     def __init__(self) -> None:
         """Make the error with its fixed reason."""
@@ -60,11 +60,11 @@ class StateDumps:
 
     @asynccontextmanager
     async def dump(self, rm_id: str, peer: str) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """The dump of all RMs, or of one, in chunks of UTF-8 that are made as they are read.
+        """The dump of all RMs, or of one, in chunks of UTF-8 that are made while they are read.
 
         Raises:
-            DumpInProgress: another caller's is under way.
-            NotFound: that RM is not registered.
+            DumpInProgress: another caller receives a dump.
+            NotFound: the RM is not registered.
         """
         if self._busy:
             raise DumpInProgress
@@ -77,7 +77,7 @@ class StateDumps:
             self._busy = False
 
     async def _content(self, rm_id: str, peer: str) -> JsonObject:
-        """The dump; all that has to be waited for comes first."""
+        """The content of a dump; only the parts that are awaited are complete."""
         sources, views = self._sources, self._sources.views
         asked = rms_named(views, rm_id)
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
@@ -86,7 +86,7 @@ class StateDumps:
             return self._parts(asked, states, configs)
 
     def _parts(self, asked: Sequence[RmReport], states: Sequence[str], configs: Sequence[str]) -> JsonObject:
-        """The dump of these RMs, whose lists are read while it is sent."""
+        """The dump of these RMs. Its lists are read while it is sent."""
         sources, views = self._sources, self._sources.views
         names = list(chain.from_iterable(rm.partitions for rm in asked))
         return {
@@ -140,7 +140,7 @@ _Row = tuple[Callable[[Any], JsonObject | None], Any]
 def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Row | None]:
     """The applications of all states, each with the function that makes its row.
 
-    There is a None for each partition: very many of them may have none.
+    A None stands for each partition: very many partitions may have no applications.
     """
     for partition in partitions:
         yield None
@@ -157,7 +157,7 @@ JSON = "application/json; charset=utf-8"
 
 
 async def dump(dumps: StateDumps, request: web.Request) -> web.StreamResponse:
-    """The state of all RMs, or of the one that `rm` names."""
+    """The state of all RMs, or of the RM that `rm` names."""
     try:
         async with dumps.dump(request.query.get("rm", ""), reader_of(request)) as chunks:
             return await send(request, JSON, chunks)
@@ -169,17 +169,16 @@ Place = tuple[str, int, str]
 """File, line and function."""
 
 NAMES = 5
-"""Waiting tasks named for one place, at most."""
+"""Most waiting tasks that are named for one place."""
 
 DEEPEST = 100
-"""Frames shown of one stack, at most."""
+"""Most frames that are shown of one stack."""
 
 
 def stacks() -> Iterator[str]:
     """The text in pieces: tasks first, grouped by the place where they wait; then threads.
 
-    The places of tasks are gathered first, with an empty piece for each. A task has the place of
-    the moment at which it is looked at.
+    An empty piece comes first for each task. Tasks are read one by one, at different moments.
     """
     together: dict[tuple[Place, ...], list[str]] = {}
     for task in asyncio.all_tasks():
@@ -203,7 +202,7 @@ def called(frame: FrameType | None) -> Iterator[Place]:
 
 
 def _awaited(coroutine: Any) -> Iterator[Place]:
-    """The place of a coroutine, and of the coroutines it awaits, the outermost first."""
+    """Places of a coroutine and of the coroutines that it awaits, the outermost first."""
     for _ in range(DEEPEST):
         for kind in ("cr", "ag", "gi"):
             frame = getattr(coroutine, f"{kind}_frame", None)
@@ -229,14 +228,14 @@ MOVED = {
     "/ws/v1/stack": "/debug/stack",
     "/ws/v1/fullstatedump": "/debug/fullstatedump",
 }
-"""Older paths, and where they lead."""
+"""Older paths, and their present ones."""
 
 INDEX = """\
 /debug/pprof/goroutine  what every task and thread is doing, as /debug/stack has it
 /debug/pprof/cmdline    the command line, its words ended by zero bytes
 """
 OF_GO = ("allocs", "block", "heap", "mutex", "profile", "symbol", "threadcreate", "trace")
-"""Profiles that Go's runtime makes. Python's makes none of them."""
+"""Profiles of Go's runtime, which Python does not have."""
 
 
 def routes(dumps: StateDumps) -> list[web.RouteDef]:

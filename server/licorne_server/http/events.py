@@ -25,7 +25,7 @@ def routes() -> list[web.RouteDef]:
 
 
 async def batch(request: web.Request) -> web.StreamResponse:
-    """`count` past events from the id `start` on, as many as one answer may have."""
+    """At most `count` past events from the id `start` on, within the limit of one answer."""
     log = _log(request)
     most = log.settings.event_response_size
     start = _number(request, "start", log.lowest_id)
@@ -66,7 +66,7 @@ def _log(request: web.Request) -> EventLog:
 
 
 async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGenerator[bytes, None]:
-    """All lines, until the reader is gone. If the events end, a last line gives the reason."""
+    """All lines, until the reader leaves. If the events end, the last line gives the reason."""
     yield _line({"InstanceUUID": log.instance})
     while True:
         try:
@@ -85,7 +85,7 @@ async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGene
 
 
 async def _arrived(request: web.Request, watch: Watch) -> bool:
-    """Wait for an event; False when the reader has gone."""
+    """Wait for an event; False if the reader has left."""
     while request.transport is not None and not request.transport.is_closing():
         try:
             async with asyncio.timeout(LOOK_SECONDS):

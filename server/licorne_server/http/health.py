@@ -1,6 +1,6 @@
-"""Liveness, readiness, and the health of the scheduler as far as it can tell (spec §§ 12.5, 14).
+"""Liveness, readiness, and self-diagnosis of the scheduler (spec §§ 12.5, 14).
 
-The heartbeat measures the lag of the event loop. So it reads the process's own clock.
+The heartbeat measures the lag of the event loop, so it reads the real clock.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from licorne_server.http.units import rms_named
 from licorne_server.telemetry.measures import WORK, Histogram
 
 RECENT_SECONDS = 300.0
-"""Seconds for which a rejected ask counts. For ever, as in the older core, one mistake of an RM
-would make the scheduler look ill until its next start."""
+"""Seconds for which a rejected ask counts. In the older core it counts for ever: after one mistake of
+an RM the scheduler looks ill until its next start."""
 
 _MINUTES = f"{RECENT_SECONDS / 60:.0f} minutes"
 
@@ -31,7 +31,7 @@ SHOWN = 10
 """Findings that a diagnosis names, at most."""
 
 STEP = 128
-"""Nodes of no partition that are looked at in one step."""
+"""Nodes without a partition that are read in one step."""
 
 DATA = "Consistency of data"
 NEGATIVE = "Negative resources"
@@ -98,7 +98,7 @@ class Check(NamedTuple):
 
 
 async def health(request: web.Request) -> web.StreamResponse:
-    """All checks, made anew, over all RMs or the one that `rm` names."""
+    """All checks, made anew, of all RMs or of the RM that `rm` names."""
     sources = request.app[SOURCES]
     rms = rms_named(sources.views, request.query.get("rm", ""))
     pieces = _pieces(sources.views, rms, sources.status, sources.now())
@@ -107,7 +107,7 @@ async def health(request: web.Request) -> web.StreamResponse:
 
 
 def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float) -> Iterator[str]:
-    """The answer's JSON; before it an empty piece for each step, so that slices can end."""
+    """The JSON of the answer, after an empty piece for each step, where a slice may end."""
     by_concern = {concern: Found() for concern in Concern}
     rejected, failed, lost = Found(), Found(), Found()
     if status.failure:
@@ -155,7 +155,7 @@ PROBES = frozenset({"/livez", "/readyz"})
 
 
 class Heartbeat:
-    """A timer of the loop that notes when it fired, and how late that was."""
+    """A timer of the event loop that measures how late it fires."""
 
     delays: Histogram
     """Lags of the beats, in seconds."""
@@ -180,7 +180,7 @@ class Heartbeat:
             self._timer = None
 
     def beat(self) -> None:
-        """Note how late this beat is, and wait for the next one."""
+        """Note the lag of this beat, and set the timer for the next."""
         late = max(0.0, self.silence() - BEAT_SECONDS)
         self._worst = max(self._worst, late)
         self.delays.observe(late)
@@ -192,7 +192,7 @@ class Heartbeat:
         return self._clock() - self._last
 
     def worst_lag(self) -> float:
-        """By how many seconds the latest beat was late, since this was last asked."""
+        """Largest lag of a beat since the last call, in seconds."""
         worst = max(self._worst, self.silence() - BEAT_SECONDS, 0.0)
         self._worst = 0.0
         return worst
@@ -201,8 +201,8 @@ class Heartbeat:
 def ill(status: Status) -> str:
     """The reason for a restart of the server; empty for none.
 
-    The lag of the loop does not count: an answer shows that it turns. Stalls are detected by the
-    watchdog's thread.
+    The lag of the loop does not count: an answer proves that the loop runs. The thread of the watchdog
+    detects stalls.
     """
     return status.failure or status.stall
 
@@ -215,12 +215,12 @@ def unready(status: Status) -> str:
 
 
 async def live(request: web.Request) -> web.Response:
-    """Liveness: the process works, also while it drains; 200 and ``ok``, or 503 and the problem."""
+    """Liveness, also while draining: 200 and ``ok``, or 503 and the problem."""
     return _verdict(ill(request.app[SOURCES].status))
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Readiness: RMs may be sent here."""
+    """Readiness for connections of RMs: 200 and ``ok``, or 503 and the problem."""
     return _verdict(unready(request.app[SOURCES].status))
 
 

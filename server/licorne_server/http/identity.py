@@ -1,18 +1,18 @@
 """Admission of HTTP requests: host names, origins of pages, and identities (`security/access.py`).
 
-A page of another site can have its own name lead to 127.0.0.1 (DNS rebinding). For the browser this
-server then is that site, and the page may read all answers. The header ``Host`` still has the name
-of the site. So where loopback is open to all, only names count that no other site can have:
-addresses, ``localhost``, and those that the operator has given.
+Another site can resolve its own name to 127.0.0.1 (DNS rebinding). The browser then takes this server
+for that site, and a page of the site may read all answers. The header ``Host`` still has the name of
+the site. So where loopback is open to all, requests are answered only under names that no other site
+can have: addresses, ``localhost``, and names that the operator has given.
 
-The older core lets the pages of any origin read answers. Here none may unless the operator names
-its origin: an arbitrary web page must not read the cluster's state from the network place of its
-viewer. Cookies and certificates of the browser are never used for another origin.
+The older core lets pages of any origin read answers. Here the operator names the origins: an arbitrary
+web page must not read the state of a cluster through the browser of its viewer. Cookies and
+certificates of the browser are never used for another origin.
 
-Probes are open to all. All else needs an identity. An operator sees everything, an RM only data of
-its own, by the path or by `rm` in the query. A refusal is the same for data that exists and data
-that does not. Without identities everything is open to all. That is so as well where HTTP is plain
-although gRPC knows its callers by their certificates, but there no caller is an operator.
+Probes are open to all. All other paths need an identity. An operator sees everything, an RM only its
+own data, by the path or by `rm` in the query. A refusal is the same for existing and missing data.
+Without identities everything is open to all, also on plain HTTP next to a gRPC server that identifies
+callers by certificates; but there no caller is an operator.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from licorne_server.security.access import Access, Caller
 log = structlog.get_logger("core.http.identity")
 
 OPEN_TO_ALL = PROBES | pages.PUBLIC
-"""Probes have no identity, and the files of the page show nothing."""
+"""Paths without an identity: probes, and the files of the page, which have no data."""
 
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *pages.FILTERED})
-"""Paths that show nothing of any RM, or only what is `visible_to` the caller."""
+"""Paths that show no data of RMs, or only data that is `visible_to` the caller."""
 
 OF_ONE_RM = frozenset(
     {
@@ -52,8 +52,8 @@ OF_ONE_RM = frozenset(
         *pages.OF_ONE_RM,
     }
 )
-"""Paths that show nothing but the RM that `rm` names. A state dump is none of them: the history in
-it is that of all RMs."""
+"""Paths that show only the RM that `rm` names. A state dump is not among them: it has the history of
+all RMs."""
 
 ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
 """The kinds of alternative names in a certificate that count; a directory entry is none of them."""
@@ -61,8 +61,8 @@ ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
 NO_CERTIFICATE = "a client certificate is needed, and this connection has shown none"
 
 OPERATORS_ONLY = ("/debug/pprof", "/debug/stack")
-"""Paths, with all below them, that show the process itself: an identity is not enough where there
-are operators."""
+"""Paths, with all below them, that show the process itself: where callers have identities, they are
+for operators only."""
 
 
 class Identity:
@@ -78,8 +78,8 @@ class Identity:
         """Answer a request if its caller has the right to it.
 
         Raises:
-            HTTPUnauthorized: there is no known token.
-            HTTPForbidden: there is no certificate, or what there is does not allow it.
+            HTTPUnauthorized: the token is missing or unknown.
+            HTTPForbidden: the certificate is missing, or the identity has no right to the answer.
         """
         if request.path not in OPEN_TO_ALL:
             caller = request[CALLER] = self._caller(request)
@@ -119,7 +119,7 @@ class Identity:
         return access.certified(_names(shown))
 
     def _may_see(self, request: web.Request) -> bool:
-        """True if a caller that is no operator may see it: only data of its own RMs."""
+        """True if a caller that is no operator may see the answer: only data of its own RMs."""
         visible = visible_to(request)
         if visible is None:
             return not request.path.startswith(OPERATORS_ONLY)
@@ -131,7 +131,7 @@ class Identity:
         return request.path in OF_ONE_RM and visible(request.query.get("rm", ""))
 
     def _rm_of(self, partition: str) -> str:
-        """The RM of the partition in a path; empty if there is no such partition."""
+        """The RM of the partition in a path; empty for an unknown partition."""
         try:
             return rm_of(self._views.resolve(partition))
         except NotFound:
@@ -164,15 +164,15 @@ def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
 
 
 def _certificate(transport: asyncio.BaseTransport | None) -> Mapping[str, Any]:
-    """The certificate of a connection, which was checked; empty without one."""
+    """The verified certificate of a connection; empty without one."""
     shown = transport.get_extra_info("peercert") if transport is not None else None
     return shown or {}
 
 
 def _names(certificate: Mapping[str, Any]) -> frozenset[str]:
-    """The names in a certificate that count; there may be none.
+    """The names of the caller in a certificate; there may be none.
 
-    As over gRPC the common name counts only where there are no alternative names of any kind.
+    As over gRPC, the common name counts only in a certificate without alternative names.
     """
     alternative = certificate.get("subjectAltName", ())
     if alternative:
@@ -196,19 +196,16 @@ class Hosts:
     """Refuses requests under names that may be those of other sites."""
 
     def __init__(self, names: frozenset[str], *, checked: bool) -> None:
-        """These names are this server's as well; every one, if ``*`` is among them.
-
-        Nothing is refused unless requests are to be `checked`.
-        """
+        """Accept these names too; all names if ``*`` is among them, or if not `checked`."""
         self._names = frozenset(map(_plain, names))
         self._checked = checked and ANY not in names
 
     @web.middleware
     async def known(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer requests under a name of this server, or under none at all.
+        """Answer requests under a name of this server, or without a name.
 
         Raises:
-            HTTPMisdirectedRequest: it is asked under another name.
+            HTTPMisdirectedRequest: the request has another name.
         """
         if self._checked and request.path not in PROBES:
             for given in request.headers.getall("Host", []):
@@ -236,7 +233,7 @@ def _without_port(given: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name as names are compared: case does not matter, nor does a dot at the end."""
+    """A name in lower case, without a dot at the end."""
     return name.strip().lower().removesuffix(".")
 
 
@@ -255,15 +252,15 @@ SECONDS = 600
 
 
 class Cors:
-    """Sends browsers the origins that may read."""
+    """Tells browsers the origins whose pages may read answers."""
 
     def __init__(self, origins: frozenset[str]) -> None:
-        """Allow these origins; all, if ``*`` is one of them."""
+        """Allow these origins; all origins if ``*`` is among them."""
         self._origins = origins
 
     @web.middleware
     async def answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a browser's preflight request; it has no identity then."""
+        """Answer the preflight request of a browser, which has no identity."""
         asks = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
         if not (asks and self._allows(request)):
             return await handler(request)

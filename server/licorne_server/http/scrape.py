@@ -1,7 +1,7 @@
-"""The answer to a scrape, made in the loop a slice at a time, and the metrics of server and RMs.
+"""The answer to a scrape, made in time slices, and the metrics of server and RMs.
 
-A histogram has some twenty samples. So only some RMs have histograms of their own, and the others
-share common ones: the totals stay right.
+A histogram has some twenty samples. So a bounded number of RMs have histograms of their own, and all
+others share one set: the totals stay right.
 """
 
 from collections.abc import Iterator, Sequence
@@ -215,7 +215,7 @@ def add_server(
 
 
 def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> Iterator[None]:
-    """Add the metrics of all RMs, one at a step. The caller may let others run between two."""
+    """Add the metrics of all RMs, one at each step; the caller may pause at each."""
     families.add(CAPS, views.caps)
     for rm in rms:
         yield
@@ -227,10 +227,10 @@ def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> It
 
 
 MAX_RMS = 100
-"""RMs with histograms of their own, those that registered first."""
+"""Most RMs with histograms of their own, those that registered first."""
 
 OTHERS = "(others)"
-"""Id that stands for the other RMs."""
+"""Id for all other RMs."""
 
 HISTOGRAMS = {
     "allocation": (
@@ -254,7 +254,7 @@ HISTOGRAMS = {
         "From when a new configuration was read to when it was in force or refused.",
     ),
 }
-"""Name and text of each, by its attribute of `RmMeasures`."""
+"""Name and text of each histogram, by its attribute of `RmMeasures`."""
 
 _SCHEDULER = "yunikorn_scheduler_"
 OLDER_HISTOGRAMS = (
@@ -264,13 +264,13 @@ OLDER_HISTOGRAMS = (
     (f"{_SCHEDULER}trynode_evaluation_milliseconds", "trying", "Tries of asks, in seconds."),
     (f"{_SCHEDULER}trypreemption_latency_milliseconds", "searching", "Searches, in seconds."),
 )
-"""The names that say milliseconds and mean seconds, as they always did (spec § 12.3)."""
+"""Older names, which end in milliseconds but count seconds, as in the older core (spec § 12.3)."""
 
 SORTING = f"{_SCHEDULER}node_sorting_latency_milliseconds"
 
 
 def _gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[None]:
-    """Add the histograms of all RMs, one RM at a step."""
+    """Add the histograms of all RMs, one RM at each step."""
     for rm in rms[:MAX_RMS]:
         yield
         yield from _histograms(str(rm.rm_id), [rm.measures], families)
@@ -281,7 +281,7 @@ def _gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[Non
 
 
 def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iterator[None]:
-    """Add the histograms of RMs together, one at a step: there may be a thousand RMs."""
+    """Add the sums of the histograms of RMs, one at each step: there may be a thousand RMs."""
     for key, (name, text) in HISTOGRAMS.items():
         families.histogram(name, text, ("rm",), {(rm,): _together(measured, key)})
         yield
@@ -312,7 +312,7 @@ FRESH_SECONDS = 1.0
 
 
 PEER = "metrics"
-"""Peer whose slices an answer takes: the same for all scrapers, however busy one of them is."""
+"""Peer of the slices for an answer, which is shared by all scrapers."""
 
 
 class Scrape:
@@ -322,7 +322,7 @@ class Scrape:
     """
 
     def __init__(self, sources: Sources, heartbeat: Heartbeat) -> None:
-        """Read these, and this process."""
+        """Read these sources, and this process."""
         self._sources = sources
         self._heartbeat = heartbeat
         self._process = CollectorRegistry(auto_describe=False)

@@ -1,4 +1,4 @@
-"""Sources of the HTTP listener. `app` makes them and hands them over."""
+"""Sources of the answers of the HTTP listeners."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -48,12 +48,12 @@ class EventFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmFigures:
-    """One RM's connection; `resyncs` counts the replays that an overflow of its outbox cost."""
+    """Connection of one RM; `resyncs` counts replays after an overflow of its outbox."""
 
     rm_id: RmId
     connected: bool
     since: float = 0.0
-    """Since when it is connected, or is not, in unix seconds."""
+    """Time since which it is connected, or disconnected, in unix seconds."""
     outbox_messages: int = 0
     outbox_bytes: int = 0
     outbox_age: float = 0.0
@@ -64,7 +64,7 @@ class RmFigures:
 
 
 def rm_figures(rm: Rm, logs: EventLogs) -> RmFigures:
-    """The RM's connection, its outbox, its events and its measures."""
+    """Connection, outbox, events and measures of an RM."""
     return RmFigures(
         rm_id=rm.rm_id,
         connected=rm.connected,
@@ -94,7 +94,7 @@ def _events(rm: Rm, logs: EventLogs) -> EventFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The server in numbers, counted from its start where nothing else is said."""
+    """The server in numbers, counted from its start unless noted otherwise."""
 
     rms: tuple[RmFigures, ...] = ()
     rms_forgotten: int = 0
@@ -118,15 +118,15 @@ class Figures:
     memory_limit: int = 0
     """Bytes; 0 for none."""
     shortage: int = 0
-    """Work refused for want of memory now: 0 nothing, 1 new work, 2 everything."""
+    """Work that is refused for lack of memory: 0 none, 1 new work, 2 all work."""
     inbox: int = 0
-    """Commands that wait now."""
+    """Waiting commands."""
     commands: int = 0
     turns: int = 0
     turn_seconds: float = 0.0
     defects: int = 0
     log_lines_dropped: Mapping[str, int] = field(default_factory=dict)
-    """By reason, in the whole process."""
+    """Dropped log lines of the process, by reason."""
     traces: TraceCounts = field(default_factory=TraceCounts)
 
 
@@ -139,15 +139,15 @@ class Sources:
     started_time: float
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
-    """Requests an RM's part of a state dump: a JSON document, which may hold an error."""
+    """Requests the part of an RM in a state dump: a JSON document, which may be an error."""
     access: Access = field(default_factory=Access)
-    """Rights of callers; everything is open to all by default."""
+    """Rights of callers; by default everything is open to all."""
     cors_origins: frozenset[str] = frozenset()
-    """Origins whose pages may read; ``*`` for all."""
+    """Origins whose pages may read answers; ``*`` for all."""
     hosts: frozenset[str] = frozenset()
     """Names under which the server answers on loopback; ``*`` for all."""
     log_level: Callable[[], str] = lambda: "info"
-    """The level of lines of all loggers that have none of their own."""
+    """Level of all loggers without a level of their own."""
     figures: Callable[[], Figures] = Figures
     queue_names: bool = True
     """True to publish metrics of queues also under names that contain the queue."""

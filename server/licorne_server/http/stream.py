@@ -1,7 +1,7 @@
 """JSON and text bodies, made and sent a slice at a time, and once for concurrent requests.
 
-A list of ten thousand applications must not delay the scheduler. So a body is made in time slices.
-A row shows the moment at which it was made, and the rows of one body show different moments.
+A long list must not delay the scheduler, so a body is made in time slices. Each row is read in its
+turn: the rows of one body show different moments.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ GZIP_FROM = 1400
 """Bytes from which bodies are compressed for readers that accept it (spec § 12.4)."""
 
 AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Headers that make caches and proxies pass everything on at once."""
+"""Headers that forbid caches and proxies to store or buffer an answer."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which a reader is cut off."""
 
 CALLER = web.RequestKey("caller", Caller)
-"""The sender of a request; missing for paths that are open to all."""
+"""The sender of a request; absent for paths that are open to all."""
 
 ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 encode = ENCODER.encode
@@ -54,10 +54,10 @@ encode = ENCODER.encode
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list whose items become JSON when their turn comes.
+    """A list whose items become JSON one by one.
 
-    An item is left out if `to_json` gives None or raises NotFound: it may be gone by then. Where
-    there is a None in place of an item the slice may end. Items are rows already by default.
+    An item is left out if `to_json` returns None or raises NotFound, as it may have been removed. A
+    slice may end where a None stands in place of an item. By default items are rows already.
     """
 
     items: Iterable[Any]
@@ -72,18 +72,18 @@ class Verbatim:
 
 
 def array_of(values: Iterable[object]) -> Verbatim:
-    """A long list of short values; where there is a None in place of one the slice may end."""
+    """A long list of short values; a slice may end where a None stands in place of a value."""
     texts = (None if value is None else encode(value) for value in values)
     return Verbatim(enclosed("[", texts, "]"))
 
 
 def object_of(members: Iterable[tuple[str, str]]) -> Verbatim:
-    """An object with very many texts."""
+    """An object with very many members."""
     return Verbatim(enclosed("{", (f"{encode(k)}:{encode(v)}" for k, v in members), "}"))
 
 
 def text_of(text: str) -> Verbatim:
-    """A long text: that of a configuration may have megabytes."""
+    """A long text: a configuration may have megabytes."""
     parts = (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
     return Verbatim(chain('"', (encode(part)[1:-1] for part in parts), '"'))
 
@@ -141,13 +141,13 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 def reader_of(request: web.Request) -> str:
-    """The peer whose time slices an answer takes: the identity, or the host without one."""
+    """The peer whose time slices an answer takes: the identity of the sender, or its host."""
     caller = request.get(CALLER)
     return peer_of(request.remote or "") if caller is None else caller.peer
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice for a read in one piece, before an answer is sent."""
+    """A slice for a read in one piece."""
     return request.app[SOURCES].time_slices.slice(reader_of(request))
 
 
@@ -165,7 +165,7 @@ async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> A
 
 
 def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
-    """Take pieces until room or slice are used up; returns True if there are more, and the room."""
+    """Take pieces until room or slice are used up; returns True if there may be more, and the room."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)
@@ -175,7 +175,7 @@ def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[],
 
 
 def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -> Verbatim:
-    """The JSON of a value made in steps: a None stands for each, and the value for the last."""
+    """The JSON of a value that comes after any number of None."""
 
     def pieces() -> Iterator[str]:
         for value in steps:
@@ -206,7 +206,7 @@ async def send_bytes(request: web.Request, content_type: str, body: bytes) -> we
 async def send(
     request: web.Request, content_type: str, body: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Answer with a body while it is made; a short body is sent at once, with its length."""
+    """Answer with a body while it is made; a short body is sent in one piece, with its length."""
     headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
     async with aclosing(body) as chunks:
         begin = b""
@@ -237,10 +237,10 @@ async def send_live(
     lines: AsyncGenerator[bytes, None],
     farewell: Callable[[int, str], bytes],
 ) -> web.StreamResponse:
-    """Answer with lines as they come, for as long as they come; never compressed.
+    """Answer with live lines, never compressed.
 
-    Proxies must not cache or buffer them. They end once the reader's rights are reduced; `farewell`
-    gives the last line then, from status and reason.
+    Proxies must not cache or buffer them. The answer ends when the rights of the reader are reduced:
+    `farewell` makes the last line of status and reason.
     """
     headers = {"Content-Type": content_type, **AS_IT_COMES}
     response = web.StreamResponse(headers=headers)
@@ -257,7 +257,7 @@ async def _while_allowed(
     lines: AsyncGenerator[bytes, None],
     farewell: Callable[[int, str], bytes],
 ) -> AsyncGenerator[bytes, None]:
-    """The lines as long as the reader's rights stay as they are, and then a last one."""
+    """The lines until the rights of the reader are reduced, and then a last line."""
     errors: list[CallError] = []
     waiting: asyncio.Timeout | None = None
 
@@ -289,14 +289,14 @@ async def _while_allowed(
 
 
 def _less(_: Caller, __: str) -> str:
-    """The problem of a reader with reduced rights: it has to ask again."""
+    """Reason for the end of an answer to a reader with reduced rights."""
     return "may not see all of this"
 
 
 async def _send_rest(
     request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
 ) -> None:
-    """Send the rest of a body. The status was sent before, so a failure can only cut it off."""
+    """Send the rest of a body. The status is sent already, so a failure cuts the body off."""
     try:
         await _write(response, begin)
         async for chunk in rest:
@@ -325,7 +325,7 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
 
 
 def accepts_gzip(header: str) -> bool:
-    """True if an Accept-Encoding takes gzip; a weight of gzip itself counts before that of `*`."""
+    """True if an Accept-Encoding accepts gzip; the weight of gzip precedes that of `*`."""
     taken: dict[str, bool] = {}
     for choice in header.lower().split(","):
         coding, _, parameters = choice.partition(";")
@@ -336,7 +336,7 @@ def accepts_gzip(header: str) -> bool:
 
 
 MAX_KEPT = 16
-"""Things of one kind that are kept, at most."""
+"""Most results that are cached."""
 
 
 class _Making(Generic[T]):
@@ -348,21 +348,21 @@ class _Making(Generic[T]):
 
 
 class Together(Generic[T]):
-    """Makes things once for all callers, and keeps the last ones while they are fresh.
+    """Makes a result once for all callers, and caches the latest results while they are fresh.
 
-    A thing is made in a task of its own, independent of its first caller.
+    A result is made in a task of its own, independent of its first caller.
     """
 
     def __init__(self) -> None:
-        """Start without tasks and things."""
+        """Start without tasks and results."""
         self._under_way: dict[Hashable, _Making[T]] = {}
         self._made: OrderedDict[Hashable, tuple[T, float]] = OrderedDict()
 
     async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> T:
-        """The thing of that key. If there is no fresh one `make` gives it, and until when it is fresh.
+        """The result of a key, made by `make` unless there is a fresh one.
 
-        That is a time of `monotonic`. All waiting callers get the same, or the same error. Without
-        any the task is cancelled.
+        `make` returns it with the end of its freshness, a time of `monotonic`. All waiting callers
+        get the same result or the same error. The task is cancelled when no caller waits.
         """
         thing, until = self._made.get(key, (None, 0.0))
         if thing is not None and monotonic() < until:
@@ -385,5 +385,5 @@ class Together(Generic[T]):
         return made[0]
 
     def forget(self) -> None:
-        """Drop all that was made."""
+        """Drop all cached results."""
         self._made.clear()
