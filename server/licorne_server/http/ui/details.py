@@ -32,10 +32,10 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.services.reports import explain_message
 
 MAX_RESOURCES = 8
-"""Resources that a heat map shows at most."""
+"""Most resources that a heat map shows."""
 
 FIRST = ("vcore", "memory")
-"""Resources that come before the others."""
+"""Resources that are shown first."""
 
 
 class Heats:
@@ -48,9 +48,9 @@ class Heats:
         self._together = Together[bytes]()
 
     async def of(self, partition: PartitionName) -> bytes:
-        """The heat map of a partition; it is made unless there is a fresh one.
+        """The heat map of a partition, made unless there is a fresh one.
 
-        It takes slices of its own, so that its first caller delays no other.
+        The slices are of a peer of its own, so that the first caller delays no other.
         """
         return await self._together.get(partition, partial(self._make, partition))
 
@@ -97,7 +97,7 @@ def in_rest_form(
 
 
 async def application(request: web.Request) -> web.StreamResponse:
-    """One application with all but its asks and allocations."""
+    """One application without its asks and allocations."""
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")
     report = await maker.once(lambda: views.application(partition, app))
@@ -125,13 +125,13 @@ async def usage(request: web.Request) -> web.StreamResponse:
 
 
 async def heat(heats: Heats, request: web.Request) -> web.StreamResponse:
-    """All nodes in short form. All viewers get the same answer for as long as it is fresh."""
+    """All nodes in short form. All viewers get the same answer while it is fresh."""
     body = await heats.of(Asked(request).partition)
     return await send_bytes(request, "application/json; charset=utf-8", body)
 
 
 async def config(request: web.Request) -> web.StreamResponse:
-    """The running configuration of an RM as it was submitted, with comments and all."""
+    """The running configuration of an RM as it was submitted, with comments."""
     asked = Asked(request)
     async with slice_for(request):
         rm = asked.views.rm(asked.query("rm"))

@@ -1,10 +1,9 @@
 """Live feed: one look for all viewers, while there are any, and server-sent events.
 
-A look is made once a second at most, not while nothing has happened, and so seldom that looking
-takes no more than one part in `BUDGET` of a core. A viewer has one message under way at a time. Its
-only state is its version, so that a slow one gets fewer messages, each with all changes since the
-last. A message is made in slices, once for all viewers with the same rights and version
-(`Renderings`), and sent in chunks.
+A look is made after a change, at most once a second, and looks take at most one part in `BUDGET` of a
+core. A viewer gets one message at a time. Its only state is its version: a slow viewer gets fewer
+messages, each with all changes since the last. A message is made in slices, once for all viewers with
+the same rights and version (`Renderings`), and sent in chunks.
 """
 
 import asyncio
@@ -32,13 +31,13 @@ PEER = "page"
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Viewers with the same rights: those with the same `identity`."""
+    """Viewers with the same rights, and thus the same `identity`."""
 
     identity: Hashable = None
     peer: str = field(default=PEER, compare=False)
     """Peer whose slices make the messages."""
     visible: Visible | None = field(default=None, compare=False)
-    """A test of their right to see an RM; None if they may see everything."""
+    """Tests their right to see an RM; None if they may see everything."""
 
 
 EVERYBODY = Audience()
@@ -47,10 +46,10 @@ EVERYBODY = Audience()
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """The way from one version of a board to another, as chunks of JSON."""
+    """Changes from one version of a board to another, as chunks of JSON."""
 
     version: int
-    """Version of the board that a viewer has then."""
+    """Version of the board with these changes."""
     chunks: tuple[bytes, ...]
 
 
@@ -65,7 +64,7 @@ class Renderings:
         """Drops the cached renderings, which are out of date."""
 
     async def since(self, board: Board, version: int, audience: Audience) -> Rendering:
-        """The message to an audience with that version of the board."""
+        """The message to an audience with a given version of the board."""
         key = (board, version, board.version, audience)
         return await self._together.get(key, partial(self._make, board, version, audience))
 
@@ -92,11 +91,11 @@ BEAT_SECONDS = 5.0
 
 MAX_VIEWERS = 64
 MAX_VIEWERS_OF_PEER = 16
-"""Viewers at the same time: in all, and with one token or from one host."""
+"""Most viewers at the same time: of all peers, and of one token or host."""
 
 
 class TooManyViewers(Exception):
-    """There is one viewer too many; the text gives the bound that is reached."""
+    """A viewer is refused; the text gives the bound that is reached."""
 
 
 class Feed:
@@ -115,10 +114,10 @@ class Feed:
 
     @contextmanager
     def watched_by(self, peer: str) -> Iterator[None]:
-        """Count a viewer inside the block. The first one begins the looks, the last one ends them.
+        """Count a viewer inside the block. The first viewer starts the looks, the last stops them.
 
         Raises:
-            TooManyViewers: this one is not let in.
+            TooManyViewers: the viewer is refused.
         """
         try:
             with self._viewers.place(peer):
@@ -136,7 +135,7 @@ class Feed:
     ) -> AsyncGenerator[bytes, None]:
         """Server-sent events for one viewer, as long as it `is_there`.
 
-        The first identifies the server, the next has everything, and those behind it have changes.
+        The first event identifies the server, the second has all entries, the others have changes.
         `role` gives the viewer its rights: ``open``, ``rm`` or ``operator``.
         """
         yield self._hello(role)
@@ -158,7 +157,7 @@ class Feed:
                 yield chunk
 
     async def close(self) -> None:
-        """Notify all viewers that the server is about to stop, and look no more."""
+        """Tell all viewers that the server is about to stop, and stop the looks."""
         self._closed = True
         self._tell()
         await stop_task(self._task)
@@ -183,13 +182,13 @@ class Feed:
             pass
 
     def _tell(self) -> None:
-        """Wake all viewers that wait."""
+        """Wake all waiting viewers."""
         self._renderings.forget()
         self._news.set()
         self._news = asyncio.Event()
 
     async def _look_on(self) -> None:
-        """Look again and again. If that fails, the viewers are sent away, and may come back."""
+        """Look until cancelled. After a failure the viewers are disconnected, and may reconnect."""
         try:
             await self._look_again_and_again()
         except Exception:
@@ -199,7 +198,7 @@ class Feed:
             self._tell()
 
     async def _look_again_and_again(self) -> None:
-        """Look after each change, and later once more at the skipped parts."""
+        """Look after each change, and later at the skipped parts."""
         looker = Looker(self._sources, self._board)
         loop = asyncio.get_running_loop()
         looked: object = None
@@ -241,12 +240,12 @@ END = b"}\n\n"
 
 
 def _event(name: str, members: str) -> bytes:
-    """One server-sent event; its data is a JSON object of these members."""
+    """A server-sent event, whose data is a JSON object of these members."""
     return f"event: {name}\ndata: {{{members}".encode(errors="replace") + END
 
 
 def _framed(event: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """An event with more members behind its own; a short one in one piece."""
+    """An event with additional members; a short event is one piece."""
     before = event.removesuffix(END)
     for chunk in chunks:
         if len(before) + len(chunk) > CHUNK:

@@ -30,9 +30,9 @@ Name = TypeVar("Name", bound=str)
 async def applications(request: web.Request) -> web.StreamResponse:
     """Applications by id, behind `after`.
 
-    `state` is active, rejected or completed, `status` the application's own state. `queue` is a
-    queue, all below it included. `waiting` picks those with asks that wait. `q` is looked for
-    in ids and users.
+    `state` is active, rejected or completed, `status` the state of the application. `queue` is a
+    queue and includes all queues below. `waiting` selects applications with pending asks. `q` is
+    searched in ids and users.
     """
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
@@ -55,7 +55,7 @@ async def applications(request: web.Request) -> web.StreamResponse:
 
 
 async def asks(request: web.Request) -> web.StreamResponse:
-    """The asks of an application in the order in which they are looked at, from `offset` on."""
+    """The asks of an application in the order of the pass, from `offset` on."""
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")
     text = wanted(request)
@@ -134,7 +134,7 @@ async def usage(request: web.Request) -> web.StreamResponse:
 
 
 async def preemptions(request: web.Request) -> web.StreamResponse:
-    """Victims below the number `before`, latest first; `q` is looked for in ids and keys."""
+    """Victims below the number `before`, latest first; `q` is searched in ids and keys."""
     asked, maker = Asked(request), Maker.of(request)
     text = wanted(request)
     before = number(request, "before", 0) or None
@@ -155,7 +155,7 @@ async def _by_name(
     names: InOrder[Name],
     row: Callable[[Name], JsonObject | None],
 ) -> web.StreamResponse:
-    """A page of a list in order of names; the next one begins behind the name `next`."""
+    """A page of a list in order of names; the next page begins behind the name `next`."""
     behind = names.behind(request.query.get("after", ""))
     found = await maker.page(request, behind, row)
     return await _send(request, maker, found, {"next": found.last or "", "total": names.count})
@@ -169,7 +169,7 @@ async def _by_place(
     row: Callable[[T], JsonObject],
     total: int,
 ) -> web.StreamResponse:
-    """A page of a list that has no names to go by; `offset` counts the rows that come before."""
+    """A page of a list without names; `offset` counts the rows before it."""
     offset = min(MAX_OFFSET, number(request, "offset", 0))
 
     def behind() -> Iterator[T | None]:
@@ -202,8 +202,8 @@ MAX_ID = 2**63
 async def events(request: web.Request) -> web.StreamResponse:
     """Events of `rm` from the id `start` on, oldest first, each with its id.
 
-    `type` picks a kind of thing, `q` is looked for in ids, message and what happened. `next` is
-    the id to go on from. Where `instance` is not that of the events, they have started over.
+    `type` selects a type of object, `q` is searched in ids, message and detail. `next` is the first
+    id of the next page. After a change of `instance` the ids have started over.
     """
     asked, maker = Asked(request), Maker.of(request)
     log = asked.sources.events.get(asked.query("rm"))
@@ -236,7 +236,7 @@ async def events(request: web.Request) -> web.StreamResponse:
 
 
 def event_row(number: int, record: EventRecord) -> JsonObject:
-    """One event; kinds are names."""
+    """One event; types are names."""
     detail = record.detail
     return {
         "id": number,
@@ -262,4 +262,4 @@ ROUTES = [
     web.get(_PARTITION + "/preemptions", preemptions),
     web.get(API + "/events", events),
 ]
-"""All paths. All lists take `limit`, and `q`, which is looked for in names."""
+"""All paths. All lists take `limit`, and `q`, which is searched in names."""

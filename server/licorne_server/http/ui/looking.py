@@ -1,10 +1,8 @@
-"""Looks at the live part of the page: RMs, partitions and queues (spec § 12.4).
+"""The board of the page's live part: RMs, partitions and queues (spec § 12.4).
 
-The board of all viewers: its entries, and their changes since a viewer's last look.
-
-There is one board for all viewers. An entry is written as JSON once, when it changes. A viewer has
-one number, the version of the board that it has; so a slow one delays nothing and takes no memory:
-it gets the state at its turn.
+There is one board for all viewers. An entry is written as JSON once, when it changes. The only state
+of a viewer is its version of the board. So a slow viewer delays no other and takes no memory: it gets
+the state at its turn.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +18,13 @@ from licorne_server.http.stream import enclosed, encode
 from licorne_server.http.ui.rows import partition_row, queue_row, rm_row
 
 Visible = Callable[[str], bool]
-"""A test of a viewer's right to see an RM."""
+"""Tests the right of a viewer to see an RM."""
 
 MAX_GONE = 1_000
-"""Names of removed entries, retained for viewers that have not seen the removal yet."""
+"""Most removed entries that are remembered, for viewers with an older version."""
 
 PART = 256
-"""Entries that are looked at before the reader may pause."""
+"""Entries that are read without a pause."""
 
 
 class Key(NamedTuple):
@@ -47,7 +45,7 @@ class _Entry:
 
 
 class Board:
-    """Entries by key. The first version is 1; a viewer that has nothing yet has version 0."""
+    """Entries by key. The first version is 1; a new viewer has version 0."""
 
     def __init__(self) -> None:
         """Make an empty board."""
@@ -63,14 +61,14 @@ class Board:
         self._changed = False
 
     def begin(self) -> None:
-        """Begin a round, in which every present entry is put."""
+        """Begin a round, in which every existing entry is put."""
         self._round += 1
         self._unchanged.clear()
         # The first round makes a version even if there is nothing: that is something to tell.
         self._changed = self.version == 0
 
     def put(self, key: Key, row: dict[str, object]) -> None:
-        """Note what an entry is now. It is written as JSON only if it has changed."""
+        """Put an entry, which is written as JSON only if it has changed."""
         entry = self._entries.get(key)
         if entry is not None and entry.row == row:
             entry.round = self._round
@@ -80,13 +78,13 @@ class Board:
         self._gone.pop(key, None)
 
     def keep(self, partition: str) -> None:
-        """Keep the queue entries of a partition, which need not be put again."""
+        """Keep all queue entries of a partition in this round."""
         self._unchanged.add(partition)
 
     def end(self) -> Iterator[None]:
         """End the round: drop entries that were neither put nor kept, and publish changed ones.
 
-        The caller walks through, and may pause at every step.
+        The caller may pause at every step.
         """
         lost = False
         for number, (key, entry) in enumerate(tuple(self._entries.items()), 1):
@@ -103,11 +101,10 @@ class Board:
             self.version += 1
 
     def since(self, version: int, visible: Visible | None) -> Iterator[str]:
-        """Changes since a version, as the members of a JSON object, piece by piece.
+        """Changes from a version to the present one, as members of a JSON object, piece by piece.
 
-        `visible` tests the viewer's rights; None for everything. The changes are those at the time
-        of the call, however long the reader takes. It may pause after every piece; an empty piece
-        stands for nothing.
+        `visible` tests the rights of the viewer; None for all rights. The reader may pause after
+        every piece. Pieces may be empty.
         """
         whole = version == 0 or version < self._kept
         gone = () if whole else tuple(self._gone.items())
@@ -138,21 +135,21 @@ def _pieces(
 
 
 MAX_QUEUES = 5_000
-"""Queues of all partitions that are shown live. Each RM may have an equal share, and what an RM
-does not need others have. Beyond it the deepest queues of an RM are left out."""
+"""Most queues of all partitions that are shown live. Each RM has an equal share, and the unused part
+of a share is for other RMs. The deepest queues beyond the share of an RM are left out."""
 
 
 class _Seen(NamedTuple):
-    """Number of shown queues of a partition, and a flag for having left some out."""
+    """Number of shown queues of a partition; `cut` is True if others were left out."""
 
     queues: int
     cut: bool
 
 
 def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
-    """Share of the room for each: its demand, or an equal part of the rest.
+    """Share of the room for each RM: its demand, or an equal part of the rest.
 
-    The smallest demands come first, so that their surplus is shared by the others.
+    The smallest demands come first, so that the others share the surplus.
     """
     given: dict[RmId, int] = {}
     for rm_id in sorted(wanted, key=lambda rm_id: wanted[rm_id]):
@@ -162,7 +159,7 @@ def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
 
 
 class Looker:
-    """Puts what there is on a board. It passes by the queues of partitions that were idle."""
+    """Puts RMs, partitions and queues on a board; skips the queues of idle partitions."""
 
     def __init__(self, sources: Sources, board: Board) -> None:
         """Start without a look."""
@@ -172,10 +169,10 @@ class Looker:
         self._seen: dict[PartitionName, tuple[object, _Seen]] = {}
 
     def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
-        """Look once, with a stop wherever the reader may pause; `rms` are the figures of now.
+        """Put all entries; the reader may pause at every step. `rms` are present figures.
 
-        Counters show an idle partition. Some changes are not counted, such as a stopped queue: a
-        `whole` look skips nothing.
+        A partition with the same counters as before is idle. Some changes are not counted, such as
+        the stop of a queue, so a `whole` look skips nothing.
         """
         sources, board = self._sources, self._board
         board.begin()
@@ -199,7 +196,7 @@ class Looker:
         yield from board.end()
 
     def _put_events(self, rm_id: RmId) -> None:
-        """Put the range of events: viewers that show them fetch the new ones."""
+        """Put the range of events, of which viewers fetch the new ones."""
         with suppress(NotFound):
             log = self._sources.events.get(rm_id)
             row = {"rm": rm_id, "instance": log.instance, "next": log.next_id}
@@ -212,7 +209,7 @@ class Looker:
         before: tuple[object, _Seen] | None,
         room: int,
     ) -> Generator[None, None, int]:
-        """Put a partition and its queues; returns how many queues are shown."""
+        """Put a partition and its queues; returns the number of shown queues."""
         views = self._sources.views
         partition = views.partition(name)
         counters = replace(views.counters(name))
@@ -229,7 +226,7 @@ class Looker:
         return seen.queues
 
     def _look_at_queues(self, rm_id: RmId, name: PartitionName, room: int) -> Generator[None, None, _Seen]:
-        """Put the queues level by level, as many as there is room for."""
+        """Put at most `room` queues, level by level."""
         shown = 0
         for path in self._sources.views.level_by_level(name):
             yield

@@ -27,11 +27,11 @@ PART = 64
 """Names that are looked at in one step."""
 
 MAX_NAMES = 500_000
-"""Names that are looked at for one search. Behind them the answer says that it is not complete."""
+"""Most names that are read for one search. After them the answer is marked as incomplete."""
 
 
 async def search(request: web.Request) -> web.StreamResponse:
-    """Up to 20 of each kind whose names have the text `q` in them; case does not matter."""
+    """Up to 20 objects of each kind whose names contain the text `q`; case does not matter."""
     text = wanted(request)
     if not text:
         raise web.HTTPBadRequest(text="q: nothing to look for")
@@ -43,7 +43,7 @@ async def search(request: web.Request) -> web.StreamResponse:
 
 
 class Search:
-    """One search under way."""
+    """One search."""
 
     def __init__(self, views: Views, text: str, visible: Callable[[str], bool]) -> None:
         """Search a text in lower case, in the partitions of RMs that are `visible`."""
@@ -58,7 +58,7 @@ class Search:
         self._looked_at = 0
 
     def steps(self) -> Iterator[None]:
-        """Look at the names; the reader may pause at every step."""
+        """Compare the names; the reader may pause at every step."""
         for kind, partition, name in self._names:
             if name is not None:
                 self._looked_at += 1
@@ -78,7 +78,7 @@ class Search:
             self.complete = False
 
     def _names_of(self, partition: PartitionName) -> Iterator[tuple[str, PartitionName, str | None]]:
-        """All names in a partition, and None wherever the reader may pause."""
+        """All names in a partition, with None wherever the reader may pause."""
         views = self._views
         yield "", partition, None
         with suppress(NotFound):
@@ -111,7 +111,7 @@ HEADERS = {
 
 
 class _File(NamedTuple):
-    """A file of the page, as it is sent."""
+    """A file of the page in the forms that are sent."""
 
     content_type: str
     plain: bytes
@@ -123,7 +123,7 @@ class Page:
     """Serves the page and its requests."""
 
     def __init__(self, sources: Sources) -> None:
-        """Over these; the files are read once."""
+        """Answer from these sources; the files are read once."""
         self._sources = sources
         self._feed = Feed(sources)
         self._files = {path: _read(path) for path in STATIC}
@@ -145,7 +145,7 @@ class Page:
         app.on_shutdown.append(self._stop)
 
     async def home(self, request: web.Request) -> web.StreamResponse:
-        """Lead to the page. The way there is relative, so that a proxy may put a path in front."""
+        """Redirect to the page, by a relative path, so that a proxy may add a prefix."""
         raise web.HTTPFound("ui" if request.path == "/" else "../ui", headers=HEADERS)
 
     async def file(self, request: web.Request) -> web.StreamResponse:
@@ -167,7 +167,7 @@ class Page:
         return web.Response(body=file.plain, headers=headers)
 
     async def feed(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events of the feed, for as long as the viewer is there."""
+        """Server-sent events of the feed, until the viewer leaves."""
 
         def is_there() -> bool:
             return request.transport is not None and not request.transport.is_closing()

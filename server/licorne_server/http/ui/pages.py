@@ -1,4 +1,4 @@
-"""Paths of the page, and its lists in pages: made in slices, with a bound on the items looked at."""
+"""Paths of the page, and pages of its lists, made in slices and of a bounded number of items."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -16,18 +16,18 @@ from licorne_server.services.paging import Page, filled, walked
 
 PAGE = 100
 MAX_PAGE = 500
-"""Rows of a page, unless `limit` says otherwise, and the most that it may say."""
+"""Rows of a page, by default, and the maximum of `limit`."""
 
 MAX_LOOKED_AT = 20_000
-"""Items that are looked at for one page, when few of them are wanted."""
+"""Most items that are read for one page, where few of them match."""
 
 MAX_OFFSET = 10_000_000
 MAX_TEXT = 256
-"""Characters of a search text, at most."""
+"""Most characters of a search text."""
 
 REFRESH_SECONDS = 2.0
 REFRESH_BUDGET = 400.0
-"""Least pause before the same page is requested again, in durations of making it."""
+"""Least pause before the same request, in units of the CPU time of its answer."""
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Maker:
 
     @property
     def refresh(self) -> int:
-        """Milliseconds after which a viewer may ask for the same again."""
+        """Milliseconds after which a viewer may repeat the request."""
         return round(1000 * max(REFRESH_SECONDS, self.spent * REFRESH_BUDGET))
 
     async def send(self, request: web.Request, shown: JsonObject) -> web.StreamResponse:
@@ -111,10 +111,10 @@ def wanted(request: web.Request, name: str = "q") -> str:
 
 
 def one_of(request: web.Request, name: str, choices: tuple[str, ...]) -> str:
-    """Query value, which must be one of these; the first if it is missing.
+    """Value of the query, which must be one of `choices`; the first if it is missing.
 
     Raises:
-        HTTPBadRequest: it is none of them.
+        HTTPBadRequest: the value is none of them.
     """
     text = request.query.get(name, "") or choices[0]
     if text not in choices:
@@ -140,13 +140,13 @@ STATIC = {
     for file in sorted(FOLDER.iterdir(), key=lambda file: file.name)
     if file.name.endswith(tuple(CONTENT_TYPES))
 }
-"""The page's files by path: fixed when the server starts, so that no path leads anywhere else."""
+"""Files of the page by path: fixed at the start, so that no path leads to another file."""
 
 PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
 """Paths without data of any RM: they need no token."""
 
 FILTERED = frozenset({f"{API}/feed", f"{API}/search"})
-"""Paths that show each caller the data it may see, and nothing else."""
+"""Paths that show only data that the caller may see."""
 
 OF_ONE_RM = frozenset({f"{API}/config", f"{API}/events"})
 """Paths that show only the RM that `rm` names."""

@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 
 def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, object]]:
-    """The function that makes the row of a report: some fields by their own names, others renamed."""
+    """The function that makes a row of a report: fields of `own` by their names, others renamed."""
     sources: dict[str, Source] = {name: name for name in own.split()}
     return renamed(report, {**sources, **names}, {Moment: milliseconds}, dict)
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
-    """One RM: its connection and since when, its usage and its limits."""
+    """One RM: its connection, with the time of its last change, its usage and its limits."""
     return {
         **_rm(rm),
         "connected": connected,
@@ -66,7 +66,7 @@ _partition = _row(
 
 
 def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
-    """One queue; `share` is what its siblings are ordered by."""
+    """One queue; siblings are ordered by `share`."""
     return {"partition": partition, **_queue(queue)}
 
 
@@ -83,9 +83,9 @@ _queue = _row(
 
 
 def application_row(name: str, app: AppReport) -> JsonObject:
-    """One application in a list. Its name is that under which it is found.
+    """One application in a list, with the name by which it is found.
 
-    That is another one than its id once it has ended, as the id may be given again.
+    The name of an ended application is not its id, which another application may have.
     """
     return {"name": name, **_application(app)}
 
@@ -103,7 +103,7 @@ _application = _row(
 
 
 def application_detail(name: str, app: AppReport, reservations: Iterable[ReservationReport]) -> JsonObject:
-    """One application with all but its asks and allocations, which come in pages."""
+    """One application without its asks and allocations, which come in pages."""
     row = application_row(name, app)
     return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
 
@@ -153,7 +153,7 @@ def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
     """One cell of the heat map: the node's id, its state, and the usage of each resource.
 
     The state is 0 for schedulable, 1 for drained, 2 for reserved. Usage is in thousandths of the
-    capacity, -1 for a resource that the node does not have. What others run there counts as used.
+    capacity, -1 for a resource that the node lacks. Foreign allocations count as used.
     """
     state = 1 if not node.schedulable else 2 if node.reserved else 0
     row: list[object] = [node.node_id, state]
@@ -176,7 +176,7 @@ usage_row = _row(
 
 
 def usage_detail(usage: UsageReport) -> JsonObject:
-    """A user or a group: applications, each with the group that it counts for, and queues."""
+    """A user or a group: applications, each with the group whose limits apply, and queues."""
     return {
         "name": usage.name,
         "applications": array_of(usage.groups.items()),
