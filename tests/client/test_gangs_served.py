@@ -19,7 +19,6 @@ from licorne import (
 )
 from licorne_core.views import Views
 from licorne_server.testing import FakeRM, VirtualClock, serve
-from support.core.reports import applications_in
 from support.peers.shim import eventually
 
 WORKERS = TaskGroup(name="work", members=2, resources={"vcore": 1000})
@@ -134,8 +133,7 @@ async def test_members_that_were_dropped_come_back_by_themselves() -> None:
         await rm.submit("app", task_groups=[LEADER, WORKERS], placeholder_timeout=60)
         await rm.allocated(1)
         await rm.ask("app", task_group="work", vcore=1000)
-        [partition] = server.views.partitions()
-        await eventually(lambda: applications_in(server.views, partition.name)[0].pending_count == 3)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 3)
         await clock.advance(60)
         await rm.until(lambda: "app-1" in rm.allocations, "the member")
         dropped = {event.key: event for event in rm.events if isinstance(event, AskDropped)}

@@ -6,7 +6,6 @@ from typing import Any
 
 from licorne import PreemptionCheck, ReleaseRequested, Termination
 from licorne_server.testing import FakeRM, VirtualClock, serve
-from support.core.reports import applications_in
 from support.peers.shim import eventually
 
 QUEUES = """
@@ -39,12 +38,7 @@ async def occupied(nodes: int = 1, **options: Any) -> AsyncIterator[tuple[FakeRM
         await rm.allocated(2 * nodes)
         await rm.submit("owner", queue="root.owner")
         await rm.ask("owner", vcore=1000, allow_preempt_other=True)
-        [partition] = server.views.partitions()
-
-        def pending() -> int:
-            return sum(app.pending_count for app in applications_in(server.views, partition.name))
-
-        await eventually(lambda: pending() == 1)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 1)
         yield rm, clock
 
 

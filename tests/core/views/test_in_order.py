@@ -40,18 +40,6 @@ def test_names_of_another_kind_are_left_out_part_by_part() -> None:
     assert found.count == 2 * RUN + 2
 
 
-def test_nodes_and_users_are_listed_alike() -> None:
-    """All names, in order, whatever they name."""
-    driver = Driver()
-    driver.do(register(config("[{name: a}]")))
-    driver.do(nodes(*(node(f"n{number}", vcore=9) for number in (3, 1, 2))))
-    driver.do(apps(app("one", "root.a", user="sue"), app("two", "root.a", user="ann")))
-    views = driver.views
-    assert [name for name in views.node_ids_in_order(DEFAULT) if name] == ["n1", "n2", "n3"]
-    users = [name for name in views.usage_names_in_order(DEFAULT, "user") if name]
-    assert users == ["ann", "sue"]
-
-
 def test_allocations_among_very_many_asks() -> None:
     """A reader may pause although none of many asks in a row has an allocation."""
     driver = Driver()

@@ -47,10 +47,3 @@ def test_the_reader_may_pause_wherever_there_is_much_to_do() -> None:
     shapes = [(shape.count, shape.resources["vcore"]) for shape in steps if shape is not None]
     assert shapes == sorted(shapes, key=lambda shape: (-shape[0], shape[1]))
     assert len(shapes) == sum(outstanding.asks > 0 for outstanding in what)
-
-
-def test_the_most_frequent_size_is_first() -> None:
-    """Equal counts stand in the order of their sizes."""
-    shapes = shapes_of([found(A, 1, vcore=9), found(A, 2, vcore=5), found(B, 1, vcore=3)])
-    assert [shape.resources["vcore"] for shape in shapes] == [5, 3, 9]
-    assert shapes_of([]) == []
