@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +13,13 @@ from licorne_cli.commands import main
 from licorne_cli.server import healthcheck
 from support.peers.shim import LOOPBACK, serving
 from support.peers.tls import FILES, tls
+
+IMPORTED = """
+import sys
+from licorne_cli.commands import main
+main(["healthcheck", "--url", "nonsense"])
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"grpc", "licorne"}))
+"""
 
 
 async def check(*arguments: str) -> int:
@@ -88,3 +97,9 @@ async def test_what_cannot_be_asked_is_said(capsys: pytest.CaptureFixture[str]) 
     assert "--tls-ca /nothing.pem: No such file" in capsys.readouterr().err
     assert await check("--url", "nonsense") == 1
     assert "licorne: nonsense: unknown url type" in capsys.readouterr().err
+
+
+def test_check_imports_no_grpc() -> None:
+    """A container that is checked often does not import gRPC or the client each time."""
+    ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from licorne.options import TlsConfig
-from licorne_cli.connection.tls import refused_because, tls_advice
+from licorne_cli.connection.certificates import refused_because
+from licorne_cli.connection.tls import tls_advice
 from support.peers.shim import serving
 from support.peers.tls import FILES, tls
 from support.peers.town import Shell, Town

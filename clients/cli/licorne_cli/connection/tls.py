@@ -6,10 +6,6 @@ its own, that there is no connection.
 Advice where TLS is the reason for which a server cannot be reached.
 
 gRPC says it in the words of its libraries, or only that the connection was closed.
-
-Also here:
-
-* OpenSSL's codes for certificates that it does not take (`ssl.SSLCertVerificationError`).
 """
 
 import argparse
@@ -20,13 +16,7 @@ from pathlib import Path
 import grpc
 
 from licorne.options import TlsConfig
-
-OTHER_NAME = frozenset({62, 64})
-"""It is for another host, or for another address."""
-
-OF_NO_AUTHORITY = frozenset({2, 18, 19, 20, 21})
-"""No authority that is trusted stands for it."""
-
+from licorne_cli.connection.certificates import refused_because
 
 NO_PASSWORD = ""
 """Given for keys, because OpenSSL would ask for one on the terminal otherwise."""
@@ -186,13 +176,3 @@ def _why_they_part(target: str, address: tuple[str, int], tls: TlsConfig, patien
     if tls.certificate is None:
         return f"{target} hangs up: it may want a certificate of yours, give --tls-cert and --tls-key"
     return f"{target} hangs up: it may not trust the certificate in {tls.certificate}"
-
-
-def refused_because(error: ssl.SSLCertVerificationError) -> str:
-    """The problem of a certificate, and advice where there is any."""
-    if error.verify_code in OTHER_NAME:
-        return "is for another name: --tls-server-name NAME says which one to expect"
-    reason = error.verify_message
-    if error.verify_code in OF_NO_AUTHORITY:
-        return f"is not trusted, {reason}: --tls-ca FILE says whom to trust"
-    return f"is not taken: {reason}"

@@ -8,7 +8,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-from licorne_cli.connection.tls import OF_NO_AUTHORITY
+from licorne_cli.connection.certificates import TRUST, is_of_unknown_authority
 
 EXAMPLES = (
     ("licorne healthcheck", "the server of this machine, with TLS or without"),
@@ -79,7 +79,6 @@ def _problem(url: str, context: ssl.SSLContext) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
-            is_unknown = reason.verify_code in OF_NO_AUTHORITY
-            advice = ": --tls-ca FILE says whom to trust" if is_unknown else ""
+            advice = f": {TRUST}" if is_of_unknown_authority(reason) else ""
             return f"certificate verify failed, {reason.verify_message.rstrip('.')}{advice}"
         return getattr(reason, "strerror", None) or str(reason)
