@@ -1,4 +1,4 @@
-"""The `licorne` command line, for any machine from which a server can be reached.
+"""The `licorne` command line, for any machine that can reach a server.
 
 `commands` has the table of commands and runs one of them. A line goes through `parsing`, settles
 its server in `connection`, and prints by `output`. The commands:

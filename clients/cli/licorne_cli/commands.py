@@ -1,7 +1,7 @@
-"""The `licorne` command: the table of its commands, and what runs one of them.
+"""The `licorne` command: the table of its commands, and the entry point.
 
 A command is a `Command`, ``module:NAME``, or a module with `add_arguments`, `run` and `EXAMPLES`. It
-is imported only if it is chosen, because some take long to import.
+is imported only when it is chosen, because some imports are slow.
 """
 
 import argparse
@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given and given[0] in BROUGHT_BY and given[0] not in installed_commands():
             say(f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here")
             return USAGE
-        # To import what a command needs takes long enough to be interrupted.
+        # The import of a command may be slow, and be interrupted.
         args = parser_for(given[0] if given else "").parse_line(given)
         run = command_of(args.command).run
-        # A server goes on whatever becomes of its stdout: its logs see to that.
+        # A server survives a closed stdout: its logging handles that.
         with nullcontext() if args.command == SERVE else while_read(needed=False):
             code = run(args)
     except KeyboardInterrupt:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def installed_commands() -> Mapping[str, tuple[str, str]]:
-    """All commands that are installed here. One of another distribution takes no name of ours."""
+    """All commands that are installed here. Commands of other distributions cannot replace ours."""
     return {**plugged_in(), **COMMANDS}
 
 
@@ -85,10 +85,10 @@ def command_of(name: str) -> Command:
 
 @contextmanager
 def _core_unheard() -> Iterator[None]:
-    """Have gRPC's core print nothing, unless the user wants it: failures are said in our words.
+    """Silence gRPC's C core unless the user has set its verbosity: we report failures ourselves.
 
-    The core reads the variable when it is imported. Processes that are started later must not
-    inherit it, as a server logs what its core says.
+    gRPC reads the variable when it is imported. Processes that are started later must not
+    inherit it, because a server logs the messages of gRPC.
     """
     if CORE_VERBOSITY in os.environ:
         yield
@@ -101,7 +101,7 @@ def _core_unheard() -> Iterator[None]:
 
 
 def parser_for(*chosen: str) -> Parser:
-    """A parser that knows all commands by name, and the arguments of the chosen ones."""
+    """A parser with the names of all commands, and the arguments of the chosen ones."""
     parser = Parser(
         prog="licorne",
         description="A resource scheduler over gRPC.",
@@ -118,7 +118,7 @@ def parser_for(*chosen: str) -> Parser:
 
 
 class _Version(argparse.Action):
-    """`--version`: one line, and the end."""
+    """`--version`: print one line and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version

@@ -1,10 +1,10 @@
-"""Failures of a command, and the exit codes. `docs/commands.md` has the same table, for people."""
+"""Failures of a command, and the exit codes, which `docs/commands.md` lists too."""
 
 from collections.abc import Sequence
 
 OK = 0
 USAGE = 1
-"""The arguments make no sense, a file that they name cannot be used, or stdout takes no more."""
+"""Invalid arguments, an unusable file in them, or a failed write to stdout."""
 UNREACHABLE = 2
 NOT_FOUND = 3
 REFUSED = 4
@@ -12,15 +12,15 @@ INTERRUPTED = 130
 
 
 class UsageError(Exception):
-    """The arguments make no sense together; the text says why."""
+    """Arguments that contradict each other; the text says why."""
 
 
 class NotFoundError(Exception):
-    """The item is not there; the text names it."""
+    """An item that does not exist; the text names it."""
 
 
 class RefusedError(Exception):
-    """The server refused what was wanted, or the user did."""
+    """A refusal by the server, or by the user."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         """`lines` are printed on stderr."""

@@ -1,8 +1,8 @@
 """Commands of other installed distributions.
 
-A distribution has commands if an entry point of the group `licorne.commands` names a mapping of
-them: by the name of a command its module, and its line in the help. What has the mapping is
-imported for every line that is read, so it should import nothing.
+A distribution brings commands by an entry point of the group `licorne.commands`. The entry point names
+a mapping from each command to its module and its line in the help. The module of the mapping is imported
+for every command line, so it should import nothing.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ BROUGHT_BY = {
     "fake-rm": "licorne-server",
     "bench": "licorne-tools",
 }
-"""Commands that others have, and the distribution of each."""
+"""Commands of other distributions, each with its distribution."""
 
 
 @cache
@@ -45,12 +45,12 @@ def build_here() -> Any | None:
 
 
 def _entries(group: str) -> list[EntryPoint]:
-    # Two folders on the path may both have a distribution.
+    # Two folders on the path may have the same distribution.
     return sorted(set(entry_points(group=group)), key=lambda entry: (entry.name, entry.value))
 
 
 def _loaded(entry: EntryPoint) -> Any | None:
-    """What an entry point names; None, and a line on stderr, if it cannot be imported."""
+    """The object that an entry point names; None, and a line on stderr, if it cannot be imported."""
     try:
         return entry.load()
     except (ImportError, AttributeError) as error:

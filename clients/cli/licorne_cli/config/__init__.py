@@ -1,6 +1,6 @@
 """`licorne config ACTION` and `licorne submit`: configurations of RMs, and plans.
 
-`command` has the table of actions. `reading` has those that change nothing, `force` those that put
-a text into force, and `plan` what would happen, which `plan_lines` puts into words. `files` settles
-file and RM.
+`command` has the table of actions. `reading` has the actions that change nothing, `force` those that put
+a text into force, and `plan` those that predict, printed by `plan_lines`. `files` finds the file and the
+RM.
 """

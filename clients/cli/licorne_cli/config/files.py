@@ -1,4 +1,4 @@
-"""What the actions of `licorne config` share: the file, the RM and its revisions, and problems of a file."""
+"""The file, the RM, its revisions and the problems of a file, for all actions of `licorne config`."""
 
 import argparse
 import sys
@@ -25,11 +25,11 @@ from licorne_cli.output.text import printable, say, shown_time
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 2 * 1024 * 1024
-"""Of a file, as the server has it."""
+"""Limit of a file, the same as the server's."""
 
 
 class Problem(Protocol):
-    """One thing wrong in a file; a line of 0 where no place in it is to blame."""
+    """A problem of a file; line 0 for a problem without a place."""
 
     @property
     def message(self) -> str: ...
@@ -42,17 +42,17 @@ class Problem(Protocol):
 
 
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the file."""
+    """Add the argument of the file."""
     parser.add_argument("file", metavar="FILE", help="a configuration in YAML; - for stdin")
 
 
 def file_name(args: argparse.Namespace) -> str:
-    """The name of the file in messages."""
+    """The name of the file for messages."""
     return "stdin" if args.file == STANDARD_INPUT else printable(args.file)
 
 
 def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
-    """The text in the file, which is a `what`.
+    """The text of the file; `what` names its kind in messages.
 
     Raises:
         UsageError: it cannot be read, is too large or empty, or is not UTF-8.
@@ -77,7 +77,7 @@ def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
 
 
 def located(name: str, problems: Iterable[Problem]) -> list[str]:
-    """A line for each problem, ``file:line:column: path: message``, without what is not known."""
+    """A line for each problem, ``file:line:column: path: message``, without unknown parts."""
     lines = []
     for problem in problems:
         place = f"{problem.line}:{problem.column}: " if problem.line else " "
@@ -89,10 +89,10 @@ def located(name: str, problems: Iterable[Problem]) -> list[str]:
 def validated(
     stub: AdminStub, args: argparse.Namespace, text: str, *, strict: bool = False
 ) -> ValidateConfigurationResponse:
-    """The server's verdict on a text that it takes; its warnings go to stderr.
+    """The server's verdict on a valid text; the warnings go to stderr.
 
     Raises:
-        RefusedError: it does not take the text; a line for each problem.
+        RefusedError: the text is invalid; a line for each problem.
     """
     request = ValidateConfigurationRequest(config=text, strict=strict)
     verdict = stub.ValidateConfiguration(request, timeout=args.timeout)
@@ -104,12 +104,12 @@ def validated(
 
 
 def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
-    """A line for each problem that an error of the server has; none where it has no problems."""
+    """A line for each problem in an error of the server."""
     return [printable(_located(name, *violation)) for violation in violations_of(error)]
 
 
 def _located(name: str, path: str, description: str) -> str:
-    """``file:line:column: path: message``, where a place may stand before the message."""
+    """``file:line:column: path: message``, with the place that the message begins with, if any."""
     line, _, rest = description.partition(":")
     column, _, message = rest.partition(": ")
     if line.isdecimal() and column.isdecimal():
@@ -118,17 +118,17 @@ def _located(name: str, path: str, description: str) -> str:
 
 
 def add_rm_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the RM, which may be named by its place, with ``--rm``, or by a context."""
+    """Add the RM, which may be named by a word, by ``--rm``, or by a context."""
     parser.add_argument("rm", nargs="?", default="", metavar="RM", help="the RM's id (default: the only one)")
     parser.add_argument("--rm", dest="rm_id", metavar="RM", help="the same")
 
 
 def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
-    """The RM that is meant.
+    """The RM of the arguments, or the only RM.
 
     Raises:
-        UsageError: there are several, and none was named.
-        NotFoundError: there is none.
+        UsageError: there are several RMs, and none was named.
+        NotFoundError: there is no RM.
     """
     if args.rm or args.rm_id:
         return str(args.rm or args.rm_id)
@@ -151,7 +151,7 @@ def running_configuration(stub: AdminStub, rm_id: str, args: argparse.Namespace)
 def revisions_of(
     stub: AdminStub, rm_id: str, args: argparse.Namespace, revision: int = 0
 ) -> list[ConfigurationRevision]:
-    """The RM's revisions, the latest first; a single one comes with its text."""
+    """The RM's revisions, the latest first; a single revision has its text."""
     request = ListConfigurationsRequest(rm_id=rm_id, revision=revision, with_config=bool(revision))
     return list(stub.ListConfigurations(request, timeout=args.timeout).revisions)
 

@@ -1,6 +1,7 @@
-"""`licorne config apply` and `rollback`: another text comes into force for an RM.
+"""`licorne config apply` and `rollback`: put another configuration of an RM into force.
 
-It is shown first, and consent is asked for. Nothing changes if somebody else was faster.
+The differences are shown first, and consent is asked for. A change by somebody else in the meantime
+cancels the action.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from licorne_cli.output.text import ask_consent, printable, say
 from licorne_cli.parsing.parser import Arguments, Command, argument, revision
 
 APPLIED = ("operator", "rollback")
-"""Sources of what stays in force whatever the RM goes on to say."""
+"""Sources of configurations that updates by the RM do not replace."""
 
 STAYS = "Once it is applied it stays in force until something else is applied."
 
@@ -49,7 +50,7 @@ NOT_PERSISTENT = (
 
 
 class InForce(Protocol):
-    """The answer of the server once a configuration is in force."""
+    """The answer of the server about a configuration in force."""
 
     changed: bool
     revision: int
@@ -80,13 +81,13 @@ def put_into_force(
     text: str,
     send: Callable[[int], InForce],
 ) -> None:
-    """Show what the text changes, ask on a terminal, and send it with the revision that runs.
+    """Show the differences, ask on a terminal, and send the text with the revision in force.
 
-    `name` is what the text is called; `send` gets the revision that the change is made from.
+    `name` names the text in messages; `send` takes the revision that the change is based on.
 
     Raises:
-        RefusedError: somebody was faster, or the server refused it.
-        UsageError: nobody has agreed.
+        RefusedError: another revision came first, or the server refused the text.
+        UsageError: the user did not consent.
     """
     running = running_configuration(stub, rm_id, args)
     runs = f"RM {rm_id} runs this already, as revision {running.revision}"
@@ -117,7 +118,7 @@ def put_into_force(
 
 
 def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:
-    """The revisions that came in between."""
+    """Lines for the revisions after `base`."""
     newer = [described(revision) for revision in revisions_of(stub, rm_id, args) if revision.revision > base]
     head = f"licorne: nothing was changed: revision {base} of RM {printable(rm_id)} does not run"
     if not newer:

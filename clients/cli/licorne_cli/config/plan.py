@@ -1,4 +1,4 @@
-"""`licorne config plan` and `licorne submit --dry-run`: what would happen if it came now."""
+"""`licorne config plan` and `licorne submit --dry-run`: the predicted outcome of a change."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -58,10 +58,10 @@ COMMON: Sequence[Arguments] = (
 
 @contextmanager
 def _refused_by_line(args: argparse.Namespace) -> Iterator[None]:
-    """Raise a refusal of the file as a line for each of its problems.
+    """Turn a refusal of the file into a line for each of its problems.
 
     Raises:
-        RefusedError: the server does not take the file.
+        RefusedError: the file is invalid.
     """
     try:
         yield
@@ -72,7 +72,7 @@ def _refused_by_line(args: argparse.Namespace) -> Iterator[None]:
 
 
 def plan(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """Print what would happen if a file were put into force now."""
+    """Print the predicted outcome of putting a file into force."""
     text = read_file(args)
     rm_id = chosen_rm(channel, args)
     request = PlanConfigurationRequest(rm_id=rm_id, config=text, base_revision=args.base)
@@ -125,7 +125,7 @@ PLAN = Command(
 
 
 def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """Print where an application would go, and its victims."""
+    """Print the predicted nodes and victims of an application."""
     if not args.dry_run:
         raise UsageError(
             "applications are submitted by their RM; with --dry-run it is said what would happen"

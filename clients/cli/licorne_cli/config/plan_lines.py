@@ -1,4 +1,4 @@
-"""Plans in words: what `licorne config plan` and `licorne submit --dry-run` print."""
+"""Plans as text, for `licorne config plan` and `licorne submit --dry-run`."""
 
 import sys
 from collections import Counter
@@ -25,17 +25,17 @@ from licorne_cli.output.text import (
 )
 
 SHOWN = 20
-"""Lines of each list; the others are counted."""
+"""Limit of lines for each list; the others are counted."""
 
 NODES_SHOWN = 3
 DEEPER = 4
-"""Columns by which the rest of a line stands further to the right."""
+"""Indentation of the rest of a broken line."""
 
 _DEFAULT = "default"
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print a plan. On a terminal long lines end between words, and go on further to the right."""
+    """Print a plan. On a terminal long lines are broken at blanks, and indented."""
     if not is_terminal(sys.stdout):
         for line in lines:
             print(line)
@@ -107,7 +107,7 @@ def ahead(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
 
 
 def queue_lines(queue: PlannedQueue) -> Iterator[str]:
-    """A queue, and below it what of it changes."""
+    """A queue, and below it its changes."""
     apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
     yield f"{queue.change:<9} {printable(queue.path)}{apps}"
     if queue.change == "changed":
@@ -124,7 +124,7 @@ def queue_lines(queue: PlannedQueue) -> Iterator[str]:
 
 
 def limit_line(limit: ExceededLimit) -> str:
-    """A user or group above a limit, with the amounts."""
+    """A user or group above its limit, with the amounts."""
     who = f"user {limit.user}" if limit.user else f"group {limit.group}"
     parts = []
     if limit.limit:
@@ -136,7 +136,7 @@ def limit_line(limit: ExceededLimit) -> str:
 
 
 def victim_line(victim: PlannedVictim) -> str:
-    """A victim: its queue and node, its size, the reason, and the time."""
+    """A victim: queue, node, size, reason and time."""
     whom = {
         "quota": "its queue has more than its maximum",
         "partition-removed": "its partition is removed",
@@ -187,7 +187,7 @@ def _stop(ask: PlannedAsk) -> tuple[object, ...]:
 
 
 def _wait(ask: PlannedAsk) -> tuple[object, ...]:
-    # Behind it stands what preemption does for that very ask.
+    # The check of preemption follows, for the same ask.
     return ask.code, ask.message.partition("; ")[0]
 
 
@@ -204,7 +204,7 @@ def _grouped(
     key: Callable[[PlannedAsk], tuple[object, ...]],
     line: Callable[[Sequence[PlannedAsk]], str],
 ) -> Iterator[list[str]]:
-    """A line for all asks that are alike, in the order in which the first of them comes."""
+    """A line for each group of equal asks, in the order of their first asks."""
     groups: dict[tuple[object, ...], list[PlannedAsk]] = {}
     for ask in asks:
         groups.setdefault(key(ask), []).append(ask)
@@ -212,7 +212,7 @@ def _grouped(
 
 
 def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[str]:
-    """Inherited values, and the number of defaults, which most values are."""
+    """Inherited values, and the number of defaults, which are most values."""
     inherited = Counter(
         (value.name, value.value, value.origin) for value in defaults if value.origin != _DEFAULT
     )
@@ -228,7 +228,7 @@ def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[s
 
 
 def _section(title: str, count: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A title and its items, each with lines of its own; nothing where there are none."""
+    """A title and the lines of its items; nothing without items."""
     listed = list(items)
     if not listed:
         return

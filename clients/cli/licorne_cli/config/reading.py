@@ -36,11 +36,11 @@ from licorne_cli.output.text import (
 from licorne_cli.parsing.parser import Command, argument, revision
 
 FORMS = ("text", *DATA_FORMS)
-"""Forms of what is said in lines."""
+"""Output forms of actions that print lines."""
 
 
 def get(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the text that an RM runs, exactly as it was given."""
+    """Print the configuration in force for an RM, exactly as it was given."""
     stub = AdminStub(channel)
     rm_id = chosen_rm(channel, args)
     found = (
@@ -58,7 +58,7 @@ def get(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def remarks(found: GetConfigurationResponse) -> Iterator[str]:
-    """Remarks on a configuration that is not what it seems."""
+    """Warnings about a configuration whose text is misleading."""
     rm = f"RM {printable(found.rm_id)}"
     if not found.registered:
         yield f"{rm} is not registered now: this comes into force when it registers"
@@ -82,13 +82,13 @@ GET = Command(
 
 HEADERS = ("REVISION", "TIME", "SOURCE", "BY", "CHECKSUM", "COMMENT")
 HEADS = HEADERS.index("SOURCE") + 1
-"""Columns that head an entry where the terminal is too narrow for a table."""
+"""Number of columns in the first line of an item, on a terminal too narrow for a table."""
 SHORT = 12
-"""Characters of a checksum that a table shows."""
+"""Characters of a checksum in a table."""
 
 
 def history(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the configurations that an RM had, their sources and comments."""
+    """Print the revisions of an RM with their sources and comments."""
     rm_id = chosen_rm(channel, args)
     revisions = revisions_of(AdminStub(channel), rm_id, args)
     if args.output in DATA_FORMS:
@@ -124,7 +124,7 @@ HISTORY = Command(
 
 
 def validate(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """Print every problem of a file, as the server judges it."""
+    """Print every problem that the server finds in a file."""
     checksum, problems = "", list[str]()
     try:
         checksum = validated(AdminStub(channel), args, read_file(args), strict=args.strict).checksum
@@ -166,7 +166,7 @@ diff: 2 to 4 as elsewhere, and 5 for wrong usage.
 
 
 def diff(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """Print what a file would change."""
+    """Print the differences between a file and the configuration in force."""
     text = read_file(args)
     rm_id = chosen_rm(channel, args)
     stub = AdminStub(channel)
@@ -182,9 +182,9 @@ def diff(channel: grpc.Channel, args: argparse.Namespace) -> int:
 
 
 def summary(stub: AdminStub, rm_id: str, text: str, args: argparse.Namespace) -> list[str] | None:
-    """A line for each queue or partition that differs, and for each value in it.
+    """A line for each changed queue or partition, and for each changed value in it.
 
-    Empty where nothing differs; None where one of the two is no valid configuration.
+    Empty without differences; None if one of the two configurations is invalid.
     """
     request = ValidateConfigurationRequest(config=text, compare_rm_id=rm_id)
     answer = stub.ValidateConfiguration(request, timeout=args.timeout)
@@ -215,7 +215,7 @@ def diff_lines(before: str, old: str, after: str, new: str) -> list[str]:
 
 
 def print_differences(differences: list[str], changes: list[str] | None) -> None:
-    """The diff, and below it what it means queue by queue."""
+    """The diff, and below it the changes queue by queue."""
     for line in differences:
         print(line)
     if changes is None:

@@ -1,4 +1,4 @@
-"""Channels to a running server: the options, the lists, and a sentence and an exit code for each failure."""
+"""Channels to a server: their options, lists in pages, and a message and an exit code for each failure."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,13 +31,13 @@ from licorne_cli.parsing.parser import seconds
 
 
 class PageRequest(Protocol):
-    """A request for a part of a list; the first part for an empty token."""
+    """A request for a page of a list; the first page for an empty token."""
 
     page_token: str
 
 
 class Page(Protocol):
-    """An answer with a part of a list."""
+    """An answer with a page of a list."""
 
     next_page_token: str
 
@@ -46,7 +46,7 @@ P = TypeVar("P", bound=Page)
 
 
 def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
-    """All the answers that make up a list; `request` asks for its first page."""
+    """All pages of a list; `request` asks for the first one."""
     while True:
         page = call(request, timeout=timeout)
         yield page
@@ -58,24 +58,24 @@ def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Itera
 NO_RM = "no RM has registered with this server"
 NO_VISIBLE_RM = "no RM that you may see has registered with this server"
 MAY_MEAN_IT = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION})
-"""Answers of a server about an RM or a partition that it does not have."""
+"""Status codes that may mean an unknown RM or partition."""
 
 
 def no_rm(args: argparse.Namespace) -> str:
-    """The sentence for no RM at all: who shows a certificate or a token may not see all RMs."""
+    """The message for no RM at all. A caller with a certificate or a token may not see all RMs."""
     return NO_VISIBLE_RM if args.token or args.tls_cert else NO_RM
 
 
 def not_there(kind: str, name: str, known: Iterable[str], none: str) -> str:
-    """``no RM "nope"; there are: batch, services``; without any, `none`, see `no_rm`."""
+    """``no RM "nope"; there are: batch, services``; `none` if nothing is known."""
     others = ", ".join(map(printable, known))
     return f'no {kind} "{printable(name)}"; there are: {others}' if others else none
 
 
 def what_is_missing(channel: grpc.Channel, args: argparse.Namespace, error: grpc.RpcError) -> str:
-    """The RM or else the partition of the arguments, if an error may mean that it is not there.
+    """The message for the unknown RM or partition of the arguments, if it may be the reason of an error.
 
-    Empty if both are there, or where the server does not say.
+    Empty if both exist, or if the server does not list them.
     """
     if error.code() not in MAY_MEAN_IT:
         return ""
@@ -87,7 +87,7 @@ def what_is_missing(channel: grpc.Channel, args: argparse.Namespace, error: grpc
 
 
 def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
-    """The sentence for a named RM that is not there; empty if it is, or if none was named."""
+    """The message for a named RM that does not exist; empty if it exists, or none was named."""
     wanted = getattr(args, "rm", "") or getattr(args, "rm_id", "")
     if not wanted:
         return ""
@@ -96,7 +96,7 @@ def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
 
 
 def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
-    """The sentence for a named partition that is not there; empty if it is, or none was named."""
+    """The message for a named partition that does not exist; empty if it exists, or none was named."""
     if getattr(args, "partition", ""):
         try:
             partitions_meant(stub, args)
@@ -106,7 +106,7 @@ def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
 
 
 def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
-    """All RMs that the caller may see, by their ids."""
+    """All RMs that the caller may see, in order of their ids."""
     for page in pages(stub.ListRms, ListRmsRequest(), timeout):
         yield from page.rms
 
@@ -128,24 +128,24 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 
 RM_NOT_REGISTERED = "RM_NOT_REGISTERED"
-"""The server's code for an RM that is not there."""
+"""The server's code for an RM that is not registered."""
 
 DEFAULT_PARTITION = "default"
 DEFAULT_TIMEOUT = 10.0
 SHORTEST_TIMEOUT = 0.01
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 DATA_TABLE = ("table", "json", "yaml")
-"""Forms of what has rows, and no names that another command takes."""
+"""Output forms of tables whose rows have no names for other commands."""
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
-    # Whoever waits for events must notice that the server is gone without a word.
+    # A follower of events must notice that the server vanished without closing.
     ("grpc.keepalive_time_ms", 30_000),
 )
 
 
 REMOTE = "Failed to connect to remote host: "
 UNRESOLVED = "errors resolving "
-"""Text of gRPC before the reason for which there is no connection."""
+"""Text of gRPC before the reason of a failed resolution."""
 
 
 def add_connection_arguments(
@@ -156,12 +156,12 @@ def add_connection_arguments(
     everywhere: bool = False,
     forms: Sequence[str] = DATA_TABLE,
 ) -> None:
-    """Add what says which server is meant, `--timeout`, and `-o`.
+    """Add the options that choose the server, `--timeout`, and `-o`.
 
-    Of the `forms` of what is printed the first is the usual one; with only one there is no `-o`.
-    `partition` adds `--partition`, for what belongs to one, and `rm`, which follows it, `--rm`.
-    With `everywhere` all partitions are meant where none is named.
-    What is left out gets its value as `settle` says.
+    The first of the output `forms` is the default; with a single form there is no `-o`.
+    `partition` adds `--partition`, and `rm`, by default the same, adds `--rm`.
+    With `everywhere` the default is all partitions.
+    `settle` fills in the values of omitted options.
     """
     if len(forms) > 1:
         add = parser.add_argument
@@ -197,8 +197,8 @@ def open_channel(args: argparse.Namespace) -> grpc.Channel:
     """A channel to the target, with the token if there is one.
 
     Raises:
-        TlsFilesError: a file of the TLS options is of no use.
-        UsageError: the token is of no use, or must not be sent to this target.
+        TlsFilesError: a file of the TLS options is unusable.
+        UsageError: the token is unusable, or must not be sent to this target.
     """
     tls = tls_of(args)
     channel = _channel(args.target, tls)
@@ -224,7 +224,7 @@ def _channel(where: str, tls: TlsConfig | None) -> grpc.Channel:
 
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
-    """The partition to ask about; says which it is where none was named and there are several."""
+    """The partition to ask about. If none was named and there are several, a note names it."""
     if args.partition and (args.partition.startswith("[") or not args.rm_id):
         return str(args.partition)
     if args.partition:
@@ -239,10 +239,10 @@ def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
 
 
 def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
-    """The names of all partitions of the RM that was named, or of all RMs.
+    """The names of all partitions of the named RM, or of all RMs.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there is no partition.
     """
     request = ListPartitionsRequest(rm_id=args.rm_id)
     partitions = stub.ListPartitions(request, timeout=args.timeout).partitions
@@ -252,10 +252,10 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
 
 
 def partitions_meant(stub: StateStub, args: argparse.Namespace) -> list[Partition]:
-    """The partitions of the RM and of the name in the arguments, ``[rm1]default`` or ``default``.
+    """The partitions of the RM and the name in the arguments, ``[rm1]default`` or ``default``.
 
     Raises:
-        NotFoundError: the RM or the partition that was named is not there.
+        NotFoundError: the named RM or partition does not exist.
     """
     partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
     found = [one for one in partitions if args.rm_id in ("", one.rm_id)]
@@ -273,16 +273,16 @@ def partitions_meant(stub: StateStub, args: argparse.Namespace) -> list[Partitio
 
 
 Act = Callable[[grpc.Channel, argparse.Namespace], int | None]
-"""What a command does over a channel; returns its exit code, None for 0."""
+"""The body of a command that uses a channel. Returns the exit code, None for 0."""
 
 
 def served(act: Act) -> Callable[[argparse.Namespace], int]:
-    """The run of a command that asks a server."""
+    """Make the `run` function of a command from its body."""
     return lambda args: with_channel(args, lambda channel: act(channel, args))
 
 
 def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | None]) -> int:
-    """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
+    """Run `act` with a channel; every failure becomes one line on stderr and an exit code."""
     code: int | None = None
     try:
         settle(args)
@@ -304,10 +304,10 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | N
 
 @contextmanager
 def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> Iterator[None]:
-    """Raise the same error wherever the named RM or partition is not there.
+    """Raise NotFoundError for every error that an unknown RM or partition has caused.
 
     Raises:
-        NotFoundError: that is the reason of the error.
+        NotFoundError: the named RM or partition does not exist.
     """
     try:
         yield
@@ -318,7 +318,7 @@ def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> I
 
 
 def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
-    """Print why an RPC failed, and what was not sent; returns the exit code for it."""
+    """Print why an RPC failed, and which credentials were not sent; returns the exit code."""
     code = explain_status(args, error)
     if code != NOT_FOUND and args.left_out:
         say("\n".join(f"licorne: {withheld}; what options name is sent" for withheld in args.left_out))
@@ -326,7 +326,7 @@ def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
 
 
 def in_short(details: str) -> str:
-    """The system's reason in the details of a failed connection; other details whole."""
+    """The system's reason from the details of a failed connection; other details unchanged."""
     if UNRESOLVED in details:
         return "the name of the host cannot be resolved"
     return details.rpartition(REMOTE)[2]
@@ -336,12 +336,12 @@ def _advice(args: argparse.Namespace) -> str:
     """Advice about TLS; empty if TLS is not the reason."""
     try:
         return tls_advice(args.target, tls_of(args), args.timeout)
-    except TlsFilesError as error:  # a file was there when the command began
+    except TlsFilesError as error:  # the file existed when the command began
         return str(error)
 
 
 def explain_status(args: argparse.Namespace, error: grpc.RpcError) -> int:
-    """Print why an RPC failed; returns the exit code for it."""
+    """Print why an RPC failed; returns the exit code."""
     where = args.target
     code, details = error.code(), printable(error.details() or "")
     if code in UNREACHABLE_CODES:

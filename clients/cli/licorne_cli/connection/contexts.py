@@ -1,4 +1,4 @@
-"""Contexts: the servers that `licorne` knows by name, their file, and `licorne context`.
+"""Contexts, which are named servers: their file, and `licorne context`.
 
 The file is YAML, read strictly: an unknown key or a bad value is reported with its place. Secrets
 are named by their files, never written here.
@@ -19,11 +19,11 @@ from licorne_cli.parsing.parser import similar
 
 PATH_VARIABLE = "LICORNE_CONTEXTS"
 MAX_BYTES = 2**20
-"""Of the file, which a person writes."""
+"""Limit of the file, which is written by hand."""
 MAX_LISTED, MAX_SHOWN = 20, 200
-"""Problems of the file, and characters of each, that are shown; others are counted."""
+"""Limits of shown problems of the file, and of characters of each."""
 FILES = ("token", "tls-ca", "tls-cert", "tls-key")
-"""Keys of a context that name files, as seen from the folder of the file of contexts."""
+"""Keys whose values are files, relative to the folder of the file of contexts."""
 SWITCH = "tls"
 KEYS = ("target", SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
 """Keys of a context: each is an option of the commands."""
@@ -50,21 +50,21 @@ both --context and --target sends what the context has to that target.
 
 
 class ContextError(Exception):
-    """It cannot be known which server is meant; the text says why."""
+    """The server cannot be determined; the text says why."""
 
 
 @dataclass(slots=True)
 class Contexts:
-    """The file: contexts by name, each with its values by key, and the name of the one in use."""
+    """Content of the file: contexts by name, each with its values by key, and the name of the current one."""
 
     current: str = ""
     by_name: dict[str, dict[str, str | bool]] = field(default_factory=dict)
 
     def get(self, name: str) -> dict[str, str | bool]:
-        """One context.
+        """The values of a context.
 
         Raises:
-            ContextError: there is none of that name.
+            ContextError: there is no context of that name.
         """
         if name not in self.by_name:
             known = ", ".join(sorted(self.by_name)) or "none"
@@ -81,7 +81,7 @@ def path() -> Path:
 
 
 def read() -> Contexts:
-    """The contexts in the file; none if there is no file.
+    """The contexts of the file; none without a file.
 
     Raises:
         ContextError: the file cannot be used; a line for each problem.
@@ -99,7 +99,7 @@ def read() -> Contexts:
         return Contexts()
     except OSError as error:
         raise ContextError(f"cannot read {file}: {error.strerror}") from None
-    # Escapes of characters that do not exist are errors of Python's, not of the parser's.
+    # An escape of an impossible character is an error of Python, not of the parser.
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         reader.problems.append(_why_not_yaml(error))
     if reader.problems:
@@ -115,16 +115,16 @@ def _why_not_yaml(error: Exception) -> str:
 
 
 class _Reader:
-    """Reads the contexts out of the nodes of a document, and notes every problem at its place."""
+    """Reads contexts from the nodes of a YAML document, and notes every problem with its place."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.more = 0
-        # Aliases name a mapping again: it is read once, however many they are.
+        # A mapping with aliases is read once.
         self._read: dict[int, dict[str, yaml.Node]] = {}
 
     def contexts(self, root: yaml.Node | None) -> Contexts:
-        """The contexts in a document."""
+        """The contexts of a document."""
         found = Contexts()
         top = self._entries(root, "", ("current", "contexts"))
         for name, node in self._entries(top.get("contexts"), "contexts").items():
@@ -142,7 +142,7 @@ class _Reader:
         return found
 
     def _entries(self, node: yaml.Node | None, where: str, known: Sequence[str] = ()) -> dict[str, yaml.Node]:
-        """The values of a mapping that are not null, by key; of `known` keys if there are any."""
+        """The values of a mapping that are not null, by key; other keys than `known` are problems."""
         if node is None or _is_null(node):
             return {}
         if not isinstance(node, yaml.MappingNode):
@@ -160,7 +160,7 @@ class _Reader:
             if not name:
                 continue
             if known and name not in known:
-                # The likest key takes a while to find.
+                # The search for a similar key is slow.
                 meant = "" if self.more else similar(name, known)
                 hint = f", did you mean '{meant}'?" if meant else ""
                 self._note(key, at, f"unknown key '{name}'{hint}")
@@ -172,7 +172,7 @@ class _Reader:
         return found
 
     def _name(self, key: yaml.Node, where: str) -> str:
-        """The text of a key; empty if it cannot be one."""
+        """The text of a key; empty if it is invalid."""
         if key.tag == f"{YAML_TAG}merge":
             self._note(key, where, "merge keys (<<) are not allowed: write the values out")
         elif not isinstance(key, yaml.ScalarNode) or not key.value:
@@ -209,7 +209,7 @@ class _Reader:
 
 YAML_TAG = "tag:yaml.org,2002:"
 TYPES = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp", "value")
-"""Types that YAML gives a value by itself; each value here is a text."""
+"""Types that YAML infers for a value; here every value is a text."""
 
 
 def _is_plain(node: yaml.Node) -> bool:
@@ -227,10 +227,10 @@ def _kind(node: yaml.Node) -> str:
 
 
 def write(contexts: Contexts) -> None:
-    """Put the contexts in place of what is in the file, all at once.
+    """Replace the content of the file atomically.
 
     Raises:
-        ContextError: it cannot be written.
+        ContextError: the file cannot be written.
     """
     file = path()
     data: Mapping[str, object] = {"current": contexts.current, "contexts": contexts.by_name}
@@ -244,14 +244,14 @@ def write(contexts: Contexts) -> None:
 
 
 def resolved(key: str, value: str | bool) -> str | bool | Path:
-    """A value as an option has it: files are seen from the folder of the file of contexts."""
+    """A value as an option: files are relative to the folder of the file of contexts."""
     if key not in FILES:
         return value
     return path().parent / Path(str(value)).expanduser()
 
 
 def to_write(key: str, given: str | bool) -> str | bool:
-    """A value as the file has it: a file that was named on the command line has its whole path."""
+    """A value for the file: files get their absolute paths."""
     if key not in FILES:
         return given
     return str(Path(str(given)).expanduser().absolute())
@@ -302,7 +302,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show_all(found: Contexts, args: argparse.Namespace) -> int:
-    """All of them by name."""
+    """Print all contexts by name."""
     names = sorted(found.by_name)
     if args.output in DATA_FORMS:
         data = {"current": found.current, "contexts": {n: found.by_name[n] for n in names}}
@@ -321,11 +321,11 @@ def show_all(found: Contexts, args: argparse.Namespace) -> int:
 
 
 SHOWN = ("target", "tls", "token", "partition", "rm")
-"""Of a context in the list of all; in a wide one all keys are shown."""
+"""Keys in the list of contexts; a wide list has all keys."""
 
 
 def cell(found: Contexts, name: str, key: str) -> str:
-    """A value for people."""
+    """A value of a context, for people."""
     values = found.by_name[name]
     if key == "tls":
         return "yes" if any(k.startswith("tls") and values[k] for k in values) else "no"
@@ -333,7 +333,7 @@ def cell(found: Contexts, name: str, key: str) -> str:
 
 
 def show_one(found: Contexts, args: argparse.Namespace) -> int:
-    """One of them whole."""
+    """Print all values of a context."""
     name = args.name or found.current
     if not name:
         say("licorne: no context is in use")
@@ -350,7 +350,7 @@ def show_one(found: Contexts, args: argparse.Namespace) -> int:
 
 
 def use(found: Contexts, args: argparse.Namespace) -> int:
-    """Commands ask this one from now on."""
+    """Make a context the current one."""
     found.get(args.name)
     found.current = args.name
     write(found)
@@ -359,7 +359,7 @@ def use(found: Contexts, args: argparse.Namespace) -> int:
 
 
 def delete(found: Contexts, args: argparse.Namespace) -> int:
-    """Take one away; what was in use is not any more."""
+    """Delete a context; without it, no context may be current."""
     found.get(args.name)
     del found.by_name[args.name]
     if found.current == args.name:
@@ -370,7 +370,7 @@ def delete(found: Contexts, args: argparse.Namespace) -> int:
 
 
 def change(found: Contexts, args: argparse.Namespace) -> int:
-    """Make one, or change some of its values; the first one is in use."""
+    """Create or change a context; the first one becomes current."""
     values = found.by_name.setdefault(args.name, {})
     for key in KEYS:
         given = getattr(args, key)

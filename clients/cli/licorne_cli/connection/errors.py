@@ -1,4 +1,4 @@
-"""The details that the server adds to an error."""
+"""Details of a server's errors."""
 
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ D = TypeVar("D", bound=Message)
 
 
 def detail_of(error: grpc.RpcError, kind: type[D]) -> D:
-    """The first detail of a kind; an empty one where there is none."""
+    """The first detail of a kind; an empty message without one."""
     found = kind()
     status = rpc_status.from_call(error)
     for detail in status.details if status else ():
@@ -21,16 +21,16 @@ def detail_of(error: grpc.RpcError, kind: type[D]) -> D:
 
 
 def reason_of(error: grpc.RpcError) -> str:
-    """The code for programs in an error; empty where there is none."""
+    """The machine-readable code of an error; empty without one."""
     return str(detail_of(error, error_details_pb2.ErrorInfo).reason)
 
 
 def metadata_of(error: grpc.RpcError) -> dict[str, str]:
-    """The values beside that code."""
+    """The values that go with the machine-readable code."""
     return dict(detail_of(error, error_details_pb2.ErrorInfo).metadata)
 
 
 def violations_of(error: grpc.RpcError) -> list[tuple[str, str]]:
-    """The fields of the request that are wrong, each with its problem."""
+    """The invalid fields of the request, each with its problem."""
     request = detail_of(error, error_details_pb2.BadRequest)
     return [(item.field, item.description) for item in request.field_violations]

@@ -1,12 +1,12 @@
 """The target of a command, its credentials, and its default RM and partition.
 
-Each value comes from the first place that has it: an option, the context that `--context` names,
-the environment, the context in use, the default.
+Each value comes from the first source that has it: an option, the context of `--context`, the environment,
+the current context, the default.
 
-What a context says counts for its own target alone. Where the target comes from elsewhere and is
-another one, nothing of the context counts: its token and its certificate are not for that server.
-Of the environment, if it names a target, the token and the certificate count for that one alone.
-Whoever gives both `--context` and `--target` names both, and gets the one at the other.
+The values of a context are for its own target only: its token and its certificate must not reach another
+server. They are ignored if the target comes from another source and differs. If the environment names a
+target, its token and its certificate are for that target only. With both `--context` and `--target`, the
+values of the context are used at that target.
 """
 
 import argparse
@@ -36,21 +36,21 @@ VARIABLES = {
     "partition": "LICORNE_PARTITION",
     "rm": "LICORNE_RM",
 }
-"""The environment's name of each key of a context."""
+"""The environment variable of each key of a context."""
 SWITCHED_ON = ("1", "true", "yes", "on")
 DEFAULTS = {"tls": False, "partition": "", "rm": ""}
 CREDENTIALS = ("token", "tls-cert", "tls-key")
-"""Keys of what says who calls."""
+"""Keys of the caller's credentials."""
 
 
 def with_port(text: str) -> str:
-    """A target as gRPC wants it, with our port if it has none.
+    """A target for gRPC, with our default port if it has none.
 
-    ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. What names one of
-    gRPC's own schemes, such as ``unix:/run/licorne``, is left as it is.
+    ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. Targets of gRPC's own
+    schemes, such as ``unix:/run/licorne``, stay unchanged.
 
     Raises:
-        ContextError: it is an address of something else.
+        ContextError: the text is no target.
     """
     if text.startswith(SCHEMES):
         return text
@@ -65,7 +65,7 @@ def with_port(text: str) -> str:
 
 
 def target(text: str) -> str:
-    """The type of an argument that is a target; see `with_port`."""
+    """The argument type of a target; see `with_port`."""
     try:
         return with_port(text)
     except ContextError as error:
@@ -73,18 +73,18 @@ def target(text: str) -> str:
 
 
 def dest(key: str) -> str:
-    """The attribute of the parsed arguments that has the value of a key."""
+    """The attribute of the parsed arguments for a key."""
     return "rm_id" if key == "rm" else key.replace("-", "_")
 
 
 def settle(args: argparse.Namespace) -> None:
-    """Give every option of the connection that was left out the value that it has.
+    """Fill in every omitted option of the connection.
 
-    `left_out` says of which credentials nothing is sent, for whoever is refused without them.
+    `left_out` becomes the sentence for credentials that are not sent, to explain a refusal.
 
     Raises:
-        ContextError: a context is not there, the file of contexts cannot be used, or the target is
-            none.
+        ContextError: a context does not exist, the file of contexts is unusable, or the target is
+            invalid.
     """
     places = _places(args)
     named = (args.target, *(place.values.get("target") for place in places))
@@ -100,10 +100,10 @@ def settle(args: argparse.Namespace) -> None:
 
 
 def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
-    """Of a partition with its RM and another RM only that counts which is an option.
+    """Resolve a partition whose RM differs from the given RM: the value from an option wins.
 
     Raises:
-        ContextError: both are. Or an RM is named in its place, and another one by the option.
+        ContextError: both are options; or an RM is named both by a word and by an option.
     """
     named = getattr(args, "rm", "")
     if named and "rm" in options and named != args.rm_id:
@@ -118,10 +118,10 @@ def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A source of values that no option gives.
+    """A source of values for omitted options.
 
-    Those of the keys `bound` are for the target `home` alone, or for any if it is None. `name` is
-    for people.
+    The values of the keys `bound` are for the target `home` only, or for any target if it is None.
+    `name` is for messages.
     """
 
     name: str
@@ -130,23 +130,23 @@ class _Place:
     bound: Collection[str]
 
     def at(self, target: str) -> Mapping[str, Any]:
-        """The values that are for this target."""
+        """The values for a target."""
         if self.home in (None, target):
             return self.values
         return {key: value for key, value in self.values.items() if key not in self.bound}
 
     def withholds_from(self, target: str) -> bool:
-        """True if there are credentials that this target does not get."""
+        """True if the source has credentials that are not for this target."""
         return any(key in self.values and key not in self.at(target) for key in CREDENTIALS)
 
     @property
     def withheld(self) -> str:
-        """The sentence for credentials that were not sent."""
+        """The sentence for withheld credentials."""
         return f"the credentials of {self.name} are for {self.home}, and were not sent"
 
 
 def _places(args: argparse.Namespace) -> list[_Place]:
-    """The nearest first."""
+    """The sources of values, the first one first."""
     given = _environment()
     environment = _Place("the environment", given, _home(given), CREDENTIALS)
     if args.context:
@@ -162,14 +162,14 @@ def _places(args: argparse.Namespace) -> list[_Place]:
 
 
 def _current_context() -> Iterator[_Place]:
-    """The context in use, if there is one."""
+    """The current context, if there is one."""
     if name := os.environ.get(CONTEXT_VARIABLE) or contexts.read().current:
         values = _values(name)
         yield _Place(f"context {name}", values, _home(values), contexts.KEYS)
 
 
 def _home(values: Mapping[str, Any]) -> str | None:
-    """The target that the values name, None for none; one that is no target is only so if used."""
+    """The target among the values, or None; an invalid one is reported only if it is used."""
     named = values.get("target")
     with suppress(ContextError):
         return with_port(named) if named else None
@@ -177,7 +177,7 @@ def _home(values: Mapping[str, Any]) -> str | None:
 
 
 def _values(name: str) -> Mapping[str, Any]:
-    """The values of a context; one without a target is for the server of this machine."""
+    """The values of a context; without a target it is for the server of this machine."""
     found = {"target": DEFAULT_TARGET, **contexts.read().get(name)}
     return {key: contexts.resolved(key, value) for key, value in found.items()}
 

@@ -1,11 +1,8 @@
-"""TLS of a command: its options, and the files that they name.
+"""TLS of a command: the files of its options, and advice about failed handshakes.
 
-The files are checked before they are used: gRPC takes anything, and says later, in many lines of
-its own, that there is no connection.
-
-Advice where TLS is the reason for which a server cannot be reached.
-
-gRPC says it in the words of its libraries, or only that the connection was closed.
+The files are checked before use, because gRPC accepts any file, and later reports only that there is no
+connection. Advice is made by a handshake with `ssl`, because gRPC reports a failed one in the words of
+its libraries, or as a closed connection.
 """
 
 import argparse
@@ -19,21 +16,21 @@ from licorne.options import TlsConfig
 from licorne_cli.connection.certificates import refused_because
 
 NO_PASSWORD = ""
-"""Given for keys, because OpenSSL would ask for one on the terminal otherwise."""
+"""Password of keys. Without one OpenSSL would ask on the terminal."""
 
 ALL_KEYS = "DEFAULT:@SECLEVEL=0"
-"""OpenSSL's ciphers without its rules for the sizes of keys, which gRPC does not have."""
+"""OpenSSL's ciphers without limits on the sizes of keys, as in gRPC."""
 
 
 class TlsFilesError(Exception):
-    """A file of the TLS options is of no use; the text names it."""
+    """A file of the TLS options is unusable; the text names it."""
 
 
 def tls_of(args: argparse.Namespace) -> TlsConfig | None:
-    """The TLS configuration of the options, any of which turns TLS on; None without TLS.
+    """The TLS configuration of the options, each of which turns TLS on; None without TLS.
 
     Raises:
-        TlsFilesError: a file cannot be read, or is of no use.
+        TlsFilesError: a file cannot be read, or is unusable.
     """
     tls = TlsConfig(
         ca=args.tls_ca,
@@ -51,12 +48,12 @@ def tls_of(args: argparse.Namespace) -> TlsConfig | None:
 
 
 def can_be_read_again(tls: TlsConfig) -> bool:
-    """False if a file is a pipe or the like, which can be read once only."""
+    """False if a file can be read only once, such as a pipe."""
     return all(path.is_file() or not path.exists() for path in _files(tls))
 
 
 def channel_credentials(tls: TlsConfig) -> grpc.ChannelCredentials:
-    """The files as gRPC takes them.
+    """The files as gRPC's credentials.
 
     Raises:
         TlsFilesError: a file cannot be read.
@@ -68,17 +65,17 @@ def channel_credentials(tls: TlsConfig) -> grpc.ChannelCredentials:
 
 
 def client_context(tls: TlsConfig) -> ssl.SSLContext:
-    """Python's context with the same files, which judges as gRPC does where it can.
+    """A context of `ssl` with the same files, which verifies as gRPC does as far as possible.
 
     Without `ca` it trusts the authorities of the system. gRPC may have others of its own.
 
     Raises:
-        TlsFilesError: a file cannot be read, or is of no use.
+        TlsFilesError: a file cannot be read, or is unusable.
     """
     what = f"--tls-ca {tls.ca}"
     try:
         for path in _files(tls):
-            path.open("rb").close()  # OpenSSL does not say which file it cannot read
+            path.open("rb").close()  # OpenSSL does not name an unreadable file
         context = ssl.create_default_context(cafile=tls.ca)
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -106,13 +103,13 @@ PATIENCE = 5.0
 """Seconds that the server may take to answer."""
 
 ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
-"""Parts of the names of alerts by which a server refuses a client's certificate."""
+"""Parts of the names of TLS alerts that refuse a client's certificate."""
 
 
 def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -> str:
-    """Advice if the two sides do not agree on TLS; empty where that is not known.
+    """Advice if client and server disagree on TLS; empty if that is not known.
 
-    The server may take so many seconds for each step of an answer, or PATIENCE if that is less.
+    `patience` limits each step of the handshake, in seconds; PATIENCE is its maximum.
     """
     host, _, port = target.rpartition(":")
     if not port.isdecimal():
@@ -130,10 +127,10 @@ def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -
 
 
 def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
-    """True if it answers a TLS handshake; None if that is not known."""
+    """True if the server answers a TLS handshake; None if unknown."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is said to the server, and nothing believed
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent to the server after the handshake
     context.set_alpn_protocols(["h2"])
     try:
         with (
@@ -144,26 +141,26 @@ def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
     except ssl.SSLEOFError:
         return None
     except ssl.SSLError as error:
-        # An alert is an answer in TLS too; anything else that came is not.
+        # An alert is TLS too; any other answer is not.
         return "ALERT" in (error.reason or "")
-    except (OSError, ValueError):  # the latter for a name that cannot be one of a host
+    except (OSError, ValueError):  # ValueError for an impossible host name
         return None
 
 
 def _why_they_part(target: str, address: tuple[str, int], tls: TlsConfig, patience: float) -> str:
-    """The reason for which one side refuses the other's certificate; empty if not known."""
+    """The reason why one side refuses the other's certificate; empty if unknown."""
     try:
         context = client_context(tls)
         context.set_alpn_protocols(["h2"])
         name = tls.server_name or address[0]
-        # A name that no host can have is refused here, while there is no socket to leave open.
+        # An impossible host name fails here, before there is a socket to close.
         context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=name)
         with (
             socket.create_connection(address, timeout=patience) as plain,
             context.wrap_socket(plain, server_hostname=name) as talk,
         ):
-            # HTTP/2 servers speak first. One that does not like the client hangs up instead, as
-            # it sees the client's certificate only when the handshake is over.
+            # HTTP/2 servers speak first. A server that refuses the client closes instead, because
+            # it sees the client's certificate only after the handshake.
             hung_up = not talk.recv(1)
     except ssl.SSLCertVerificationError as error:
         return f"the certificate of {target} {refused_because(error)}"

@@ -1,4 +1,4 @@
-"""The arguments of a line: the parser and its commands, types of arguments, and completion by shells.
+"""The parser and its commands, types of arguments, and completion by shells.
 
-`completion` is the command, and `completion_scripts` writes what there is to complete for each shell.
+`completion` is the command; `completion_scripts` writes the script of each shell.
 """

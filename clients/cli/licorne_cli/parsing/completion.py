@@ -1,8 +1,8 @@
 """`licorne completion`: the script with which a shell completes our commands.
 
-The script knows commands, options and their choices. For names of queues, nodes and other things it
-asks `licorne completion names`, which asks the server, and says nothing where that does not answer
-at once. Such names come from others, so the scripts quote them and never let the shell expand them.
+The script has commands, options and their choices. For names of queues, nodes and other items it calls
+`licorne completion names`. That asks the server, and prints nothing if the server does not answer at once.
+These names are untrusted, so the scripts quote them and never let the shell expand them.
 """
 
 import argparse
@@ -33,9 +33,9 @@ LISTED_BY = {
     "GROUP": ("users", "--groups"),
     "CONTEXT": ("context", "list"),
 }
-"""The command that lists the names of a kind, by the metavar of its arguments."""
+"""The command that lists the names of each kind, by the metavar of arguments."""
 PATIENCE = 1.0
-"""Seconds that the server may take, unless `--timeout` was typed."""
+"""Timeout in seconds, unless `--timeout` was typed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def shell_or_names(text: str) -> str:
-    """A shell, or what its script asks with."""
+    """The argument type of a shell, or of `names`, which the scripts use."""
     if text not in (*SHELLS, NAMES):
         meant = did_you_mean(text, SHELLS)
         known = ", ".join(SHELLS)
@@ -56,7 +56,7 @@ def shell_or_names(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script, or names for it."""
+    """Print the script, or names for the script."""
     from licorne_cli.commands import installed_commands, parser_for
 
     with while_read():
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def names_of(words: Sequence[str], parser_for: Callable[[str], argparse.ArgumentParser]) -> list[str]:
-    """The names of the kind in the first word; the others are what was typed so far.
+    """The names of the kind in the first word; the other words are the line typed so far.
 
-    Of these only what says which server is meant counts. Nothing is said of any failure.
+    Only the connection options of that line matter. Failures are silent.
     """
     kind, *typed = words or ["", ""]
     connection = argparse.ArgumentParser(exit_on_error=False, add_help=False)

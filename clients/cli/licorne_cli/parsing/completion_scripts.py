@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from licorne_cli.parsing.parser import Offering
 
 KINDS = ("QUEUE", "APP", "NODE", "RM", "USER", "GROUP", "PARTITION", "CONTEXT", "FILE")
-"""Metavars that say what a value is. Names of the kinds are asked for, files are looked up."""
+"""Metavars that are kinds of values. Names come from the server, files from the file system."""
 FLAG = ""
-"""An option without a value."""
+"""Kind of an option without a value."""
 ANYTHING = "-"
-"""A value of which nothing is known."""
+"""Kind of a value that cannot be completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of an argument: one of `choices`, or of a kind; `FLAG` if there is no value.
+    """The value of an argument: one of `choices`, or a name of a `kind`; `FLAG` for no value.
 
-    Of a kind that has choices too it may be either.
+    With choices and a kind it may be either.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The spellings of an option, its value, and what it is for."""
+    """The spellings of an option, its value, and its purpose."""
 
     flags: tuple[str, ...]
     value: Value
@@ -37,9 +37,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """A command by its words (none for `licorne` itself) and all that may follow.
+    """A command by its words (none for `licorne` itself), and everything that may follow.
 
-    `commands` are those below with what they do; `arguments` the values that have no option, the
+    `commands` are the subcommands with their purposes. `arguments` are the positional values, the
     last one any number of times if `repeats`.
     """
 
@@ -51,7 +51,7 @@ class CommandSpec:
 
 
 def specs_of(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Sequence[CommandSpec]:
-    """The commands of a parser, those below behind their parent."""
+    """The commands of a parser, each followed by its subcommands."""
     return list(_specs(parser, words))
 
 
@@ -79,7 +79,7 @@ def _specs(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> Iterator[
 
 
 def _texts(action: argparse.Action) -> list[str]:
-    """The purpose of each of the commands below."""
+    """The purpose of each subcommand."""
     return [item.help or "" for item in getattr(action, "_choices_actions", ())]
 
 
@@ -95,7 +95,7 @@ def _value(action: argparse.Action) -> Value:
         return Value(ANYTHING, tuple(map(str, action.choices)))
     if isinstance(action.type, Offering):
         return Value(ANYTHING, action.type.words)
-    # Before what a command acts on its acts may stand: ``[drain|undrain] NODE``.
+    # A verb may precede the item: ``[drain|undrain] NODE``.
     acts, _, metavar = (action.metavar if isinstance(action.metavar, str) else "").rpartition(" ")
     choices = tuple(acts.strip("[]").split("|")) if acts and metavar in KINDS else ()
     return Value(metavar if metavar in KINDS else ANYTHING, choices)
@@ -265,7 +265,7 @@ def fish(specs: Sequence[CommandSpec]) -> str:
 
 
 def _kind(value: Value) -> str:
-    """A value in the words of the script for bash."""
+    """A value in the notation of the bash script."""
     if not value.choices:
         return value.kind
     choices = f"={' '.join(value.choices)}"
@@ -315,7 +315,7 @@ def _fish(spec: CommandSpec) -> Iterator[str]:
 
 
 def _fish_needs(value: Value) -> str:
-    """The value behind an option; files are offered only for files."""
+    """The value of an option for fish; files are offered only for files."""
     if value == Value(FLAG):
         return ""
     return " -r -F" if value.kind == "FILE" else f" -x {_fish_value(value)}".rstrip()

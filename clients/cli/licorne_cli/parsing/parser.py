@@ -1,4 +1,4 @@
-"""The parser of the command line: types of arguments, and errors in a line, with what may be meant."""
+"""The parser of the command line: types of arguments, and one-line errors with a suggestion."""
 
 import argparse
 import re
@@ -13,29 +13,29 @@ from licorne_cli.failures import USAGE
 
 ForCommands = argparse._SubParsersAction
 LISTS = ("wide", "yaml", "name")
-"""Forms of `-o` that lists have, and other commands need not have."""
+"""Forms of `-o` that lists have beyond other commands."""
 
 LONGEST = 64
-"""Characters of a word that are looked at."""
+"""Limit of characters of a word that are compared."""
 LIKENESS = 0.7
-"""Of words, from 0 to 1, from which on one may be meant for the other."""
+"""Similarity of two words, from 0 to 1, from which on one is suggested for the other."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Exits with 1 for wrong usage (DESIGN § 5), or with its `usage_error`; argparse has 2."""
+    """Exits with 1 for wrong usage (DESIGN § 5), or with its `usage_error`; argparse exits with 2."""
 
     _line = ""
-    """The short usage, made before the words are taken out of the parser for a while."""
+    """The short usage, made before words are temporarily removed from the parser."""
 
     def error(self, message: str) -> NoReturn:
-        """Say how it is used, in a line, and what is wrong."""
+        """Print the usage in a line, and the error."""
         self._print_message(self._line or self._short_usage(), sys.stderr)
         self.exit(self.get_default("usage_error") or USAGE, f"{self.prog}: {message}\n")
 
     def parse_line(self, given: Sequence[str]) -> argparse.Namespace:
-        """The arguments; options may stand between words, which argparse does not take by itself.
+        """The arguments. Options may stand between words, which argparse alone does not accept.
 
-        Ends the process after a line about what is wrong, or after what was asked for.
+        Exits after an error, or after the output of `--help` and the like.
         """
         parser, known = self, argparse.Namespace()
         words = list(given)
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def _expect_command(self, words: Sequence[str]) -> None:
-        """Help whoever has not named any of the commands below; argparse judges other words."""
+        """Print help if no subcommand was named; argparse judges other words."""
         if not words:
             self.print_help(sys.stderr)
             self.exit(USAGE)
@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{option} stands before the command: options stand behind it")
 
     def _meant(self, unknown: Iterable[str]) -> str:
-        """For the first unknown option that is much like one that there is, the latter."""
+        """A suggestion for the first unknown option that is similar to a known one."""
         options = (word.partition("=")[0] for word in unknown if word.startswith("-"))
         texts = (did_you_mean(option, self._flags()) for option in options)
         return next(filter(None, texts), "")
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
         return [flag for flag in self._option_string_actions if flag.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse what is no choice, with that which may be meant."""
+        """Refuse a value that is no choice, with a suggestion."""
         if action.choices is None or value in action.choices:
             return
         known = [str(choice) for choice in action.choices]
@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"{reason} (choose from {', '.join(known)})")
 
     def _short_usage(self) -> str:
-        """Without the options, which fill a screen; `--help` has them."""
+        """The usage without options, which would fill a screen; `--help` has them."""
         formatter = self._get_formatter()
         formatter.add_usage(None, self._get_positional_actions(), [])
         return formatter.format_help().replace(self.prog, f"{self.prog} [OPTION...]", 1)
@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
 def commands_of(
     parser: argparse.ArgumentParser,
 ) -> Iterator[tuple[str, tuple[argparse.Action, Any]]]:
-    """The commands below, each with what chooses it and its parser."""
+    """The subcommands, each with the action that chooses it and its parser."""
     for action in parser._get_positional_actions():
         if isinstance(action, ForCommands):
             for name, child in action.choices.items():
@@ -101,13 +101,13 @@ def commands_of(
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``, did you mean queues?`` for a word that is much like a known one; else nothing."""
+    """``, did you mean queues?`` for a word that is similar to a known one; else empty."""
     meant = similar(word, known)
     return f", did you mean {meant}?" if meant else ""
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """The known word that begins with this one, or is much like it; empty for none."""
+    """The known word that begins with this word, or is similar to it; empty for none."""
     spelt = {name.lstrip("-"): name for name in known}
     word = word.lstrip("-").lower()[:LONGEST]
     longer = [name for name in spelt if word and name.startswith(word)]
@@ -116,18 +116,18 @@ def similar(word: str, known: Iterable[str]) -> str:
 
 
 MAX_DIGITS = 19
-"""No size and no revision has so many."""
+"""More digits than any size or revision has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """The type of an argument that completion offers words for, whatever else it may be."""
+    """An argument type with words for completion; other values are allowed too."""
 
     read: Callable[[str], Any]
     words: tuple[str, ...]
 
     def __call__(self, text: str) -> Any:
-        """The value of a text."""
+        """Parse a text."""
         return self.read(text)
 
 
@@ -147,7 +147,7 @@ def revision(text: str) -> int:
 
 
 def seconds(at_least: float) -> Callable[[str], float]:
-    """A finite number of seconds, from the given one up."""
+    """A finite number of seconds, `at_least` or more."""
 
     def read(text: str) -> float:
         value = float(text)
@@ -155,7 +155,7 @@ def seconds(at_least: float) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"{text} is not a time of at least {at_least:g} s")
         return value
 
-    # argparse names the type when the text is no number at all.
+    # argparse names the type for a text that is no number.
     read.__name__ = "seconds"
     return read
 
@@ -173,7 +173,7 @@ DURATION_UNITS = {
 DURATION_PART = r"([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(h|ms|m|s|us|µs|μs|ns)"
 MAX_PARTS = 20
 LONGEST_SECONDS = 2**63 / 1e9
-"""Of nanoseconds in 64 bits."""
+"""Limit of nanoseconds in 64 bits."""
 
 
 def duration(text: str) -> float:
@@ -210,7 +210,7 @@ def percent(text: str) -> int:
 
 
 Arguments = Callable[[argparse.ArgumentParser], object]
-"""Gives a parser some arguments."""
+"""Adds arguments to a parser."""
 
 
 def argument(*names: str, **how: Any) -> Arguments:
@@ -227,10 +227,10 @@ class Command(NamedTuple):
     examples: Sequence[tuple[str, str]]
     """Command lines, each with its purpose."""
     notes: str = ""
-    """What stands before the examples at the end of the help."""
+    """Text before the examples at the end of the help."""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Give a parser the arguments, and the examples at the end of its help."""
+        """Add the arguments to a parser, and the examples to its help."""
         parser.epilog = self.notes
         for add in self.arguments:
             add(parser)
