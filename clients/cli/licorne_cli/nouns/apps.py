@@ -1,8 +1,6 @@
-"""`licorne apps`: the applications of a partition, or one with its asks; `kill` ends some.
+"""`licorne apps`: the applications of a partition, or one with its asks; `kill` ends applications.
 
-Also here:
-
-* Filters of `licorne apps`: queue, user, group, state, and the reason to wait.
+Filters are queue, user, group, state, and the reason to wait.
 """
 
 import argparse
@@ -44,7 +42,7 @@ from licorne_cli.output.text import (
 )
 
 LISTS = ("active", "completed", "rejected")
-"""Lists of the server. The second has failed applications too."""
+"""Lists of the server. The second includes failed applications."""
 ALL = "all"
 OF_LIST = {
     "new": "active",
@@ -56,11 +54,11 @@ OF_LIST = {
     "failed": "completed",
     "expired": "completed",
 }
-"""A single state, and the list that it is in."""
+"""The list of each state that can be named alone."""
 
 
 def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses applications."""
+    """Add the filters of applications."""
     group = parser.add_argument_group("which")
     add = group.add_argument
     add("--queue", default="", metavar="QUEUE", help="only those of this queue")
@@ -83,21 +81,21 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Reasons:
-    """Reasons to wait or to be rejected, asked of the server once for each look."""
+    """Reasons to wait or to be rejected, cached until `forget`."""
 
     def __init__(self, stub: StateStub, timeout: float, partition: str) -> None:
-        """Reasons of the applications of a partition."""
+        """For the applications of a partition. `timeout` is in seconds."""
         self._stub = stub
         self._timeout = timeout
         self._partition = partition
         self._known: dict[str, str] = {}
 
     def forget(self) -> None:
-        """Ask anew for every application."""
+        """Empty the cache."""
         self._known.clear()
 
     def of(self, app: Application) -> str:
-        """The reason of its rejection, or the check that blocks its first ask; empty for none."""
+        """The reason of a rejection, or the check that blocks the first ask; empty for none."""
         if app.rejected_message or not app.pending_asks:
             return app.rejected_message
         if app.application_id not in self._known:
@@ -110,18 +108,18 @@ class Reasons:
             answer = self._stub.Explain(request, timeout=self._timeout)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                return ""  # it is gone meanwhile, or asks for nothing
+                return ""  # the application has ended, or has no pending ask
             raise
         return next((f"{c.code}: {c.message}" for c in answer.checks if not c.passed), "")
 
 
 def lists_of(state: str) -> Sequence[str]:
-    """The server's lists in which applications of a state are."""
+    """The server's lists that have applications of a state."""
     return LISTS if state == ALL else (OF_LIST.get(state, state),)
 
 
 def listed_apps(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Application]:
-    """The applications in the lists of the wanted state, of the wanted queue."""
+    """The applications of the lists of the given state, in the given queue."""
     queue = args.queue.removeprefix("queue/")
     for state in lists_of(args.state):
         request = ListApplicationsRequest(partition=partition, queue=queue, state=state)
@@ -130,7 +128,7 @@ def listed_apps(stub: StateStub, args: argparse.Namespace, partition: str) -> It
 
 
 def is_wanted(app: Application, args: argparse.Namespace) -> bool:
-    """True if state, user and group are the wanted ones."""
+    """True for an application with the given state, user and group."""
     return (
         (args.state not in OF_LIST or app.state.lower() == args.state)
         and args.user.removeprefix("user/") in ("", app.user)
@@ -152,7 +150,7 @@ EXAMPLES = (
 
 
 def age(nanoseconds: int) -> str:
-    """The age in the largest unit that makes sense: ``42s``, ``3h``; a dash for never."""
+    """The age in one unit: ``42s``, ``3h``; a dash for never."""
     if not nanoseconds:
         return NOTHING
     seconds = max(0, int(time.time() - nanoseconds / 1e9))
@@ -168,7 +166,7 @@ def reason(text: str) -> str:
 
 
 def running(app: Application) -> str:
-    """Allocations that run. Placeholders run nothing: they stand behind a plus."""
+    """The number of allocations, and of placeholders behind a plus."""
     held = app.placeholder_count
     return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
 
@@ -202,7 +200,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
-    """One application with what it has, or the list."""
+    """Print one application with its asks and allocations, or the list."""
     if name:
         show_one(stub, args, name)
     elif not args.reason:
@@ -212,7 +210,7 @@ def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
 
 
 def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
-    """The list of those with a reason to wait, asked anew with each look."""
+    """Print the list with the reasons to wait, refreshed for each look."""
     partition = chosen_partition(stub, args)
     reasons = Reasons(stub, args.timeout, partition)
     text = args.reason.casefold()
@@ -226,7 +224,7 @@ def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
 
 
 def with_reasons(listing: Listing[Application], reasons: Reasons) -> Listing[Application]:
-    """The listing with the reason of each application that waits, in data too."""
+    """The listing with the reason of each waiting application, in data too."""
     columns = [
         replace(column, field=reasons.of) if column.header == "REASON" else column
         for column in listing.columns
@@ -235,10 +233,10 @@ def with_reasons(listing: Listing[Application], reasons: Reasons) -> Listing[App
 
 
 def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
-    """One application, then a line for each of its allocations and asks, as far as they came.
+    """Print an application, then a line for each of the allocations and asks that the server sent.
 
     Raises:
-        UsageError: it was to be watched.
+        UsageError: `--watch` was given.
     """
     if args.watch:
         raise UsageError("-w is for the list of applications: apps -w")
@@ -259,7 +257,7 @@ def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
 
 
 def print_one(app: Application, output: str = "table") -> None:
-    """The application, why it was rejected if so, and what it has."""
+    """Print an application, the reason of its rejection, and its resources."""
     Printer(APPS, output).print([app])
     if app.backoff_deadline:
         print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
@@ -276,7 +274,7 @@ def print_one(app: Application, output: str = "table") -> None:
 
 
 def standing(allocation: Allocation) -> str:
-    """The state of an allocation: it runs, keeps room as a placeholder, or has to stop."""
+    """The state of an allocation: running, placeholder, or preempting."""
     if allocation.stopping:
         return f"stopping ({allocation.stopping})"
     return "placeholder" if allocation.placeholder else "allocated"
@@ -294,7 +292,7 @@ def whereabouts(ask: Ask) -> tuple[str, str]:
 
 
 def group_row(group: TaskGroup) -> tuple[str, ...]:
-    """A task group; LEFT counts the placeholders that are still to be replaced."""
+    """A task group as cells; LEFT counts the placeholders still to be replaced."""
     left = group.count - group.replaced - group.timed_out
     return (
         group.name,
@@ -307,7 +305,7 @@ def group_row(group: TaskGroup) -> tuple[str, ...]:
 
 
 def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
-    """One ask or allocation."""
+    """An ask or an allocation as cells."""
     return (
         item.allocation_key,
         state,
@@ -326,7 +324,7 @@ def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def planned(app: Application) -> str:
-    """The sentence for an application to be killed."""
+    """The line for an application to be killed."""
     return (
         f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
         f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"
@@ -334,7 +332,7 @@ def planned(app: Application) -> str:
 
 
 def kill(act: Act, name: str) -> tuple[StopApplicationResponse, str]:
-    """Have an application end."""
+    """Ask the server to end an application."""
     request = StopApplicationRequest(
         rm_id=act.place.rm_id,
         partition=act.place.partition,

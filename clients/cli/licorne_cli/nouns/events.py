@@ -1,7 +1,7 @@
-"""`licorne events`: the kept events of an RM; with --follow also those to come.
+"""`licorne events`: the kept events of an RM; with --follow also future ones.
 
-The server lists all events of an RM. An event says which object it is about, and of applications
-not in which queue they are and whose. That is asked at the beginning, and of each new application.
+An event names its object, but not the queue and the user of an application. Filters by these ask the
+server at the beginning, and for each new application.
 """
 
 import argparse
@@ -44,16 +44,16 @@ STATES = {
     "resuming": "APP_RESUMING",
     "expired": "APP_EXPIRED",
 }
-"""States of applications, and what tells that one came into it."""
+"""States of applications, and the detail of the event that announces each."""
 WITH_APP = {
     EventRecord.QUEUE_APP,
     EventRecord.UG_APP_LINK,
 }
-"""Details of events of others that refer to an application."""
+"""Details of events that refer to an application without being about it."""
 
 
 def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses events."""
+    """Add the filters of events."""
     group = parser.add_argument_group("which", "All that are given have to hold.")
     add = group.add_argument
     add("--app", default="", type=of_kind("app"), metavar="APP", help="of this application")
@@ -84,7 +84,7 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def name_of(enum: str, number: int) -> str:
-    """The name of a kind in the published interface; a number for one newer than this."""
+    """The name of a kind in the published interface; the number of an unknown kind."""
     value = EventRecord.DESCRIPTOR.enum_types_by_name[enum].values_by_number.get(number)
     return str(number) if value is None else value.name
 
@@ -108,10 +108,10 @@ def queue_of(record: EventRecord) -> str:
 
 
 class Owners:
-    """In which queue applications are, and whose."""
+    """The queue and the user of each application."""
 
     def __init__(self, stub: StateStub, args: argparse.Namespace) -> None:
-        """Ask about all that there are in the partitions of the RM."""
+        """Ask about all applications of the RM."""
         self._stub = stub
         self._timeout = args.timeout
         request = ListPartitionsRequest(rm_id=args.rm_id)
@@ -127,14 +127,14 @@ class Owners:
                         self._known[app.application_id] = app.queue, app.user
 
     def of(self, app_id: str) -> tuple[str, str]:
-        """Queue and user; empty for an application that is not known any more."""
+        """Queue and user; empty for an application that has ended."""
         if app_id not in self._known:
             app = self._asked(app_id)
             self._known[app_id] = app.queue, app.user
         return self._known[app_id]
 
     def forget(self, app_id: str) -> None:
-        """It is gone."""
+        """Drop an application that has ended."""
         self._known.pop(app_id, None)
 
     def _asked(self, app_id: str) -> Application:
@@ -158,13 +158,13 @@ class EventFilter:
 
     @staticmethod
     def of(stub: StateStub, args: argparse.Namespace) -> "EventFilter":
-        """Makes the filter; asks the server about applications if it needs them."""
+        """Make the filter; ask the server about applications if they matter."""
         since = 0.0 if args.since is None else (time.time() - args.since) * 1e9
         owners = Owners(stub, args) if args.queue or args.user else None
         return EventFilter(args=args, since=since, owners=owners)
 
     def takes(self, event: Event) -> bool:
-        """True if the event is shown."""
+        """True if the event passes the filter."""
         record, args = event.record, self.args
         detail = name_of("ChangeDetail", record.eventChangeDetail)
         app = app_of(record)
@@ -179,7 +179,7 @@ class EventFilter:
         )
 
     def _is_owned(self, record: EventRecord, app: str, owners: Owners) -> bool:
-        """True if it is of the wanted queue and user."""
+        """True for an event of the given queue and user."""
         queue, user = owners.of(app) if app else ("", "")
         queue = queue_of(record) or queue
         if record.type == EventRecord.USERGROUP and not app:
@@ -193,7 +193,7 @@ class EventFilter:
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-"""Seconds between two tries, doubled with each that fails."""
+"""Maximum of the pause between two attempts, in seconds. Each failure doubles the pause."""
 
 MAY_PASS = frozenset(
     {
@@ -204,14 +204,14 @@ MAY_PASS = frozenset(
         grpc.StatusCode.INTERNAL,
     }
 )
-"""Statuses after which the watch is tried again.
+"""Status codes after which the watch is retried.
 
-The server may restart, the RM may have to register again, tracking may be off for a while.
+The server may restart, the RM may have to register again, or tracking may be off for a while.
 """
 
 
 class Follower:
-    """The place in one RM's events, kept from one call to the next."""
+    """A position in the events of an RM, kept across calls."""
 
     def __init__(self, stub: StateStub, target: str, rm_id: str) -> None:
         """`target` is for messages."""
@@ -224,7 +224,7 @@ class Follower:
         self._pause = 0.0
 
     def begin(self, start: int | None, timeout: float) -> None:
-        """Go on from an id, or from what happens after now."""
+        """Start at an id, or with future events."""
         if start is None:
             request = ListEventsRequest(rm_id=self._rm_id, count=1)
             kept = self._stub.ListEvents(request, timeout=timeout)
@@ -232,10 +232,10 @@ class Follower:
         self._next_id = start
 
     def events(self) -> Iterator[Sequence[Event]]:
-        """Events as they happen, without an end; a note on stderr says which were missed.
+        """Events as they occur, endlessly; a note on stderr reports missed events.
 
         Raises:
-            RpcError: the first call failed, or nobody knows what to do about it.
+            RpcError: the first call failed, or the failure is permanent.
         """
         while True:
             request = WatchEventsRequest(rm_id=self._rm_id, start=self._next_id, instance=self._instance)
@@ -252,10 +252,10 @@ class Follower:
             time.sleep(self._pause)
 
     def _take(self, error: grpc.RpcError) -> None:
-        """Know where to go on after a call has failed.
+        """Set the position for the next call after a failure.
 
         Raises:
-            RpcError: it cannot be gone on.
+            RpcError: the failure is permanent.
         """
         where = metadata_of(error)
         if "next_id" in where:
@@ -285,16 +285,16 @@ EXAMPLES = (
 )
 
 WIDTHS = (8, 24, 9, 6, 18, 20, 20, 24, 0)
-"""The least widths of the columns; used while the rows to come are not known."""
+"""Minimum widths of columns, for rows that are not known yet."""
 
 
 def amounts(event: Event) -> dict[str, int]:
-    """The resources that it tells."""
+    """The resources in an event."""
     return {name: item.value for name, item in event.record.resource.resources.items()}
 
 
 def kind_column(header: str, field: str, enum: str) -> Column:
-    """A column of a kind, by its name; a dash for none."""
+    """A column with the name of a kind; a dash for none."""
 
     def shown(number: int) -> str:
         return name_of(enum, number) if number else NOTHING
@@ -338,7 +338,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def event_id(text: str) -> int:
-    """An id as it is given."""
+    """The argument type of an event id."""
     if not (text.isascii() and text.isdecimal() and int(text) < 2**64):
         raise argparse.ArgumentTypeError(f"{text} is no id of an event")
     return int(text)
@@ -353,7 +353,7 @@ run = served(show)
 
 
 def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask until all is there that was kept at the first answer."""
+    """Print the events that were kept at the time of the first answer."""
     wanted = EventFilter.of(stub, args)
     request = ListEventsRequest(rm_id=args.rm_id, start=args.start or 0)
     if wanted.since:
@@ -372,9 +372,9 @@ def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
 
 
 def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
-    """The id from which on events are of that time or later, in a few short questions.
+    """The first id of events at that time or later, found by a few short calls.
 
-    Ids go with the time. Where the clock of the server was put back, older events are among them.
+    Ids increase with time. If the clock of the server was set back, older events may be included.
     """
     request = ListEventsRequest(rm_id=args.rm_id, count=1)
     kept = stub.ListEvents(request, timeout=args.timeout)
@@ -390,7 +390,7 @@ def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
 
 
 def show_coming(stub: StateStub, args: argparse.Namespace) -> None:
-    """Print what happens as it happens; in JSON a line for each event."""
+    """Print events as they occur; as JSON one line for each."""
     follower = Follower(stub, args.target, args.rm_id)
     follower.begin(args.start, args.timeout)
     wanted = EventFilter.of(stub, args)

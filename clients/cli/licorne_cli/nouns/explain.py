@@ -1,4 +1,4 @@
-"""`licorne explain`: why an ask waits, check by check, where it runs, or why it had to stop."""
+"""`licorne explain`: the checks that block an ask, the node of an allocation, or the reason of a preemption."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,12 @@ EXAMPLES = (
 HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
 OUT_HEADERS = ("NODES", "OUT BECAUSE")
 CAUSE_HEADERS = {"preemption": ("COUNT", "NO VICTIM BECAUSE")}
-"""By kind of check, where it is not nodes that are out."""
+"""Headers by kind of check, for causes that do not count nodes."""
 UNTIL = {
     "gang": "placeholders of its gang time out at",
     "preemption": "preemption is worth another look at",
 }
-"""By kind of check, what the time in it means; for others the check stands until then."""
+"""Meaning of the time, by kind of check; for other kinds it is the end of the check."""
 HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
 QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
@@ -70,10 +70,10 @@ run = served(show)
 
 
 def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
-    """The explanation, from whichever partition has the application if none was named.
+    """The explanation. If no partition was named, all partitions are asked.
 
     Raises:
-        UsageError: several have it.
+        UsageError: several partitions have the application.
     """
     if args.partition:
         return explained(stub, args, chosen_partition(stub, args))
@@ -97,7 +97,7 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
 
 
 def telling(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
-    """Of several refusals the one that says more than that the application is not there."""
+    """The refusal that says more than that the application does not exist, if there is one."""
     ends = "not found"
     return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])
 
@@ -109,7 +109,7 @@ def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> Expl
 
 
 def print_explanation(response: ExplainResponse) -> None:
-    """The answer for people."""
+    """Print an explanation for people."""
     subject = printable(f"{response.application_id}/{response.allocation_key}")
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
@@ -140,7 +140,7 @@ def print_explanation(response: ExplainResponse) -> None:
 
 
 def print_preemption(victim: Preemption) -> None:
-    """A victim, the time at which it was stopped, and the queues at that time."""
+    """Print a victim, the time of its stop, and the queues at that time."""
     size = human_resources(victim.resources)
     print_sentence(f"it took {size} with priority {victim.priority}")
     gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"
@@ -155,13 +155,13 @@ def print_preemption(victim: Preemption) -> None:
 
 
 def queue_row(queue: PreemptionQueue) -> tuple[str, ...]:
-    """A queue as it was when the victim was chosen."""
+    """The cells of a queue at the time the victim was chosen."""
     amounts = (queue.guaranteed, queue.max, queue.allocated, queue.preempting, queue.promised)
     return (printable(queue.path), *map(human_resources, amounts))
 
 
 def row(check: Check) -> tuple[str, ...]:
-    """One line of the table."""
+    """The cells of a check."""
     return (
         printable(f"{check.kind} {check.subject}".rstrip()),
         "pass" if check.passed else "BLOCK",
@@ -173,12 +173,12 @@ def row(check: Check) -> tuple[str, ...]:
 
 
 def holder_row(found: QueueReservations) -> tuple[str, ...]:
-    """What is reserved for the asks of one queue."""
+    """The cells of the reservations for the asks of a queue."""
     counts = (f"{found.nodes:,}", f"{found.idle:,}")
     return (printable(found.queue), *counts, human_resources(found.kept), reason_text(found.reason))
 
 
 def cause_rows(causes: Mapping[str, int]) -> list[tuple[str, str]]:
-    """The causes for which nodes are out, the most frequent first."""
+    """The causes that exclude nodes, the most frequent first."""
     ranked = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
     return [(f"{count:,}", printable(cause)) for cause, count in ranked]

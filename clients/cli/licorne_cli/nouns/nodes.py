@@ -1,8 +1,6 @@
 """`licorne nodes`: the nodes of a partition, or one of them; `drain` and `undrain` them.
 
-Also here:
-
-* Choosing by attributes, in the words of kubectl: ``zone=a,kind!=spot,gpu,!old``.
+Selectors choose nodes by attributes, in the syntax of kubectl: ``zone=a,kind!=spot,gpu,!old``.
 """
 
 import argparse
@@ -18,12 +16,12 @@ from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable, reason_text, shown_time
 
 NO_KEY = " \t()<>"
-"""No part of a key: who writes ``zone in (a,b)`` or ``gpus>2`` must not get an empty list."""
+"""Characters that no key has, so that ``zone in (a,b)`` and ``gpus>2`` are errors and not empty lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The wanted value of one attribute; None means any value."""
+    """The required value of an attribute; None for any value."""
 
     key: str
     value: str | None
@@ -37,7 +35,7 @@ class Requirement:
 
 
 def selector(text: str) -> tuple[Requirement, ...]:
-    """The requirements in a text; what has no key, or is no such word, is a usage error."""
+    """Parse a selector; a requirement without a valid key is a usage error."""
     return tuple(_requirement(part) for part in text.split(",") if part.strip())
 
 
@@ -64,36 +62,36 @@ EXAMPLES = (
 
 
 def reserved_for(node: Node) -> str:
-    """The asks that the node is kept free for, the oldest first: ``shop/k1 shop/k2``."""
+    """The asks that have reserved the node, the oldest reservation first: ``shop/k1 shop/k2``."""
     asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
     more = node.reservation_count - len(node.reservations)
     return " ".join((*asks, *([f"and {more:,} more"] if more > 0 else []))) or NOTHING
 
 
 def holders(reservations: Sequence[Reservation]) -> str:
-    """The queues of these asks."""
+    """The queues of the reserved asks."""
     queues = dict.fromkeys(item.queue for item in reservations if item.queue)
     return printable(" ".join(queues)) or NOTHING
 
 
 def reserved_since(reservations: Sequence[Reservation]) -> str:
-    """The time at which the oldest of them was reserved."""
+    """The time of the oldest reservation."""
     return shown_time(reservations[0].time) if reservations else NOTHING
 
 
 def why_idle(reservations: Sequence[Reservation]) -> str:
-    """The reasons that they do not run there: ``waits for room on the node, lacks vcore=2``."""
+    """The reasons why the reserved asks do not run: ``waits for room on the node, lacks vcore=2``."""
     reasons = dict.fromkeys(reason_text(item.reason) for item in reservations)
     return "; ".join(text for text in reasons if text) or NOTHING
 
 
 def attributes(found: Mapping[str, str]) -> str:
-    """Attributes by name: ``zone=a,kind=spot``."""
+    """Attributes as text: ``zone=a,kind=spot``."""
     return ",".join(f"{name}={value}" for name, value in sorted(found.items())) or NOTHING
 
 
 def schedulable(node: Node) -> str:
-    """``yes`` if new allocations may go there; ``drained`` if an operator keeps them off."""
+    """``yes`` if the node takes new allocations; ``drained`` if an operator prevents it."""
     return "drained" if node.drained else "yes" if node.schedulable else "no"
 
 
@@ -104,7 +102,7 @@ NODES = Listing[Node](
     columns=(
         Column("NODE", "node_id", head=True),
         Column("SCHEDULABLE", "", schedulable),
-        # The weighted utilization.
+        # Weighted utilization.
         Column("USED", "utilization", "{:.0%}".format),
         Column("ALLOCATIONS", "allocation_count"),
         Column("CAPACITY", "capacity", human_resources),
@@ -139,20 +137,20 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Node]:
-    """The nodes in the order in which the server lists them."""
+    """The nodes in the server's order."""
     for page in pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout):
         yield from page.nodes
 
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
-    """Print the list; few rows, as of one node or of reserved ones, have all columns."""
+    """Print the list; short lists, as of one node or of reserved ones, have all columns."""
     if (args.reserved or name) and args.output == "table":
         args.output = "wide"
     NOUN.print(stub, args, name)
 
 
 def is_wanted(node: Node, args: argparse.Namespace) -> bool:
-    """True if the filters let it through."""
+    """True if a node passes the filters."""
     return (
         all(requirement.takes(node.attributes) for requirement in args.selector)
         and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
@@ -161,7 +159,7 @@ def is_wanted(node: Node, args: argparse.Namespace) -> bool:
 
 
 def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedulableResponse:
-    """Let new allocations on a node, or keep them off."""
+    """Allow or prevent new allocations on a node."""
     request = SetNodeSchedulableRequest(
         rm_id=act.place.rm_id,
         partition=act.place.partition,
@@ -172,7 +170,7 @@ def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedul
 
 
 def drain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
-    """Keep new allocations off a node."""
+    """Prevent new allocations on a node."""
     answer = set_schedulable(act, name, schedulable=False)
     done = "drained" if answer.changed else "is drained already"
     goes_on = counted(answer.allocations, "allocation")
@@ -181,7 +179,7 @@ def drain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
 
 
 def undrain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
-    """Let new allocations on a node again."""
+    """Allow new allocations on a node again."""
     answer = set_schedulable(act, name, schedulable=True)
     done = "undrained" if answer.changed else "is not drained"
     return answer, f"node {printable(name)} {done}"

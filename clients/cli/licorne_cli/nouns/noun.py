@@ -1,11 +1,7 @@
 """A noun of the command line: ``licorne nodes`` lists, ``licorne nodes drain n1`` acts.
 
-Each noun is one `Noun`: the list call, the columns, the filters and the verbs. `run` shows the
-items, or one of them, or carries out a verb on the items named.
-
-Also here:
-
-* The RM and the partition in which a verb acts.
+Each noun is one `Noun`: the list call, the columns, the filters and the verbs. `run` prints the
+items, or one of them, or carries out a verb on named items.
 """
 
 import argparse
@@ -41,14 +37,14 @@ class Place(NamedTuple):
 
 
 def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
-    """The RM and the partition that are meant; nobody acts on one of several by chance.
+    """The RM and the partition of the arguments; one of several has to be named.
 
     Raises:
         NotFoundError: there is no such RM or partition.
         UsageError: there are several, and none was named.
     """
     if args.partition.startswith("["):
-        # Another RM beside it was refused when the arguments were settled.
+        # `settle` has refused another RM beside it.
         return Place(args.partition[1:].partition("]")[0], args.partition)
     places = [Place(one.rm_id, one.name) for one in partitions_meant(StateStub(channel), args)]
     if not places:
@@ -72,12 +68,12 @@ OF_LISTS: Mapping[str, object] = {
     "watch": False,
     "output_watch_events": False,
 }
-"""Options of every list and of no verb, each with its default."""
+"""Options of lists that verbs refuse, each with its default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A verb on its way: the server, the arguments, and the RM and partition to act in."""
+    """The context of a verb: the server, the arguments, the RM and the partition."""
 
     channel: grpc.Channel
     args: argparse.Namespace
@@ -85,12 +81,12 @@ class Act:
 
     @property
     def admin(self) -> AdminStub:
-        """The service that acts."""
+        """The service that changes state."""
         return AdminStub(self.channel)
 
     @property
     def state(self) -> StateStub:
-        """The service that shows."""
+        """The service that reads state."""
         return StateStub(self.channel)
 
     @property
@@ -101,10 +97,10 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """An operation on items that are named.
+    """An operation on named items.
 
-    `do` carries it out on one; it returns the answer, and a sentence for people. `plan` says a line
-    for each item before anything is done: a verb with a plan needs consent.
+    `do` carries it out on one item, and returns the answer and a sentence for people. `plan` returns
+    a line for each item in advance; a verb with a plan needs consent.
     """
 
     text: str
@@ -113,22 +109,22 @@ class Verb:
 
 
 def _no_arguments(_: argparse.ArgumentParser) -> None:
-    """A noun without filters, or without options of verbs."""
+    """Add nothing, for a noun without filters or without options of verbs."""
 
 
 def _every(_item: Any, _args: argparse.Namespace) -> bool:
-    """A noun without filters."""
+    """True for every item of a noun without filters."""
     return True
 
 
-@dataclass(frozen=True)  # slots do not go with a generic class
+@dataclass(frozen=True)  # a generic class cannot have slots
 class Noun(Generic[T]):
-    """A kind of things.
+    """A kind of items.
 
-    `items` lists all of a partition, or all there are if the noun is not `partitioned`. `about` is
-    the help of the name. `is_named` says whether a name means the item that has another one.
-    `filters` and `options` add the options of lists and of verbs; `wanted` is what the filters let
-    through.
+    `items` lists all items of a partition, or of the server if the noun is not `partitioned`. `about`
+    is the help of the name. `is_named` compares a given name with the name of an item. `filters` and
+    `options` add the options of lists and of verbs; `wanted` is True for an item that passes the
+    filters.
     """
 
     listing: Listing[T]
@@ -142,10 +138,10 @@ class Noun(Generic[T]):
     partitioned: bool = True
     missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
     show: Callable[[StateStub, argparse.Namespace, str], None] | None = None
-    """Shows what is listed, or the one of a name, in a way of its own."""
+    """Prints the list, or the named item, if the noun does not print as others do."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """The name or the verb and names, then the options of verbs and those of lists."""
+        """Add the name, or the verb and names, then the options of verbs and of lists."""
         kind = self.listing.kind
         shown = "; ".join(f"{name}: {verb.text}" for name, verb in self.verbs.items())
         parser.add_argument(
@@ -166,7 +162,7 @@ class Noun(Generic[T]):
             parser.add_argument("--yes", action="store_true", help="do it without being asked")
 
     def run(self, args: argparse.Namespace) -> int:
-        """Show or act; returns the exit code."""
+        """List or act; returns the exit code."""
         return with_channel(args, lambda channel: self._show_or_act(channel, args))
 
     def _show_or_act(self, channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -179,11 +175,11 @@ class Noun(Generic[T]):
             self.print(StateStub(channel), args, "".join(names))
 
     def _verb_and_names(self, args: argparse.Namespace) -> tuple[str, list[str]]:
-        """The verb, empty for none, and the names, each as such or as `-o name` prints it.
+        """The verb, empty for none, and the names, plain or as printed by `-o name`.
 
         Raises:
-            UsageError: a verb without a name, several names without a verb, or an option that goes
-                with verbs alone.
+            UsageError: a verb without a name, several names without a verb, or an option of verbs
+                without a verb.
         """
         words: list[str] = args.words
         named = of_kind(self.listing.kind)
@@ -199,15 +195,15 @@ class Noun(Generic[T]):
         return words[0], [named(word) for word in words[1:]]
 
     def print(self, stub: StateStub, args: argparse.Namespace, name: str = "") -> None:
-        """Print all that the filters let through, or the items of a name; `-w` goes on."""
+        """Print the items that pass the filters, or the items of a name; `-w` continues."""
         partition = chosen_partition(stub, args) if self.partitioned else ""
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 
     def found(self, stub: StateStub, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
-        """The items of a name, all for none, as far as the filters let them through.
+        """The items that pass the filters, of a name if there is one.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: there is no item of that name.
         """
         everything = list(self.items(stub, args, partition))
         items = [item for item in everything if not name or self.is_named(self.listing.name_of(item), name)]
@@ -216,14 +212,14 @@ class Noun(Generic[T]):
         return [item for item in items if self.wanted(item, args)]
 
     def not_found(self, name: str, everything: Sequence[T], args: argparse.Namespace, partition: str) -> str:
-        """The sentence for a name that is not there."""
+        """The message for an unknown name."""
         if self.missing is not None:
             return self.missing(name, everything, args, partition)
         kind, where = self.listing.kind, printable(partition)
         return f"{kind} {printable(name)} not found in partition {where}"
 
     def _act(self, channel: grpc.Channel, args: argparse.Namespace, name: str, things: Sequence[str]) -> None:
-        """Show what is to be done, ask if need be, and do it to one after the other."""
+        """Print the plan, ask for consent if needed, and act on one item after the other."""
         check_options(args, name)
         verb = self.verbs[name]
         place = place_of(channel, args) if self.partitioned else Place("", "")
@@ -243,23 +239,23 @@ class Noun(Generic[T]):
 def added(
     parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]
 ) -> dict[str, object]:
-    """The options that `add` gives a parser: the default of each by its name."""
+    """The options that `add` adds to a parser: the default of each by its name."""
     before = len(parser._actions)
     add(parser)
     return {action.dest: action.default for action in parser._actions[before:]}
 
 
 def given(args: argparse.Namespace, defaults: Mapping[str, object]) -> list[str]:
-    """The options of these that were given."""
+    """The options that differ from their defaults."""
     names = (name for name, usual in defaults.items() if getattr(args, name) != usual)
     return [f"--{name.replace('_', '-')}" for name in names]
 
 
 def check_options(args: argparse.Namespace, verb: str) -> None:
-    """Refuse what chooses or lays out a list: a verb acts on what is named.
+    """Refuse options of lists: a verb acts on named items.
 
     Raises:
-        UsageError: one was given, by its name.
+        UsageError: such an option was given; the text names it.
     """
     act = f"{args.command} {verb}"
     for option in given(args, args.of_lists):

@@ -1,4 +1,4 @@
-"""`licorne queues`: the queues of a partition, or one and those below; `stop` and `start` them."""
+"""`licorne queues`: the queues of a partition, or one with its descendants; `stop` and `start` them."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from licorne_cli.output.listing import Column, Listing, either
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable
 
 NO_PRIORITY = -(2**31)
-"""The priority of a queue in which nothing waits."""
+"""The priority of a queue without pending asks."""
 EXAMPLES = (
     ("licorne queues", "all queues of the default partition"),
     ("licorne queues root.batch", "one, and those below it"),
@@ -26,7 +26,7 @@ STATES = ("active", "draining", "stopped")
 
 
 def apps(queue: Queue) -> str:
-    """Running of all applications in a leaf, running ones below a parent."""
+    """Running and all applications of a leaf; running ones below a parent."""
     text = str(queue.running_applications)
     if queue.is_leaf:
         text += f"/{queue.applications}"
@@ -46,7 +46,7 @@ QUEUES = Listing[Queue](
         Column("GUARANTEED", "guaranteed", human_resources),
         Column("MAX", "max", human_resources),
         Column("PENDING", "pending", human_resources),
-        # What victims are about to free, and what asks are promised.
+        # Resources of victims, and resources promised to beneficiaries.
         Column("PREEMPTING", "preempting", human_resources, optional=True),
         Column("PROMISED", "promised", human_resources, optional=True),
         Column("HEADROOM", "headroom", human_resources, wide=True),
@@ -73,7 +73,7 @@ def all_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Ite
 
 
 def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
-    """True if the filters let it through."""
+    """True if a queue passes the filters."""
     return (
         (args.state is None or queue.state.lower() == args.state)
         and (queue.is_leaf or not args.leaves)
@@ -82,7 +82,7 @@ def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
 
 
 def is_below(path: str, top: str) -> bool:
-    """True for `top` and the queues below it; every queue is below the empty path."""
+    """True for `top` and its descendants; every queue is below the empty path."""
     return not top or path == top or path.startswith(f"{top}.")
 
 
@@ -101,7 +101,7 @@ def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def planned(queue: Queue, queues: dict[str, Queue]) -> str:
-    """The sentence for a queue to be stopped."""
+    """The line for a queue to be stopped."""
     below = sum(path.startswith(f"{queue.path}.") for path in queues)
     with_them = f" with {counted(below, 'queue')} below it" if below else ""
     return (
@@ -112,7 +112,7 @@ def planned(queue: Queue, queues: dict[str, Queue]) -> str:
 
 
 def set_stopped(act: Act, name: str, *, stopped: bool) -> tuple[SetQueueStoppedResponse, str]:
-    """Stop a queue and those below it, or start them."""
+    """Stop or start a queue and its descendants."""
     request = SetQueueStoppedRequest(
         rm_id=act.place.rm_id, partition=act.place.partition, queue=name, stopped=stopped
     )

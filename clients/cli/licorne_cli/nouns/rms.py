@@ -1,4 +1,4 @@
-"""`licorne rms`: the RMs and how much they have; `licorne rms forget` removes one."""
+"""`licorne rms`: the RMs and their counts; `licorne rms forget` removes an RM."""
 
 import argparse
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ EXAMPLES = (
     ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
 )
 NEAR = 0.8
-"""A cap is shown beside the count from this part of it on."""
+"""Fraction of a cap from which on the cap is shown beside the count."""
 
 
 def count_cell(rm: ResourceManager, name: str) -> str:
@@ -65,15 +65,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def missing(name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = "") -> str:
-    """The sentence for an RM that is not there."""
+    """The message for an unknown RM."""
     return not_there("RM", name, (rm.rm_id for rm in rms), no_rm(args))
 
 
 def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
-    """A sentence for each RM to be forgotten.
+    """A line for each RM to be forgotten.
 
     Raises:
-        NotFoundError: nothing is known of one of them.
+        NotFoundError: an RM is neither registered nor has revisions.
     """
     rms = {rm.rm_id: rm for rm in all_rms(act.state, act.timeout)}
     lines = []
@@ -92,7 +92,7 @@ def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def remembered(act: Act, name: str) -> int:
-    """The number of revisions that the server keeps for an RM that is not registered."""
+    """The number of stored revisions of an RM that is not registered."""
     try:
         request = ListConfigurationsRequest(rm_id=name)
         return len(act.admin.ListConfigurations(request, timeout=act.timeout).revisions)
@@ -103,7 +103,7 @@ def remembered(act: Act, name: str) -> int:
 
 
 def planned(rm: ResourceManager) -> str:
-    """The sentence for an RM to be forgotten."""
+    """The line for an RM to be forgotten."""
     state = "connected" if rm.connected else "gone"
     return (
         f"RM {printable(rm.rm_id)}, {state} for {age(rm.since)}, is to be forgotten: "
@@ -114,7 +114,7 @@ def planned(rm: ResourceManager) -> str:
 
 
 def forget(act: Act, name: str) -> tuple[ForgetRmResponse, str]:
-    """Remove an RM with all it had."""
+    """Remove an RM with its state."""
     request = ForgetRmRequest(rm_id=name, force=act.args.force)
     answer = act.admin.ForgetRm(request, timeout=act.timeout)
     return answer, f"RM {printable(name)} forgotten"

@@ -1,4 +1,4 @@
-"""`licorne users`: what users or groups have and may have, queue by queue."""
+"""`licorne users`: usage and limits of users or groups, queue by queue."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def rows(usage: Usage) -> Iterator[Row]:
-    """A row for each queue, those below behind their parent."""
+    """A row for each queue, children after their parent."""
     waiting: list[QueueUsage] = [usage.root]
     while waiting:
         queue = waiting.pop()
@@ -80,7 +80,7 @@ run = served(show)
 
 
 def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Usage]:
-    """All of them, page by page."""
+    """The usage of all users or groups, page by page."""
     request = ListUsageRequest(
         partition=partition,
         kind=USAGE_OF_GROUPS if args.groups else USAGE_OF_USERS,

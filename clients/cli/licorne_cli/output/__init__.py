@@ -1,6 +1,6 @@
-"""What commands print.
+"""Output of commands.
 
 `text` has sentences, amounts for people, data for programs and growing tables. A `listing` declares
-the columns of a kind of things, and `printer` prints them in every form of `-o`, also as they
+the columns of a kind of items, and `printer` prints items in every form of `-o`, once or as they
 change. Data goes to stdout, everything else to stderr.
 """

@@ -1,7 +1,7 @@
-"""Listings: tables of columns, each a field of a message and how it is shown, and their order.
+"""Listings: the columns of a table, each with its field and its text, and the order of rows.
 
-A command declares one `Listing` and gives its arguments with `add_listing_arguments`. `printer.py`
-prints it in every form, and as it changes.
+A command declares a `Listing` and adds its arguments with `add_listing_arguments`. `printer.py` prints it
+in every form, once or as it changes.
 """
 
 import argparse
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 FORMS = ("table", "wide", "json", "yaml", "name")
 MEASURE = "vcore"
-"""The resource that is sorted by where none is named."""
+"""The resource for sorting if none is named."""
 OFFERED = (MEASURE, "memory")
 """Resources that completion offers."""
 
 
 def text(value: object) -> str:
-    """A name or a number as it is; a dash for none."""
+    """A name or a number as text; a dash for none."""
     return str(value) or NOTHING
 
 
 def either(yes: str, no: str) -> Callable[[object], str]:
-    """The first text for what is true, the second one for what is not."""
+    """A function that returns `yes` for true values and `no` for others."""
     return lambda value: yes if value else no
 
 
@@ -36,12 +36,12 @@ def either(yes: str, no: str) -> Callable[[object], str]:
 class Column:
     """A column of a table.
 
-    `field` is the name of a field, ``usage.name`` for one in another message, or a function of the
-    row; empty for the row itself. `shown` is its text for people. `key` is what it is sorted by:
-    if there is none, numbers by themselves, amounts by one of the resources, all else by the text.
-    A `wide` column is shown with `-o wide` only, an `optional` one while there is anything in it.
-    Where a table becomes a list, `head` columns, which are the first ones, stand in the first line
-    of an item, without headers.
+    `field` is the name of a field, ``usage.name`` for a nested one, or a function of the row; empty for
+    the row itself. `shown` makes the text for people. `key` makes the sort key; without it numbers are
+    sorted as such, amounts by one of the resources, everything else by the text.
+    A `wide` column is shown with `-o wide` only, an `optional` one only if it is not empty.
+    In a list in place of a table, `head` columns, which are the first ones, are in the first line of
+    an item, without headers.
     """
 
     header: str
@@ -54,16 +54,16 @@ class Column:
 
     @property
     def word(self) -> str:
-        """Its name on the command line: ``reserved-for``."""
+        """The name of the column on the command line: ``reserved-for``."""
         return self.header.lower().replace(" ", "-")
 
     @property
     def has_amounts(self) -> bool:
-        """True for a column of resources, which is sorted by one of them."""
+        """True for a column of resources, which is sorted by one resource."""
         return self.shown is human_resources
 
     def value(self, row: object) -> Any:
-        """The value of the field in a row."""
+        """The value of a row."""
         if not isinstance(self.field, str):
             return self.field(row)
         return attrgetter(self.field)(row) if self.field else row
@@ -73,7 +73,7 @@ class Column:
         return self.shown(self.value(row))
 
     def sort_key(self, row: object, resource: str) -> Any:
-        """The sort key of a row; `resource` counts for a column of resources."""
+        """The sort key of a row; `resource` matters only for a column of resources."""
         value = self.value(row)
         if self.has_amounts:
             return value.get(resource or MEASURE, 0)
@@ -83,17 +83,17 @@ class Column:
 
 
 def itself(item: T) -> Iterator[T]:
-    """The only row of an item that has one."""
+    """The item as its only row."""
     yield item
 
 
-@dataclass(frozen=True)  # slots do not go with a generic class
+@dataclass(frozen=True)  # a generic class cannot have slots
 class Listing(Generic[T]):
-    """A kind of things: what one is called (``node``), and all of them in JSON (``nodes``).
+    """A kind of items: the singular (``node``), and the key of the list in JSON (``nodes``).
 
-    `name` is the field with the name of an item. `rows` makes the rows of an item; most have one,
-    which is the item itself. An item is sorted by its first row. `none` says that there are none;
-    by default ``no nodes found`` is said.
+    `name` is the field with the name of an item. `rows` makes the rows of an item, by default the item
+    itself. An item is sorted by its first row. `none` is the message for an empty list, by default
+    ``no nodes found``.
     """
 
     kind: str
@@ -109,14 +109,14 @@ class Listing(Generic[T]):
         return str(attrgetter(self.name)(item))
 
     def shown(self, *, wide: bool) -> list[Column]:
-        """The columns of a table, or of a wide one."""
+        """The columns of a table, or of a wide table."""
         return [column for column in self.columns if wide or not column.wide]
 
     def column(self, text: str) -> tuple[Column, str]:
         """The column in ``COLUMN`` or ``COLUMN.RESOURCE``, and the resource.
 
         Raises:
-            ArgumentTypeError: there is no such column, or it has no resources.
+            ArgumentTypeError: the column does not exist, or has no resources.
         """
         word, dot, resource = text.lower().partition(".")
         found = next((column for column in self.columns if column.word == word), None)
@@ -132,7 +132,7 @@ class Listing(Generic[T]):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The values of `--sort-by`: columns, and of resources those that all clusters have."""
+        """Completions of `--sort-by`: columns, with the resources that all clusters have."""
         return tuple(
             word
             for column in self.columns
@@ -143,7 +143,7 @@ class Listing(Generic[T]):
         )
 
     def ordered(self, items: Sequence[T], args: argparse.Namespace) -> Sequence[T]:
-        """The items as `--sort-by` and `--reverse` want them; equal ones as they came."""
+        """The items in the order of `--sort-by` and `--reverse`; the sort is stable."""
         if args.sort_by is None:
             return items[::-1] if args.reverse else items
         column, resource = args.sort_by
@@ -157,7 +157,7 @@ class Listing(Generic[T]):
 def add_listing_arguments(
     parser: argparse.ArgumentParser, listing: Listing[Any], *, watch: bool = True
 ) -> None:
-    """Add how it is printed, sorted and watched; `add_connection_arguments` has to come too."""
+    """Add the options to print, sort and watch; `add_connection_arguments` is needed as well."""
     has_amounts = any(column.has_amounts for column in listing.columns)
     amounts = f"; of resources by {MEASURE}, or by another as COLUMN.RESOURCE" if has_amounts else ""
     group = parser.add_argument_group("output")
@@ -181,7 +181,7 @@ def add_listing_arguments(
 
 
 def of_kind(kind: str) -> Callable[[str], str]:
-    """The type of an argument that names one: its name, or as `-o name` prints it, ``node/n1``."""
+    """The argument type of an item's name, plain or as printed by `-o name`: ``node/n1``."""
 
     def read(text: str) -> str:
         return text.removeprefix(f"{kind}/")

@@ -1,8 +1,6 @@
-"""Prints the items of a listing in the form that was asked for.
+"""Prints the items of a listing in the form of `-o`.
 
-Also here:
-
-* `-w`: lists again and again, and prints what is new or has changed, as kubectl does.
+With `-w` it lists repeatedly, and prints new and changed items, as kubectl does.
 """
 
 import argparse
@@ -30,7 +28,7 @@ def print_listing(
     args: argparse.Namespace,
     beside: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print all items, sorted; `beside` has what the answer tells beside them, as data."""
+    """Print all items, sorted. `beside` are further entries of the data."""
     items = listing.ordered(items, args)
     if args.output in DATA_FORMS:
         data = {**(beside or {}), listing.plural: [listing.plain(item) for item in items]}
@@ -42,7 +40,7 @@ def print_listing(
 
 
 class Printer(Generic[T]):
-    """Prints items as they come: a table grows, data is a document for each item."""
+    """Prints items one after the other: a table grows, data is a document for each item."""
 
     def __init__(
         self,
@@ -53,9 +51,9 @@ class Printer(Generic[T]):
         events: bool = False,
         widths: Sequence[int] = (),
     ) -> None:
-        """`output` is the form; `events` adds to each item what happened to it.
+        """`output` is the form; `events` adds a column of changes.
 
-        `widths` are the least of the columns, where most of the rows are still to come.
+        `widths` are the minimum widths of columns, for rows that are not known yet.
         """
         self._widths = widths
         self._listing = listing
@@ -66,7 +64,7 @@ class Printer(Generic[T]):
         self._table: Table | None = None
 
     def print(self, items: Iterable[T], event: str = ADDED) -> None:
-        """Print some more of them."""
+        """Print more items."""
         if self._output == "name":
             for item in items:
                 name = f"{self._listing.kind}/{printable(self._listing.name_of(item))}"
@@ -102,19 +100,19 @@ class Printer(Generic[T]):
 
 
 def worth(column: Column, rows: Sequence[object]) -> bool:
-    """True for a column to be shown: an optional one needs something in it."""
+    """True for a column to be shown: an optional one needs a value in some row."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)
 
 
 INTERVAL = 2.0
-"""Seconds between two looks."""
+"""Seconds between two listings."""
 
 
 def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: argparse.Namespace) -> None:
-    """Print what `look` finds; with `-w` go on with what changes, until interrupted.
+    """Print the items of `look`; with `-w` continue with changes until interrupted.
 
     Raises:
-        KeyboardInterrupt: the watch was ended.
+        KeyboardInterrupt: the watch was interrupted.
     """
     if not args.watch:
         print_listing(listing, look(), args)
@@ -140,7 +138,7 @@ def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: a
 
 
 def look_again(look: Callable[[], Sequence[T]], args: argparse.Namespace) -> Sequence[T]:
-    """The items of the next look that works: a server may restart, an RM register anew."""
+    """The items of the next successful look: a server may restart, an RM register again."""
     lost = False
     while True:
         try:

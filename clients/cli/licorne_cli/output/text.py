@@ -1,10 +1,7 @@
 """Output of commands (DESIGN § 5): aligned tables with human units, JSON with raw numbers.
 
-Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain text elsewhere.
-
-Also here:
-
-* The operator's consent to what a command is about to do.
+Data goes to stdout, messages to stderr. A table uses rich on a terminal and plain text elsewhere.
+`ask_consent` asks the operator before an action.
 """
 
 import errno
@@ -31,7 +28,7 @@ NOTHING = "-"
 GAP = 2
 """Blanks between two columns."""
 LIST_GAP = 3
-"""Blanks between what is said of an item in a list."""
+"""Blanks between the values of an item in a list."""
 INDENT = "  "
 DEEP_INDENT = "      "
 BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -42,14 +39,14 @@ AMOUNTS = re.compile(rf"map\[({_AMOUNT}(?: {_AMOUNT})*)\]")
 
 
 def say(text: str) -> None:
-    """Talk: something for the person, not for the pipe; nothing where stderr takes no more."""
+    """Print a message for people on stderr; a failed write is ignored."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(text, file=sys.stderr)
 
 
 CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of the system where stdout takes no more."""
+"""System errors of a failed write to stdout."""
 
 
 class OutputError(Exception):
@@ -58,11 +55,11 @@ class OutputError(Exception):
 
 @contextmanager
 def while_read(*, needed: bool = True) -> Iterator[None]:
-    """Print to stdout for as long as somebody reads it: a closed pipe ends the block in silence.
+    """A block that prints to stdout; a closed pipe ends the block silently.
 
     Raises:
-        OutputError: stdout takes no more for another reason, such as a full disk. It is not there
-            at all, and is `needed`.
+        OutputError: a write failed for another reason, such as a full disk, or there is no stdout and
+            it is `needed`.
     """
     if sys.stdout is None and needed:
         raise OutputError("stdout is closed")
@@ -80,25 +77,25 @@ def while_read(*, needed: bool = True) -> Iterator[None]:
 
 
 def _drop_the_rest() -> None:
-    """Redirect stdout, as buffered output is written at exit."""
+    """Redirect stdout to nothing, because buffered output is written at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """True for a stream that takes colours and moving pictures."""
+    """True for a stream that supports colours and cursor movement."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:
-    """Names come from others: show control characters instead of obeying them."""
+    """A text with its control characters escaped, because names are untrusted."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shorten(value: float) -> str:
-    """At most one decimal, and none that says nothing: ``15.3``, ``4``."""
+    """At most one decimal, and no ``.0``: ``15.3``, ``4``."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -110,7 +107,7 @@ def counted(number: int, what: str) -> str:
 def human_bytes(amount: int) -> str:
     """``1.5Gi`` for 1610612736."""
     value, unit = float(abs(amount)), 0
-    # What would be rounded up to 1024 is one of the next unit.
+    # An amount that would be rounded up to 1024 is shown as 1 of the next unit.
     while value >= 1023.95 and unit < len(BINARY_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{'-' if amount < 0 else ''}{shorten(value)}{BINARY_UNITS[unit]}"
@@ -122,7 +119,7 @@ def human_cores(milli: int) -> str:
 
 
 def human_amount(name: str, amount: int) -> str:
-    """An amount of a resource in the unit that people use for it."""
+    """An amount in the usual unit of its resource."""
     if name == "vcore":
         return human_cores(amount)
     if name in BYTE_RESOURCES or name.startswith(BYTE_PREFIX):
@@ -137,9 +134,9 @@ def human_resources(resources: Mapping[str, int]) -> str:
 
 
 def human_text(text: str) -> str:
-    """A sentence of the core's with the amounts in it in human units.
+    """A sentence of the core with its amounts in human units.
 
-    The core writes them as ``map[memory:1024 vcore:500]``, for programs that know this form.
+    The core writes amounts as ``map[memory:1024 vcore:500]``, for programs that parse this form.
     """
 
     def amounts(match: re.Match[str]) -> str:
@@ -150,17 +147,17 @@ def human_text(text: str) -> str:
 
 
 def reason_text(reason: "HolderReason") -> str:
-    """Why an ask does not run on the node reserved for it, with what is missing there."""
+    """The reason why an ask does not run on its reserved node, with the missing resources."""
     lacks = f", lacks {human_resources(reason.lacks)}" if reason.lacks else ""
     return human_text(reason.message) + lacks
 
 
 def to_plain(value: Any) -> Any:
-    """A message as a dict under its proto JSON names, nothing left out; other values as they are.
+    """A message as a dict under its proto JSON names, with all fields; other values unchanged.
 
-    An enum's value is its name, or its number if it is newer than this. 64-bit numbers stay
-    numbers, where proto JSON would make texts of them: proto JSON parsers take both, and
-    everything else can reckon with these.
+    An enum's value is its name, or its number if it is unknown. 64-bit numbers stay numbers, where
+    proto JSON would write strings: parsers of proto JSON accept both, and other programs can
+    calculate with numbers.
     """
     if isinstance(value, Message):
         return {
@@ -175,7 +172,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _plain_field(field: Any, value: Any) -> Any:
-    """The value of a field, whose type alone says that a number is an enum's."""
+    """The value of a field; only the field's type distinguishes enums from numbers."""
     if field.enum_type is None:
         return to_plain(value)
     names = field.enum_type.values_by_number
@@ -190,14 +187,14 @@ def print_json(data: Any) -> None:
 
 
 def print_yaml(data: Any) -> None:
-    """YAML on stdout, keys in their order."""
+    """YAML on stdout, keys in the given order."""
     import yaml
 
     print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
 
 
 DATA_FORMS = ("json", "yaml")
-"""Forms of `-o` for programs, in which everything is said."""
+"""Complete forms of `-o`, for programs."""
 
 
 def print_data(data: Any, output: str) -> None:
@@ -206,12 +203,12 @@ def print_data(data: Any, output: str) -> None:
 
 
 def widths_of(table: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column, in cells of a terminal."""
+    """The width of each column, in terminal cells."""
     return [max(map(cell_len, column)) for column in zip(*table, strict=True)]
 
 
 def padded(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[list[str]]:
-    """The cells padded to these widths, two blanks between; the last column as it is."""
+    """The cells padded to these widths with two blanks between; the last column is not padded."""
     rooms = [*(width + GAP for width in widths[:-1]), 0]
     return [
         [cell + " " * (room - cell_len(cell)) for cell, room in zip(row, rooms, strict=True)] for row in table
@@ -224,11 +221,11 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, heads:
 
 
 class Table:
-    """A table on stdout that may grow. Names from elsewhere are made printable.
+    """A table on stdout that may grow. All cells are made printable.
 
-    Off a terminal lines that are too long are not cut, as kubectl has it. On a terminal that is too
-    narrow a table becomes a list: the first `heads` cells of a row in a line, and below it the
-    others that say anything, with their headers. What was begun as one of them goes on as it.
+    Without a terminal long lines are not cut, as in kubectl. On a terminal that is too narrow the table
+    becomes a list: the first `heads` cells of a row in a line, and below it the other cells that are
+    not empty, with their headers. The first rows decide between table and list.
     """
 
     def __init__(
@@ -239,7 +236,7 @@ class Table:
         with_headers: bool = True,
         widths: Sequence[int] = (),
     ) -> None:
-        """Begin a table; `widths` are the least of its columns."""
+        """`widths` are the minimum widths of the columns."""
         self._headers = list(headers)
         self._heads = max(heads, 1)
         self._with_headers = with_headers
@@ -248,7 +245,7 @@ class Table:
         self._begun = False
 
     def print(self, rows: Sequence[Sequence[str]]) -> None:
-        """Print some more rows, the headers before the first ones."""
+        """Print more rows, with the headers before the first ones."""
         cells = [[printable(cell) for cell in row] for row in rows]
         first = [self._headers] if self._with_headers and not self._begun else []
         fresh = widths_of([self._headers if self._with_headers else [""] * len(self._headers), *cells])
@@ -272,10 +269,10 @@ Segment = tuple[str, str]
 
 
 def listed(headers: Sequence[str], row: Sequence[str], heads: int, width: int) -> list[list[Segment]]:
-    """One row as an item of a list: what it is, and below it what is said of it, in few lines."""
+    """A row as an item of a list: its head, and below it the other cells, in few lines."""
     head = [cell for cell in row[:heads] if cell != NOTHING]
     if head and head[0].replace(",", "").isdecimal():
-        # A number alone does not say of what: `revision 3`, `nodes 11,996`.
+        # A number alone has no meaning: `revision 3`, `nodes 11,996`.
         head[0] = f"{headers[0].lower()} {head[0]}"
     lines: list[list[Segment]] = []
     line: list[Segment] = [(head[0], "bold")] if head else []
@@ -304,9 +301,9 @@ def listed(headers: Sequence[str], row: Sequence[str], heads: int, width: int) -
 
 
 def folded(text: str, first: int, others: int) -> list[str]:
-    """The text in lines that are so wide at the most, broken behind blanks and commas.
+    """The text in lines of limited width, broken after blanks and commas.
 
-    A word that is longer than a line stays whole, so that it can be copied.
+    A word that is longer than a line is not broken, so that it can be copied.
     """
     lines, room = [""], first
     for word in re.split(r"(?<=[ ,])", text):
@@ -318,14 +315,14 @@ def folded(text: str, first: int, others: int) -> list[str]:
 
 
 def print_sentence(text: str) -> None:
-    """A sentence on stdout; on a terminal its lines end between words."""
+    """A sentence on stdout; on a terminal its lines are broken at blanks."""
     if is_terminal(sys.stdout):
         text = "\n".join(folded(text, terminal_width(), terminal_width()))
     print(text)
 
 
 def print_segments(lines: Sequence[Sequence[Segment]]) -> None:
-    """Print lines, in their styles on a terminal."""
+    """Print lines, with styles on a terminal."""
     if not is_terminal(sys.stdout):
         for line in lines:
             print("".join(text for text, _ in line).rstrip())
@@ -335,7 +332,7 @@ def print_segments(lines: Sequence[Sequence[Segment]]) -> None:
 
     console = Console(highlight=False)
     for line in lines:
-        # Text, not markup: a partition's name has square brackets in it.
+        # Text, not markup: the name of a partition has square brackets.
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
@@ -368,10 +365,10 @@ AGREED = ("y", "yes")
 
 
 def ask_consent(question: str, undone: str, *, yes: bool) -> None:
-    """Ask on a terminal, unless `yes` agreed to it already; `undone` says that nothing happened.
+    """Ask for consent on a terminal, unless `yes` is set; `undone` is the message of a refusal.
 
     Raises:
-        UsageError: the answer is no, or there is no terminal to ask on.
+        UsageError: the answer is no, or there is no terminal.
     """
     if yes:
         return

@@ -1,4 +1,4 @@
-"""`licorne healthcheck`: is a server alive? For containers and scripts; the exit code says it."""
+"""`licorne healthcheck`: the liveness of a server as an exit code, for containers and scripts."""
 
 import argparse
 import ssl
@@ -22,14 +22,14 @@ FAILED = 1
 USAGE = 1
 
 HERE = ("http://127.0.0.1:9080/livez", "https://127.0.0.1:9080/livez")
-"""URLs to try if none is given: the server of this machine, without TLS and with it."""
+"""Default URLs, tried in turn: the server of this machine, without TLS and with it."""
 
 PATIENCE = 3.0
-"""Seconds that an answer may take."""
+"""Timeout in seconds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to ask, and whom to believe."""
+    """Add the URL, and the options about certificates."""
     parser.add_argument("--url", help=f"what to ask ({HERE[0]}, or the same with TLS)")
     parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
     parser.add_argument(
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask; 0 if the server answers that it is well."""
+    """Ask the server; 0 if it reports that it is alive."""
     try:
         context = _context(args.tls_ca, skip=args.tls_skip_verify or args.url is None)
     except OSError as error:
@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
-    """The authorities to trust: the one given, those of the system, or any.
+    """A context that trusts the given authority, those of the system, or any certificate.
 
-    On this machine nobody's certificate is checked: nothing is told to the server, and the name
-    that its certificate is for need not be this address.
+    Certificates of this machine are not checked: nothing is sent to the server, and its certificate
+    need not be for this address.
     """
     context = ssl.create_default_context(cafile=authority)
     if skip and authority is None:
@@ -68,7 +68,7 @@ def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
 
 
 def _problem(url: str, context: ssl.SSLContext) -> str:
-    """The reason for which the server is not alive; empty if it is."""
+    """The reason why the server does not count as alive; empty if it is."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as response:
             return "" if response.status == 200 else f"status {response.status}"

@@ -1,4 +1,4 @@
-"""Commands on the server as a process: `version`, `log-level`, `reload` and `state-dump`."""
+"""Commands about the process of a server: `version`, `log-level`, `reload` and `state-dump`."""
 
 import argparse
 import os
@@ -45,7 +45,7 @@ from licorne_cli.plugins import build_here
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The command line alone, in the words of a server's build, which has its form in addition."""
+    """The build of the command line alone, with the attributes of a server's build but for its form."""
 
     version: str
     python: str
@@ -58,15 +58,15 @@ class CommandLine:
 
 
 def command_line() -> CommandLine:
-    """That of this process."""
+    """The build of this process."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return CommandLine(version(DISTRIBUTION), python)
 
 
 def run_version(args: argparse.Namespace) -> int:
-    """Print the version of the server package here, and of the server.
+    """Print the version of the installed server package, and of the running server.
 
-    Nothing is said of a server at the usual place that does not answer. One that was named has to.
+    A server at the default address may be missing silently; a named one must answer.
     """
     server: GetServerResponse | None = None
     named = args.target is not None
@@ -83,10 +83,10 @@ def run_version(args: argparse.Namespace) -> int:
 def server_version(
     channel: grpc.Channel, args: argparse.Namespace, *, named: bool
 ) -> GetServerResponse | None:
-    """The version of the server; None from one that is too old to know.
+    """The version of the running server; None from a server that is too old to report it.
 
     Raises:
-        RpcError: a server that was named does not answer.
+        RpcError: a named server does not answer.
     """
     try:
         return StateStub(channel).GetServer(GetServerRequest(), timeout=args.timeout)
@@ -99,7 +99,7 @@ def server_version(
 
 
 def show_version(args: argparse.Namespace, server: GetServerResponse | None) -> None:
-    """Print version, form and interpreter of the server package here, and of the server."""
+    """Print version, form and interpreter of the installed server package, and of the running server."""
     build = build_here() or command_line()
     if args.output == "text":
         print(build)
@@ -129,10 +129,10 @@ OTHERS = "(all others)"
 
 
 def log_level(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Change what is to be changed, and show the levels.
+    """Change levels if the arguments say so, and print all levels.
 
     Raises:
-        UsageError: the arguments do not fit together.
+        UsageError: the arguments contradict each other.
     """
     stub = AdminStub(channel)
     changes = wanted_levels(args)
@@ -147,7 +147,7 @@ def log_level(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse:
-    """The levels, with those wanted by all RMs."""
+    """The levels, including those wanted by all RMs."""
     found = GetLogLevelsResponse()
     for page in pages(stub.GetLogLevels, GetLogLevelsRequest(), args.timeout):
         found.MergeFrom(page)
@@ -155,7 +155,7 @@ def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse
 
 
 def show_levels(found: GetLogLevelsResponse, output: str) -> None:
-    """The levels that were given, and below them those that RMs want, if any."""
+    """Print the configured levels, and below them the levels that RMs want."""
     given = dict(sorted(found.levels.items()))
     wanted = [{"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted]
     if output in DATA_FORMS:
@@ -172,10 +172,10 @@ def show_levels(found: GetLogLevelsResponse, output: str) -> None:
 
 
 def wanted_levels(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """The loggers that get another level, and which; empty texts for all others, and for none.
+    """Loggers with their new levels. An empty logger means all others, an empty level means none.
 
     Raises:
-        UsageError: the arguments do not fit together.
+        UsageError: the arguments contradict each other.
     """
     match args.words:
         case []:
@@ -217,10 +217,10 @@ RELOAD_HEADERS = ("RM", "REVISION", "RESULT")
 
 
 def reload(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Have the server read its `--config` file again, and print the result of each RM that runs it.
+    """Have the server read its `--config` file again, and print the result for each RM that uses it.
 
     Raises:
-        RefusedError: the file cannot be used, or an RM goes on with what it had.
+        RefusedError: the file is unusable, or an RM keeps its configuration.
     """
     request = ReloadConfigurationRequest()
     answer = AdminStub(channel).ReloadConfiguration(request, timeout=args.timeout)
@@ -235,7 +235,7 @@ def reload(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def reloaded_row(rm: ReloadedRm) -> tuple[str, ...]:
-    """One line of the table."""
+    """The cells of an RM."""
     result = rm.refusal or ("changed" if rm.changed else "the same as before")
     return (printable(rm.rm_id), str(rm.revision), printable(result))
 
@@ -248,9 +248,9 @@ RELOAD = Command(
 
 
 def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Write all that the server knows, as one JSON document.
+    """Write the state of the server as one JSON document.
 
-    It may take longer than an answer usually does, as RMs are asked too: there is no deadline.
+    There is no deadline, because the server asks RMs too.
 
     Raises:
         UsageError: the file cannot be written.
@@ -271,10 +271,10 @@ def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Callable[[bytes], int]]:
-    """A function that writes to a file beside it, which takes its place if all goes well.
+    """A function that writes to a temporary file, which replaces the file at the end of the block.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     beside: Path | None = None
     try:
