@@ -1,4 +1,4 @@
-"""`licorne explain`: the checks that block an ask, the node of an allocation, or the reason of a preemption."""
+"""`licorne explain`: the blockers of an ask, the node of an allocation, or the reason of a preemption."""
 
 import argparse
 from collections.abc import Mapping, Sequence

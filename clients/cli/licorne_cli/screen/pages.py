@@ -1,4 +1,4 @@
-"""The pages that take the place of the table: an opened queue, and the help."""
+"""The pages in place of the table: an opened queue, and the help."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,11 +28,11 @@ BAR_LEAST, BAR_MOST = 8, 30
 FEW_LINES = 3
 NAME_MOST = 30
 COLUMNS = (USED, MAX, PENDING, GUARANTEED)
-"""The last ones go first where there is little room."""
+"""Columns of the resources; the last ones are dropped first for lack of room."""
 
 
 def queue_page(view: View, glyphs: Glyphs, width: int, room: int) -> list[Text]:
-    """The page of the queue that the view has opened, in so many lines."""
+    """The page of the opened queue, in `room` lines."""
     opened, inside = view.opened, view.snapshot.inside
     assert opened is not None, "a queue is open"
     node = view.node((opened.partition, opened.path))
@@ -55,7 +55,7 @@ def _headline(node: Node, width: int) -> Text:
 
 
 def _resources(node: Node, glyphs: Glyphs, width: int) -> Iterator[Text]:
-    """A line for each resource that the queue has, wants or is limited in."""
+    """A line for each resource that the queue uses, waits for, or has a setting for."""
     queue = node.queue
     maps = (queue.allocated, queue.guaranteed, queue.max, queue.pending)
     names = sorted({name for amounts in maps for name in amounts} or node.limit, key=rank)
@@ -88,7 +88,7 @@ def _needed(column: Column, node: Node, names: Sequence[str]) -> int:
 
 
 def _applications(node: Node, inside: Inside, chosen: str, width: int, space: int) -> Iterator[Text]:
-    """The applications around the chosen one, as many as have room."""
+    """The applications around the chosen one, as many as fit."""
     if not node.queue.is_leaf:
         yield Text("applications are in the leaves below this queue", "dim")
         return
@@ -142,7 +142,7 @@ def _explanation(inside: Inside, chosen: str, width: int) -> Iterator[Text]:
 
 
 def _reasons(answer: ExplainResponse, width: int) -> Iterator[Text]:
-    """The verdict in a sentence, and each check that stops the ask."""
+    """The verdict in a sentence, and each check that blocks the ask."""
     subject = printable(f"{answer.application_id}/{answer.allocation_key}")
     yield Text(squeeze(f"{subject}: {answer.verdict}", width), "bold")
     for line in wrapped(human_text(answer.summary), width, FEW_LINES):
@@ -199,11 +199,11 @@ WORDS = (
 )
 LABEL_CELLS = 21
 LONGEST = 6
-"""In lines."""
+"""Limit of lines of a reason."""
 
 
 def help_page(glyphs: Glyphs, width: int, room: int, top: int) -> list[Text]:
-    """The help from a line on; where it does not fit, a line says how much more there is."""
+    """The help from line `top` on; if it does not fit, the last line counts the hidden lines."""
     lines = [*_section(KEYS, width), Text(), *_section(WORDS, width)]
     if len(lines) <= room:
         return lines
@@ -218,7 +218,7 @@ def help_page(glyphs: Glyphs, width: int, room: int, top: int) -> list[Text]:
 
 
 def _section(pairs: tuple[tuple[str, str], ...], width: int) -> Iterator[Text]:
-    """Each word with its meaning beside it, or below it where there is little room."""
+    """Each word with its meaning beside it, or below it for lack of room."""
     label = min(LABEL_CELLS, width // 3)
     for name, meaning in pairs:
         lines = wrapped(meaning, max(width - label, 1), LONGEST)

@@ -1,9 +1,4 @@
-"""A screen as lines: a fixed head and foot, and between them what fits.
-
-Also here:
-
-* Snapshots as lines, for what is no terminal: at most one a second.
-"""
+"""A screen as lines: head, queues, foot. Without a terminal, a snapshot is a single line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,9 +44,9 @@ NO_KEYS: Sequence[str] = ("Ctrl-C quits",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The text of a screen beside its queues: title, status, failure.
+    """The text around the queues: title, status, failure.
 
-    `none` says that no RM is there.
+    `none` is the message for no RM.
     """
 
     title: str
@@ -63,7 +58,7 @@ class Frame:
 
 
 def picture(view: View, frame: Frame, width: int, height: int) -> list[Text]:
-    """Exactly so many lines, none of them wider. The last ones are the foot, whatever else fits."""
+    """Exactly `height` lines of at most `width` cells. The foot is always at the end."""
     head, foot = _head(view, frame, width), _foot(view, frame, width)
     if height >= HIGH_ENOUGH_FOR_A_LEGEND and view.opened is None and not view.is_helping:
         foot.insert(0, legend(frame.glyphs, width))
@@ -82,7 +77,7 @@ def picture(view: View, frame: Frame, width: int, height: int) -> list[Text]:
 
 
 def whole_table(view: View, frame: Frame, width: int) -> list[Text]:
-    """All queues with their head, for paper that is as long as it has to be."""
+    """All queues with the head, however many lines that takes."""
     nodes = view.rows()
     table = Table(nodes, _chosen(view, frame), width)
     lines = [*_head(view, frame, width), *table.headings()]
@@ -98,7 +93,7 @@ def _chosen(view: View, frame: Frame) -> Chosen:
 
 
 def _head(view: View, frame: Frame, width: int) -> list[Text]:
-    """What program this is and of when; then how things are, or what is wrong."""
+    """The title and the time; then the status, or a failure."""
     wanted = view.wanted
     seen = datetime.fromtimestamp(view.snapshot.time, UTC).strftime("%H:%M:%S UTC")
     title = Text(fitting((frame.title, seen), width), "bold")
@@ -111,7 +106,7 @@ def _head(view: View, frame: Frame, width: int) -> list[Text]:
 
 
 def _foot(view: View, frame: Frame, width: int) -> list[Text]:
-    """The keys, or the filter as it is typed."""
+    """The keys, or the filter while it is typed."""
     if view.is_typing:
         keys: Sequence[str] = (f"filter: {view.wanted.text}_", "enter keeps it", "esc ends it")
     elif not frame.has_keys:
@@ -124,7 +119,7 @@ def _foot(view: View, frame: Frame, width: int) -> list[Text]:
 
 
 def legend(glyphs: Glyphs, width: int) -> Text:
-    """The legend of a bar, as far as there is room; the help has all of it."""
+    """The legend of a bar, as far as it fits; the help has all of it."""
     parts = (
         (glyphs.used, WITHIN, "within its guarantee"),
         (glyphs.beyond, BEYOND, "beyond it"),
@@ -141,7 +136,7 @@ def legend(glyphs: Glyphs, width: int) -> Text:
 
 
 def _items(nodes: Sequence[Node], width: int) -> list[Node | Text]:
-    """The lines of the table: queues, and below a root what is to be said of its partition."""
+    """The lines of the table: queues, and below a root the marks of its partition."""
     items: list[Node | Text] = []
     for node in nodes:
         items.append(node)
@@ -153,7 +148,7 @@ def _items(nodes: Sequence[Node], width: int) -> list[Node | Text]:
 
 
 def _queues(view: View, frame: Frame, width: int, room: int) -> list[Text]:
-    """The table; where it does not fit, a part of it, and a line that says what is missing."""
+    """The table; if it does not fit, a part of it, and a line that counts the hidden queues."""
     nodes = view.rows()
     if not nodes:
         return _no_queues(view, frame, width)
@@ -184,7 +179,7 @@ def _no_queues(view: View, frame: Frame, width: int) -> list[Text]:
 
 
 def _scrolled(items: Sequence[object], selected: object, top: int, space: int) -> int:
-    """The first line to be shown, so that the cursor is on the screen and no line is wasted."""
+    """The first visible line, such that the cursor is visible and no line stays empty."""
     at = next((index for index, item in enumerate(items) if item is selected), 0)
     top = min(top, at)
     top = max(top, at - space + 1)
@@ -192,7 +187,7 @@ def _scrolled(items: Sequence[object], selected: object, top: int, space: int) -
 
 
 def _more(items: Sequence[Node | Text], top: int, count: int, frame: Frame, width: int) -> Text:
-    """The numbers of queues above and below those on the screen."""
+    """The numbers of queues hidden above and below."""
     above = sum(isinstance(item, Node) for item in items[:top])
     below = sum(isinstance(item, Node) for item in items[top + count :])
     first = items[top]
@@ -210,22 +205,22 @@ MEASURE = "vcore"
 
 
 class Lines:
-    """Prints snapshots, each in a line."""
+    """Prints snapshots as lines, at most one a second."""
 
     def __init__(self, console: Console) -> None:
-        """Print on a console."""
+        """`console` is the console to print on."""
         self._console = console
         self._next = 0.0
 
     def show(self, snapshot: Snapshot, seconds: float, status: str) -> None:
-        """Print how things are these seconds after the start, if no line was just printed."""
+        """Print a line, unless one was printed within a second. `seconds` is the time since the start."""
         if seconds >= self._next:
             self._next = int(seconds) + 1.0
             self._console.print(line(snapshot, seconds, status), soft_wrap=True)
 
 
 def line(snapshot: Snapshot, seconds: float, status: str) -> str:
-    """The allocated share of the cores of each cluster, and its troubles."""
+    """The allocated share of the cores of each cluster, and its marks."""
     parts = [_part(cluster) for cluster in snapshot.clusters if cluster.queues]
     return f"{seconds:4.0f} s  {'  '.join(parts)}  {status}"
 

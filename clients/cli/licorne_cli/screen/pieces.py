@@ -1,7 +1,7 @@
-"""The pieces of a picture: characters, text by the cells that it takes, bars, and marks.
+"""Parts of a picture: characters, text cut and padded by cells, bars, and marks.
 
-A wide character takes two cells of a terminal, an accent none. A bar shows how much of a maximum is
-used, and where the guarantee ends. Marks are the troubles of a queue, a partition and its RM, in words.
+A wide character takes two cells of a terminal, an accent none. A bar shows the used part of a maximum,
+and the end of the guarantee. Marks are short texts about problems of a queue, a partition or an RM.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from licorne_cli.screen.tree import Cluster, Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
-    """The characters of a bar and of a tree.
+    """The characters of bars and trees.
 
-    `parts` are the beginnings of a cell, from one eighth on; without them a cell is full or empty.
+    `parts` are cells filled by one eighth and more; without them a cell is full or empty.
     """
 
     used: str
@@ -57,7 +57,7 @@ ASCII = Glyphs(
 
 
 def glyphs_for(encoding: str) -> Glyphs:
-    """Those that a stream of this encoding can carry."""
+    """The characters for a stream of this encoding."""
     try:
         "".join((UNICODE.used, UNICODE.beyond, UNICODE.parts, UNICODE.collapsed)).encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -69,7 +69,7 @@ ACTIVE = "Active"
 
 
 def queue_marks(node: Node, resource: str) -> Iterator[str]:
-    """The marks of a queue, the gravest first; `resource` is the one in its bar."""
+    """The marks of a queue, the gravest first; `resource` is that of the bar."""
     queue = node.queue
     if queue.state != ACTIVE:
         yield queue.state.lower()
@@ -85,7 +85,7 @@ def queue_marks(node: Node, resource: str) -> Iterator[str]:
 
 
 def _maximum(node: Node, resource: str) -> Iterator[str]:
-    """The mark of a reached maximum, with the resource if it is not the one in the bar."""
+    """The mark of a reached maximum, with the resource unless it is that of the bar."""
     reached = reached_maxima(node)
     if not reached:
         return
@@ -96,9 +96,9 @@ def _maximum(node: Node, resource: str) -> Iterator[str]:
 
 
 def reached_maxima(node: Node) -> list[str]:
-    """The resources of which a queue has all that its own maximum allows.
+    """The resources whose own maximum a queue has reached.
 
-    A maximum of nothing is reached by whoever wants something of it.
+    A maximum of zero counts as reached if the queue has pending asks for the resource.
     """
     queue = node.queue
     return [
@@ -113,7 +113,7 @@ def _is_full_parent(node: Node) -> bool:
 
 
 def amount(resources: Mapping[str, int], shown: str) -> str:
-    """An amount of one resource: of the one that is shown, or of another, which is named then."""
+    """An amount of the shown resource, or else of another one, with its name."""
     if resources.get(shown):
         return human_amount(shown, resources[shown])
     name = min(name for name, value in resources.items() if value)
@@ -126,7 +126,7 @@ def label(resource: str) -> str:
 
 
 def unit(resource: str) -> str:
-    """The unit of a resource as it is shown: ``cores``, ``bytes``, ``count``."""
+    """The displayed unit of a resource: ``cores``, ``bytes``, ``count``."""
     if resource == "vcore":
         return "cores"
     is_bytes = resource in BYTE_RESOURCES or resource.startswith(BYTE_PREFIX)
@@ -134,7 +134,7 @@ def unit(resource: str) -> str:
 
 
 def cluster_marks(cluster: Cluster) -> Iterator[str]:
-    """The marks of a partition and of its RM, a sentence each."""
+    """The marks of a partition and of its RM, each a sentence."""
     rm, partition = cluster.rm, cluster.partition
     if rm is not None and not rm.connected:
         since = shown_time(rm.since).partition(".")[0].replace("T", " ")
@@ -149,23 +149,23 @@ CUT = "…"
 
 
 def fill(text: str, cells: int, *, right: bool = False) -> str:
-    """The text in exactly so many cells: padded, or shortened at its end."""
+    """The text in exactly this number of cells: padded, or shortened at its end."""
     text = cut(text, cells)
     room = " " * (cells - cell_len(text))
     return room + text if right else text + room
 
 
 def cut(text: str, cells: int) -> str:
-    """The text in at most so many cells; an ellipsis says that its end is missing."""
+    """The text in at most this number of cells; an ellipsis replaces its end."""
     if cell_len(text) <= cells:
         return text
     return _start(text, cells - 1) + CUT if cells > 0 else ""
 
 
 def squeeze(text: str, cells: int) -> str:
-    """The text in at most so many cells; an ellipsis says that its middle is missing.
+    """The text in at most this number of cells; an ellipsis replaces its middle.
 
-    Names that are alike at their start mostly differ at their end.
+    Names with a common start mostly differ at their ends.
     """
     if cell_len(text) <= cells:
         return text
@@ -186,7 +186,7 @@ def _start(text: Iterable[str], cells: int) -> str:
 
 
 def wrapped(text: str, cells: int, most: int) -> list[str]:
-    """The text in at most `most` lines, broken at blanks; an ellipsis says that its end is missing.
+    """The text in at most `most` lines, broken at blanks; an ellipsis replaces its end.
 
     A word that is longer than a line is broken. A line has at least two cells.
     """
@@ -213,7 +213,7 @@ def wrapped(text: str, cells: int, most: int) -> list[str]:
 
 
 def fitting(pieces: Sequence[str], cells: int, gap: str = "  ") -> str:
-    """As many of the pieces, the first ones first, as have room; of the first at least a start."""
+    """The first pieces that fit in a line; of the first piece at least its start."""
     line = ""
     for piece in filter(None, pieces):
         if not line:
@@ -228,10 +228,10 @@ EIGHTHS = 8
 
 
 def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> Text:
-    """A bar of so many cells, the last one used in eighths.
+    """A bar of `cells` cells, with a resolution of eighths.
 
-    What is used beyond a guarantee is hatched. A mark shows where a guarantee ends that is not
-    used up. The bar is full only if the maximum is reached, and empty only if nothing is used.
+    Usage beyond the guarantee is hatched. A mark shows the end of a guarantee that is not used up.
+    The bar is full only if the maximum is reached, and empty only if nothing is used.
     """
     steps = _steps(used, whole, cells * EIGHTHS)
     mark = _mark(guaranteed, whole, cells)
@@ -239,7 +239,7 @@ def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> T
     if not glyphs.parts:
         full, rest = max(full, min(steps, 1)), 0
     borrows = 0 < guaranteed < used
-    # However little it is: what is beyond a guarantee must be seen without colours too.
+    # Usage beyond a guarantee, however small, must be visible without colours too.
     within = min(mark, full - 1) if borrows and full else full
     colour = _colour(used, guaranteed, whole)
     found = Text()
@@ -253,7 +253,7 @@ def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> T
 
 
 def _steps(used: int, whole: int, steps: int) -> int:
-    """The steps of a bar that an amount fills; all and none only where that is so."""
+    """The steps of a bar for an amount; all only for the whole, none only for zero."""
     if used <= 0:
         return 0
     if used >= whole:
@@ -262,7 +262,7 @@ def _steps(used: int, whole: int, steps: int) -> int:
 
 
 def _mark(guaranteed: int, whole: int, cells: int) -> int:
-    """The cell in which the guarantee ends; none of the bar without one."""
+    """The cell at the end of the guarantee; outside the bar without a guarantee."""
     if not guaranteed or not whole:
         return cells
     return min(guaranteed * cells // whole, cells - 1)

@@ -1,4 +1,4 @@
-"""Looks at a server over its State service, and asks no more than the screen shows."""
+"""Snapshots of a server from its State service, with no more requests than the screen needs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from licorne_cli.screen.tree import Cluster, Inside, Opened, Snapshot
 
 
 class Source:
-    """One who looks. The calls block."""
+    """Takes snapshots of a server. Its methods block."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Source:
         timeout: float,
         partitions: Callable[[], Sequence[Partition]] | None = None,
     ) -> None:
-        """Look at these partitions; at all if there is no function for them.
+        """`partitions` lists the partitions; the default is all.
 
         `timeout` is in seconds, for each answer.
         """
@@ -42,10 +42,10 @@ class Source:
         return self._stub.ListPartitions(ListPartitionsRequest(), timeout=self._timeout).partitions
 
     def look(self, opened: Opened | None = None) -> Snapshot:
-        """The snapshot of now, with the contents of the opened queue.
+        """A new snapshot, with the contents of the opened queue.
 
-        While a queue is open, only the queues of its partition are asked for: those of the others
-        are as they were.
+        While a queue is open, only the queues of its partition are read; those of other partitions
+        stay as in the last snapshot.
         """
         rms = {rm.rm_id: rm for rm in all_rms(self._stub, self._timeout)}
         partitions = self.partitions()
@@ -91,7 +91,7 @@ class Source:
         )
 
     def _explained(self, opened: Opened, applications: Sequence[Application]) -> ExplainResponse | None:
-        """The explanation of the chosen application, or the first; None if nothing of it waits."""
+        """The explanation of the chosen or first application; None if it has no pending ask."""
         wanted = opened.application or (applications[0].application_id if applications else "")
         waits = any(app.application_id == wanted and app.pending_asks for app in applications)
         if not waits:
@@ -106,11 +106,11 @@ class Source:
 
 
 def _is_gone(error: grpc.RpcError) -> bool:
-    """True if the item has gone since it was listed."""
+    """True if the item has been removed since it was listed."""
     return error.code() is grpc.StatusCode.NOT_FOUND
 
 
 def _waiting_first(app: Application) -> tuple[bool, bool, int, str]:
-    """Those that wait, then those that have something, then the others; each in order of time."""
+    """Sort key: applications with pending asks, then with allocations, then others; each by submission."""
     idle = not app.allocation_count
     return not app.pending_asks, idle, app.submission_time, app.application_id

@@ -1,4 +1,4 @@
-"""The table of queues: which columns there is room for, and the lines of its rows."""
+"""The table of queues: the choice of columns by width, and the rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ GRAVE = ("at max", "over max", "full", "stopped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The look of a table: its resource, empty for the dominant one of each queue."""
+    """The settings of a table: its resource, empty for the dominant one of each queue."""
 
     resource: str
     collapsed: frozenset[Key]
@@ -33,7 +33,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that goes when there is no room."""
+    """A column that is dropped for lack of room."""
 
     heading: str
     cell: Callable[[Node, str], str]
@@ -50,7 +50,7 @@ def _amount_of(kind: str) -> Callable[[Node, str], str]:
 
 
 def _max(node: Node, resource: str) -> str:
-    """Its own maximum; in brackets what stands in for it, of a queue above or of the cluster."""
+    """The queue's own maximum; in brackets that of an ancestor, or the size of the cluster."""
     if resource not in node.limit:
         return ""
     whole = human_amount(resource, node.limit[resource])
@@ -65,7 +65,7 @@ def _applications(node: Node, _: str) -> str:
 
 RESOURCE = Column("RESOURCE", lambda _, name: squeeze(label(name), RESOURCE_MOST), right=False)
 SHORT_RESOURCE = Column("RES", lambda _, name: squeeze(label(name), SHORT_RESOURCE_MOST), right=False)
-"""The same where the screen is narrow."""
+"""The column of the resource for a narrow screen."""
 USED = Column("USED", _amount_of("allocated"))
 GUARANTEED = Column("GUARANTEED", _amount_of("guaranteed"))
 MAX = Column("MAX", _max)
@@ -73,9 +73,9 @@ PENDING = Column("PENDING", _amount_of("pending"))
 APPLICATIONS = Column("APPS", _applications, unit=lambda _: "run/all")
 
 BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
-"""Used amount and whole are shown as long as there is room for any number."""
+"""Columns of numbers, the most important first."""
 BEFORE_NOTES = (RESOURCE, SHORT_RESOURCE, USED, MAX)
-"""For these a note is cut. The resource comes first: without it no number says anything."""
+"""Columns for which a note is cut. The resource is first: without it numbers have no meaning."""
 IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
 
 
@@ -90,13 +90,13 @@ class Layout:
 
 
 class Table:
-    """The lines of some queues in so many cells.
+    """The lines of some queues, `width` cells wide.
 
-    What is not as usual has room before all numbers: a mark is never left out, but may be cut.
+    Marks have room before numbers: a mark is never dropped, but may be cut.
     """
 
     def __init__(self, nodes: Sequence[Node], chosen: Chosen, width: int) -> None:
-        """`nodes` are the queues that are to be seen at once: columns are as wide as they need."""
+        """`nodes` are the visible queues, which determine the widths of columns."""
         self._chosen = chosen
         self._width = width
         self._gap = NARROW_GAP if width < NARROW else GAP
@@ -105,7 +105,7 @@ class Table:
         self._layout = self._laid_out(nodes)
 
     def _laid_out(self, nodes: Sequence[Node]) -> Layout:
-        """First what must be, then columns as they have room, then name, note and bar grow."""
+        """The widths: first the minimum, then columns as they fit, then more for name, note and bar."""
         longest = max((cell_len(self._label(node)) for node in nodes), default=0)
         note = max((cell_len(text) for text in self._notes.values()), default=0)
         name = min(longest, max(NAME_LEAST, self._width // NAME_SHARE))
@@ -133,7 +133,7 @@ class Table:
         )
 
     def _by_priority(self) -> Sequence[Column]:
-        """The columns; the resource is one of them unless it is the same in all rows."""
+        """The columns by priority, with that of the resource unless it is the same in all rows."""
         if self._chosen.resource:
             return BY_PRIORITY
         return (SHORT_RESOURCE if self._width < NARROW else RESOURCE, *BY_PRIORITY)
@@ -148,7 +148,7 @@ class Table:
         return squeeze(column.unit(self._chosen.resource), RESOURCE_MOST)
 
     def headings(self) -> list[Text]:
-        """The names of the columns; below them resource and unit, if they are those of all rows."""
+        """The names of the columns; below them resource and unit, if all rows have the same."""
         layout = self._layout
         measured = layout.bar + PERCENT
         head = fill("QUEUE", layout.name) + " " + fill(BAR_HEADING, measured)
@@ -165,7 +165,7 @@ class Table:
         return lines
 
     def line(self, node: Node, *, is_chosen: bool = False) -> Text:
-        """The row of one queue; the name shows if the cursor is there."""
+        """The row of a queue; the row of the cursor has a highlighted name."""
         layout, queue = self._layout, node.queue
         resource = self._measures[node.key]
         used, whole = queue.allocated.get(resource, 0), node.whole(resource)
@@ -188,7 +188,7 @@ class Table:
         return found
 
     def _label(self, node: Node, cells: int = 0) -> str:
-        """The name below that of its parent, with a sign if there are queues below it."""
+        """The indented name, with a sign if the queue has children."""
         step = 1 if self._width < 80 else 2
         indent = node.depth * step
         sign, hidden = "", ""
@@ -213,7 +213,7 @@ def _name_style(node: Node) -> str:
 
 
 def percent(used: int, whole: int) -> str:
-    """The share that is used: 100 % from the maximum on, and not below; a dash of nothing."""
+    """The used share: 100 % only from the maximum on; a dash if `whole` is zero."""
     if not whole:
         return "-" if not used else "over"
     share = 100 * used // whole

@@ -1,9 +1,4 @@
-"""A terminal that is taken for a screen, and given back as it was, whatever happens.
-
-Also here:
-
-* Keys out of the bytes that a terminal sends.
-"""
+"""The terminal in full-screen mode, restored at the end whatever happens; keys parsed from its bytes."""
 
 import asyncio
 import codecs
@@ -23,7 +18,7 @@ from rich.text import Text
 
 ESCAPE = "\x1b"
 LONGEST_SEQUENCE = 16
-"""Of characters. A longer sequence is none of a key's, and is dropped."""
+"""Limit of characters. A longer sequence is no key, and is dropped."""
 
 CONTROLS = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\t": "tab"}
 FINALS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
@@ -38,10 +33,10 @@ TILDES = {
 
 
 class Keys:
-    """Takes bytes as they come, in pieces of any size, and gives the keys that are whole.
+    """Parses bytes, in pieces of any size, into keys.
 
-    A key is its character, or has a name: ``up``, ``enter``, ``escape``. Sequences of keys that
-    have no name here mean nothing.
+    A key is its character, or a name: ``up``, ``enter``, ``escape``. Sequences without a name are
+    ignored.
     """
 
     def __init__(self) -> None:
@@ -50,7 +45,7 @@ class Keys:
         self._held = ""
 
     def feed(self, data: bytes) -> list[str]:
-        """The keys that are whole now."""
+        """The keys that are complete with these bytes."""
         keys = []
         for character in self._decoder.decode(data):
             if self._held:
@@ -63,16 +58,16 @@ class Keys:
 
     @property
     def is_open(self) -> bool:
-        """True while an escape may be a key, or begin the sequence of another."""
+        """True while it is open whether an escape is a key or begins a sequence."""
         return bool(self._held)
 
     def settle(self) -> list[str]:
-        """End a sequence that nothing followed in time: the escape key, or nothing."""
+        """End an incomplete sequence after its timeout: the escape key, or nothing."""
         held, self._held = self._held, ""
         return ["escape"] if held == ESCAPE else []
 
     def _continued(self, character: str) -> list[str]:
-        """One more character of a sequence; it ends with a letter or a tilde."""
+        """Take the next character of a sequence, which ends with a letter or a tilde."""
         if self._held == ESCAPE:
             if character in "[O":
                 self._held += character
@@ -100,26 +95,26 @@ def _plain(character: str) -> list[str]:
 USUAL_SIZE = (80, 24)
 READ_BYTES = 1024
 ESCAPE_SECONDS = 0.05
-"""The rest of a sequence follows its escape at once."""
+"""Timeout in seconds of a sequence, whose characters follow the escape at once."""
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class _Console(Console):
-    """A console that leaves it to the command what a closed pipe means."""
+    """A console that leaves a closed pipe to the command."""
 
     def on_broken_pipe(self) -> None:
-        """Do not exit with an error of our own."""
+        """Do not exit, as rich would."""
         raise BrokenPipeError
 
 
 def console_on(stream: TextIO, *, pictured: bool) -> Console:
-    """A console that draws with control codes, or writes without any. It honours NO_COLOR."""
+    """A console with control codes, or without. It honours NO_COLOR."""
     return _Console(file=stream, force_terminal=pictured, highlight=False, markup=False)
 
 
 def size_of(stream: TextIO) -> tuple[int, int]:
-    """The columns and lines of a terminal at the moment."""
+    """The current columns and lines of a terminal."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -130,13 +125,13 @@ def size_of(stream: TextIO) -> tuple[int, int]:
 class Terminal:
     """The alternate screen of stdout, and the keys of stdin if that is a terminal too.
 
-    To be used as a context manager in the main task of a loop. A signal that ends the process
-    ends that task with SystemExit; an interrupt is a KeyboardInterrupt as ever. A stop from the
-    keyboard gives the terminal back until the process is continued.
+    Use it as a context manager in the main task of a loop. A signal that ends the process ends that
+    task with SystemExit; an interrupt is a KeyboardInterrupt. A stop from the keyboard restores the
+    terminal until the process continues.
     """
 
     def __init__(self, heard: Callable[[Sequence[str]], None], changed: Callable[[], None]) -> None:
-        """`heard` gets keys as they come. `changed` is called when all must be drawn anew."""
+        """`heard` is called with keys. `changed` is called when the whole screen must be redrawn."""
         self._heard = heard
         self._changed = changed
         self._console = console_on(sys.stdout, pictured=True)
@@ -154,7 +149,7 @@ class Terminal:
         return self._input is not None
 
     def __enter__(self) -> Self:
-        """Take the terminal."""
+        """Enter full-screen mode."""
         self._task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         try:
@@ -174,10 +169,10 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the terminal back.
+        """Restore the terminal.
 
         Raises:
-            SystemExit: a signal ended it.
+            SystemExit: a signal has ended the block.
         """
         self._release()
         if self._signal is not None and isinstance(error, asyncio.CancelledError):
@@ -188,10 +183,10 @@ class Terminal:
         return size_of(sys.stdout)
 
     def draw(self, lines: Sequence[Text], size: tuple[int, int]) -> None:
-        """Show these lines, which fill a screen of that size."""
+        """Draw lines that fill a screen of this size."""
         if self._screen is not None:
             self._console.size = ConsoleDimensions(*size)
-            # In one write, so that nobody sees a half.
+            # One write, so that no half of it is visible.
             with self._console:
                 self._console.control(Control.home())
                 self._screen.update(Group(*lines))
@@ -205,7 +200,7 @@ class Terminal:
         self._screen.__enter__()
 
     def _give_back(self) -> None:
-        """The screen first, then the keyboard: the terminal itself may be gone by now."""
+        """Restore the screen, then the keyboard; the terminal may be gone by now."""
         if self._settling is not None:
             self._settling.cancel()
         if self._screen is not None:
@@ -216,7 +211,7 @@ class Terminal:
             mode, self._mode = self._mode, None
             asyncio.get_running_loop().remove_reader(self._input)
             with suppress(OSError, termios.error):
-                # What was typed and not read is not for the shell.
+                # Unread input is not for the shell.
                 termios.tcsetattr(self._input, termios.TCSAFLUSH, mode)
 
     def _release(self) -> None:
@@ -231,14 +226,14 @@ class Terminal:
             self._task.cancel()
 
     def _suspend(self) -> None:
-        """Stop, as the shell expects it of whoever is asked to; go on when it says so."""
+        """Stop the process as the shell expects, and resume when it continues the process."""
         self._give_back()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._take()
         self._changed()
 
     def _read(self) -> None:
-        """Take what was typed. An end of input is that of the keys, and not of the screen."""
+        """Read typed bytes. At the end of input keys end, and the screen stays."""
         assert self._input is not None, "only a keyboard is read"
         try:
             data = os.read(self._input, READ_BYTES)

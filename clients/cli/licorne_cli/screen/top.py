@@ -1,6 +1,6 @@
 """`licorne top`: the queues of all partitions as they change, until interrupted.
 
-On a terminal the server is looked at in a thread, and the screen drawn when something has changed.
+On a terminal a thread takes snapshots, and the screen is drawn when something has changed.
 """
 
 import argparse
@@ -34,29 +34,28 @@ from licorne_cli.screen.tree import Opened, Snapshot, totals
 from licorne_cli.screen.view import View
 
 TICK_SECONDS = 1.0
-"""Whatever happens, the screen is true to so many seconds."""
+"""Maximum seconds between two updates of the screen."""
 
 Look = Callable[[Opened | None], Snapshot]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The title and the status of a screen, at any moment."""
+    """Functions that make the current title and status of a screen."""
 
     title: Callable[[], str]
     status: Callable[[Snapshot], str]
     none: str = NO_RM
-    """The sentence for no RM."""
+    """The message for no RM."""
 
 
 class Watch:
-    """Shows a server on the terminal until the viewer has seen enough, or time is over."""
+    """Shows a server on the terminal until the viewer quits, or time is over."""
 
     def __init__(self, look: Look, words: Words, *, interval: float, encoding: str) -> None:
-        """`look` blocks, and is called in a thread, `interval` seconds after it was done.
+        """`look` blocks, and is called in a thread, `interval` seconds after the last call has ended.
 
-        If a look takes longer than that, the pause is as long as the look: a server that is slow
-        is not asked more.
+        If a call takes longer than that, the pause is as long as the call, to spare a slow server.
         """
         self._look = look
         self._words = words
@@ -70,11 +69,11 @@ class Watch:
         self._drawn: tuple[object, ...] = ()
 
     async def run(self, seconds: float | None = None) -> None:
-        """Until it is quit, or for so many seconds.
+        """Run until the viewer quits, or for a number of seconds.
 
         Raises:
-            grpc.RpcError: the first look failed. If later ones do, the screen says so.
-            NotFoundError: so did that, as what it looks for is not there.
+            grpc.RpcError: the first look failed. Later failures are shown on the screen.
+            NotFoundError: the first look found no such RM or partition.
         """
         await self._first_look()
         with Terminal(self._heard, self._redraw) as terminal:
@@ -121,7 +120,7 @@ class Watch:
             self._news.clear()
 
     def _draw(self, terminal: Terminal) -> None:
-        """Write a screen, unless it is the one that is there."""
+        """Draw the screen if it has changed."""
         size = terminal.size()
         lines = picture(self._view, self._frame(terminal), *size)
         drawn = (size, *((line.plain, tuple(line.spans), line.style) for line in lines))
@@ -144,7 +143,7 @@ class Watch:
         )
 
     def _heard(self, keys: Sequence[str]) -> None:
-        """Keys change what is shown at once; for an opened queue something has to be asked."""
+        """Apply keys at once; an opened queue also needs a look at the server."""
         before = self._view.opened
         for key in keys:
             self._view.press(key)
@@ -181,7 +180,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look again and again; an interrupt is the end that is expected."""
+    """Look repeatedly; an interrupt is the normal end."""
     try:
         return with_channel(args, lambda channel: show(channel, args))
     except KeyboardInterrupt:
@@ -189,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """A screen on a terminal; otherwise for each look a table, a line or an object."""
+    """Show a screen on a terminal; otherwise print a table, a line or an object for each look."""
     stub = StateStub(channel)
     source = Source(stub, args.timeout, lambda: partitions_looked_at(stub, args))
     if args.output in DATA_FORMS:
@@ -209,13 +208,13 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def partitions_looked_at(stub: StateStub, args: argparse.Namespace) -> Sequence[Partition]:
-    """All, those of an RM, or the one that is named: of a bare name the first that is called so."""
+    """All partitions, those of an RM, or the named one: for a bare name the first match."""
     found = partitions_meant(stub, args)
     return found[:1] if args.partition else found
 
 
 def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
-    """Look as often as is wanted, without a number for ever."""
+    """Look as often as given, or endlessly."""
     for number in count(1):
         look()
         if number == args.count:
@@ -224,7 +223,7 @@ def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
 
 
 def print_partitions(source: Source, output: str) -> None:
-    """One look as data; looks in YAML are documents of one stream."""
+    """Print one look as data; in YAML as a document of a stream."""
     if output == "yaml":
         print("---")
     print_data({"partitions": [to_plain(one) for one in source.partitions()]}, output)
@@ -232,7 +231,7 @@ def print_partitions(source: Source, output: str) -> None:
 
 
 def print_table(snapshot: Snapshot, target: str) -> None:
-    """One look on the ordinary screen, however long it is."""
+    """Print one look as text of any length."""
     view = View()
     view.saw(snapshot)
     frame = Frame(title=title_of(target), status=totals(snapshot), glyphs=glyphs_for(sys.stdout.encoding))
@@ -243,7 +242,7 @@ def print_table(snapshot: Snapshot, target: str) -> None:
 
 
 def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> None:
-    """The screen, until it is quit."""
+    """Show the screen until the viewer quits."""
 
     async def until_quit() -> None:
         words = Words(title=lambda: title_of(args.target), status=totals, none=no_rm(args))
@@ -251,7 +250,7 @@ def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> No
         try:
             await watched.run()
         finally:
-            # A look that is under way must not keep anybody waiting.
+            # Do not wait for a look that is under way.
             channel.close()
 
     asyncio.run(until_quit())

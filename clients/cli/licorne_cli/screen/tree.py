@@ -1,4 +1,4 @@
-"""Snapshots of a server: their queues as a tree, and the rows of it that are to be seen."""
+"""Snapshots of a server: their queues as a tree, and its visible rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from licorne_cli.output.text import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One partition with its queues, root first, the RM that it belongs to, and what to call it."""
+    """A partition with its queues, root first, its RM, and its displayed name."""
 
     partition: Partition
     queues: Sequence[Queue]
@@ -19,7 +19,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The queue that the viewer has opened, and the application chosen there: empty, the first."""
+    """The opened queue, and the application chosen in it; empty for the first one."""
 
     partition: str
     path: str
@@ -30,9 +30,9 @@ class Opened:
 class Inside:
     """The contents of an opened queue.
 
-    The applications that have asks waiting come first, in order of their submission. If
-    `is_partial` the queue has more of them. The explanation is that of the first waiting ask of
-    the chosen application, None if nothing of it waits.
+    Applications with pending asks come first, in order of submission. If `is_partial` the queue has
+    more applications. The explanation is that of the first pending ask of the chosen application;
+    None if it has no pending ask.
     """
 
     opened: Opened
@@ -43,7 +43,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that was seen. `time` is in unix seconds by the clock of whoever looked."""
+    """The state of a server. `time` is in unix seconds by the local clock."""
 
     time: float
     clusters: Sequence[Cluster]
@@ -51,7 +51,7 @@ class Snapshot:
 
 
 def totals(snapshot: Snapshot) -> str:
-    """All partitions at one time."""
+    """The totals of a snapshot in a line."""
     partitions = [cluster.partition for cluster in snapshot.clusters]
     nodes = sum(partition.nodes for partition in partitions)
     allocations = sum(partition.allocations for partition in partitions)
@@ -60,18 +60,18 @@ def totals(snapshot: Snapshot) -> str:
 
 
 Key = tuple[str, str]
-"""A queue of all: its partition, and its path."""
+"""Identity of a queue: its partition, and its path."""
 
 FIRST_RESOURCES = ("vcore", "memory")
-"""Resources that people name first."""
+"""Resources that are listed first."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """One queue in its tree.
+    """A queue in its tree.
 
-    `limit` is what it can have at most of each resource: its own maximum, that of a queue above,
-    or the size of the cluster, whichever is least.
+    `limit` is the maximum that the queue can use of each resource: the least of its own maximum, the
+    maxima of its ancestors, and the size of the cluster.
     """
 
     key: Key
@@ -84,31 +84,31 @@ class Node:
     children: list["Node"] = field(default_factory=list)
 
     def above(self) -> Iterator["Node"]:
-        """The queues above it, the nearest first."""
+        """The ancestors, the nearest first."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def has(self, text: str) -> bool:
-        """True if a text is in its path or in its partition's name, in capitals or not."""
+        """True if a text is in the path or the partition's name; case does not matter."""
         return any(text.casefold() in printable(part).casefold() for part in self.key)
 
     def below(self) -> int:
-        """The number of queues below it."""
+        """The number of descendants."""
         return sum(1 + child.below() for child in self.children)
 
     def whole(self, resource: str) -> int:
-        """The whole of its bar; 0 if there is none of the resource in the cluster."""
+        """The amount of a full bar; 0 if the cluster has none of the resource."""
         return self.limit.get(resource, 0)
 
     def use(self, resource: str) -> float:
-        """The used share of that."""
+        """The used share of `whole`."""
         used, whole = self.queue.allocated.get(resource, 0), self.whole(resource)
         return used / whole if whole else 0.0
 
     def dominant(self) -> str:
-        """The resource of which it uses the largest share; without use, that which it waits for."""
+        """The resource with the largest used share; without usage, that of the pending asks."""
         queue = self.queue
         for amounts in (queue.allocated, queue.pending):
             shares = [(amounts[name] / whole, name) for name, whole in self._wholes(amounts)]
@@ -121,20 +121,20 @@ class Node:
 
 
 def rank(resource: str) -> tuple[int, str]:
-    """Resources that people name first, then the others by name."""
+    """Sort key of resources: the usual ones first, then the others by name."""
     known = resource in FIRST_RESOURCES
     return FIRST_RESOURCES.index(resource) if known else len(FIRST_RESOURCES), resource
 
 
 def grow(snapshot: Snapshot) -> list[Node]:
-    """The trees of all partitions: their roots, in the order of the snapshot."""
+    """The roots of the trees of all partitions, in the order of the snapshot."""
     return [root for cluster in snapshot.clusters for root in _tree(cluster)]
 
 
 def _tree(cluster: Cluster) -> Iterator[Node]:
     found: dict[str, Node] = {}
     for queue in cluster.queues:
-        # One that came between two pages may lack its parent: it is there at the next look.
+        # A queue that was added between two pages may lack its parent until the next look.
         parent = found.get(queue.parent) if queue.parent else None
         if queue.parent and parent is None:
             continue
@@ -163,7 +163,7 @@ def _node(cluster: Cluster, queue: Queue, parent: Node | None) -> Node:
 
 
 def resources(roots: Sequence[Node]) -> list[str]:
-    """All resources that there are in the clusters or are used, in the order of `rank`."""
+    """All resources that the clusters have or use, in the order of `rank`."""
     names = {
         name
         for root in roots
@@ -177,17 +177,17 @@ Order = Callable[[Node], tuple[float, str]]
 
 
 def by_name(_: str) -> Order:
-    """Queues by their names."""
+    """Order by name."""
     return lambda node: (0.0, node.name)
 
 
 def by_use(resource: str) -> Order:
-    """The fullest first; without a resource by the one that dominates in each."""
+    """Order by used share, the fullest first; without a resource by the dominant one of each queue."""
     return lambda node: (-node.use(resource or node.dominant()), node.name)
 
 
 def by_pending(resource: str) -> Order:
-    """Those that wait for most first, as a share of what they can have."""
+    """Order by pending amount as a share of the limit, the largest first."""
 
     def order(node: Node) -> tuple[float, str]:
         names = [resource] if resource else list(node.queue.pending)
@@ -198,7 +198,7 @@ def by_pending(resource: str) -> Order:
 
 
 def by_applications(_: str) -> Order:
-    """Those with most applications first."""
+    """Order by number of applications, the largest first."""
     return lambda node: (-float(node.queue.applications), node.name)
 
 
@@ -212,7 +212,7 @@ ORDERS: Mapping[str, Callable[[str], Order]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The visible part of the trees, and its order."""
+    """The choice of visible queues, and their order."""
 
     order: str = "name"
     resource: str = ""
@@ -220,22 +220,22 @@ class Wanted:
     collapsed: frozenset[Key] = frozenset()
 
     def next_order(self) -> str:
-        """The order after this one, after the last one the first."""
+        """The next order, cyclically."""
         names = list(ORDERS)
         return names[(names.index(self.order) + 1) % len(names)]
 
     def next_resource(self, known: Sequence[str]) -> str:
-        """From the dominant one of each queue to each that is known, and back."""
+        """The next resource, cyclically; empty for the dominant one of each queue."""
         names = ["", *known]
         at = names.index(self.resource) if self.resource in names else 0
         return names[(at + 1) % len(names)]
 
 
 def rows(roots: Sequence[Node], wanted: Wanted) -> list[Node]:
-    """The queues to be seen, parents before children.
+    """The visible queues, parents before children.
 
-    With a text these are the queues that have it in their path or in their partition's name, and
-    those above them, whatever is collapsed.
+    With a filter these are the queues with the text in their path or in their partition's name, and
+    their ancestors, whatever is collapsed.
     """
     key = ORDERS[wanted.order](wanted.resource)
     kept = _kept(roots, wanted.text) if wanted.text else None
@@ -255,7 +255,7 @@ def rows(roots: Sequence[Node], wanted: Wanted) -> list[Node]:
 
 
 def parents_below(roots: Sequence[Node]) -> frozenset[Key]:
-    """All that have queues below them, but for the roots."""
+    """All parents but the roots."""
     everything = rows(roots, Wanted())
     return frozenset(node.key for node in everything if node.children and node.parent)
 

@@ -1,4 +1,4 @@
-"""The viewer's choices: cursor, order, filter, folded and opened queues."""
+"""The viewer's choices: cursor, order, filter, collapsed and opened queues."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,18 +21,18 @@ STEPS = {
     "end": FAR,
     "G": FAR,
 }
-"""The keys that go up and down, by so many rows."""
+"""The keys that move the cursor, with the number of rows."""
 
 
 def _nothing() -> None:
-    """The effect of a key without a meaning."""
+    """Do nothing, for a key without a meaning."""
 
 
 class View:
-    """The state of a screen. Keys change it, and so does what comes from the server."""
+    """The state of a screen. Keys and snapshots change it."""
 
     def __init__(self) -> None:
-        """A view of nothing, with nothing chosen."""
+        """Begin with an empty snapshot."""
         self.snapshot = Snapshot(time=0.0, clusters=())
         self.wanted = Wanted()
         self.selected: Key | None = None
@@ -42,7 +42,7 @@ class View:
         self.is_done = False
         self.help_top = 0
         self.top = 0
-        """The first line of the table that is on the screen, counted from 0."""
+        """The first visible line of the table, counted from 0."""
         self._roots: Sequence[Node] = ()
         self._on_tree: Mapping[str, Callable[[], None]] = {
             **{key: partial(self._move, step) for key, step in STEPS.items()},
@@ -67,7 +67,7 @@ class View:
         }
 
     def saw(self, snapshot: Snapshot) -> None:
-        """Something new came from the server."""
+        """Take a new snapshot."""
         self.snapshot = snapshot
         self._roots = grow(snapshot)
         if self.selected is None and self._roots:
@@ -77,16 +77,16 @@ class View:
         return self.wanted.next_resource(resources(self._roots))
 
     def rows(self) -> list[Node]:
-        """The queues to be seen, in order."""
+        """The visible queues, in order."""
         return rows(self._roots, self.wanted)
 
     def node(self, key: Key) -> Node | None:
-        """A queue of the last snapshot, whether it is to be seen or not."""
+        """A queue of the last snapshot, visible or not."""
         everything = rows(self._roots, Wanted())
         return next((node for node in everything if node.key == key), None)
 
     def position(self, seen: Sequence[Node]) -> int:
-        """The line of the cursor: its queue, or the nearest above it that is visible."""
+        """The line of the cursor: its queue, or the nearest visible ancestor."""
         at = {node.key: index for index, node in enumerate(seen)}
         if self.selected is None:
             return 0
@@ -98,7 +98,7 @@ class View:
         return 0
 
     def press(self, key: str) -> None:
-        """A key was pressed; those that mean nothing here change nothing."""
+        """Apply a key; other keys change nothing."""
         if self.is_typing:
             self._type(key)
         elif key == "q":
@@ -115,7 +115,7 @@ class View:
             self._on_tree.get(key, _nothing)()
 
     def _press_in_help(self, key: str) -> None:
-        """Move in the help; whatever does not, ends it."""
+        """Scroll the help; every other key closes it."""
         if key in STEPS:
             self.help_top = max(self.help_top + STEPS[key], 0)
         else:
@@ -132,13 +132,13 @@ class View:
         return seen[self.position(seen)] if seen else None
 
     def _fold(self) -> None:
-        """Hide what is below the queue, or show it."""
+        """Collapse or expand the queue."""
         node = self._current()
         if node is not None and node.children:
             self.wanted = replace(self.wanted, collapsed=self.wanted.collapsed ^ {node.key})
 
     def _collapse(self) -> None:
-        """Hide what is below the queue; of one without, go to the queue above it."""
+        """Collapse the queue; from a queue without children, go to its parent."""
         node = self._current()
         if node is None:
             return
@@ -156,7 +156,7 @@ class View:
         self.is_typing = True
 
     def _type(self, key: str) -> None:
-        """Into the filter, which works while it is typed."""
+        """Add a key to the filter, which applies while it is typed."""
         text = self.wanted.text
         if key in ("enter", "down"):
             self.is_typing = False
@@ -170,7 +170,7 @@ class View:
         self._go_to_match()
 
     def _go_to_match(self) -> None:
-        """To the first queue that has the text, and not only one below it; stay on such a queue."""
+        """Move to the first queue that matches itself, unless the cursor is on a match."""
         matching = [node.key for node in self.rows() if node.has(self.wanted.text)]
         if matching and self.selected not in matching:
             self.selected = matching[0]
@@ -185,7 +185,7 @@ class View:
         self.opened = None
 
     def _move_inside(self, step: int) -> None:
-        """To another application of the opened queue."""
+        """Choose another application of the opened queue."""
         inside = self.snapshot.inside
         if self.opened is None or inside is None or not inside.applications:
             return
