@@ -11,7 +11,8 @@ from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth import of_cluster, of_queues
 from licorne_tools.bench.growth.catalogue import DIMENSIONS
 from licorne_tools.bench.growth.measure import built
-from licorne_tools.bench.growth.world import CLASSES, World, application, ask, config, leaf, place
+from licorne_tools.bench.growth.world import CLASSES, World, application, ask, leaf, place
+from licorne_tools.bench.workload import config
 from support.core.reports import applications_in
 from support.core.steps import last, listed
 

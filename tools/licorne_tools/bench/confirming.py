@@ -9,14 +9,12 @@ In each of these worlds the *lender* is a queue that has more than its guarantee
 themselves be preempted, and all are of one size, the unit.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain, cycle, islice
 from time import perf_counter
 from typing import Any
-
-import yaml
 
 from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
@@ -28,7 +26,7 @@ from licorne.si.v1.si_pb2 import (
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import BenchError, Progress, Replies, Rm, together
-from licorne_tools.bench.load import RM, Load, Options, prepared, registered, timed
+from licorne_tools.bench.load import RM, Load, Options, joined, timed
 from licorne_tools.bench.scenarios import Scenario
 
 Size = tuple[int, int]
@@ -47,7 +45,7 @@ LENT, LACKING, SPARE = 8, 4, 3
 def full_configuration(scenario: Scenario) -> str:
     """A lender without a guarantee, and leaves that are guaranteed all that they claim."""
     due = times(claim(), scenario.apps * scenario.asks)
-    return configuration([leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))])
+    return workload.config([leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))])
 
 
 def full_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
@@ -74,7 +72,7 @@ def storm_configuration(scenario: Scenario) -> str:
     """A lender that may lose less than the greedy ask lacks on any node; leaves for the asks."""
     kept = times(room(scenario), LENT * scenario.nodes - SPARE)
     leaves = [leaf(LENDER, kept), leaf(GREEDY, greed(scenario))]
-    return configuration([*leaves, *map(leaf, workload.queue_names(scenario))])
+    return workload.config([*leaves, *map(leaf, workload.queue_names(scenario))])
 
 
 def storm_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
@@ -143,13 +141,6 @@ def leaf(name: str, guaranteed: Size | None = None) -> dict[str, Any]:
     return made
 
 
-def configuration(leaves: Iterable[Mapping[str, Any]]) -> str:
-    """These leaves below root, open to everybody."""
-    root = {"name": "root", "submitacl": "*", "queues": list(leaves)}
-    text: str = yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]})
-    return text
-
-
 def times(size: Size, number: int) -> Size:
     """A size so many times."""
     vcore, memory = size
@@ -161,10 +152,14 @@ QUIET_RM = "quiet"
 
 async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Asks of queues that are below their guarantee, on a cluster that the lender fills."""
-    config, nodes = full_configuration(scenario), full_nodes(scenario)
-    async with registered(server, RM, scenario.batch, config, nodes, options.progress) as rm:
-        own = workload.applications(scenario)
-        await rm.add_applications(chain(lender_applications(), own))
+    async with joined(
+        server.target,
+        scenario,
+        progress=options.progress,
+        config=full_configuration(scenario),
+        nodes=full_nodes(scenario),
+        applications=chain(lender_applications(), workload.applications(scenario)),
+    ) as rm:
         count = held(scenario) * scenario.nodes
         await fill(rm, scenario, count, workload.LARGEST)
         claims = Claims(rm, scenario)
@@ -187,11 +182,16 @@ async def storming(
     server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
 ) -> AsyncIterator[Rm]:
     """An RM whose lender has what it may not lose, and some more."""
-    config, nodes = storm_configuration(scenario), storm_nodes(scenario)
-    async with registered(server, rm_id, scenario.batch, config, nodes, progress) as rm:
-        greedy = workload.application(GREEDY, GREEDY)
-        own = workload.applications(scenario)
-        await rm.add_applications([*lender_applications(), greedy, *own])
+    greedy = workload.application(GREEDY, GREEDY)
+    async with joined(
+        server.target,
+        scenario,
+        rm_id,
+        progress,
+        config=storm_configuration(scenario),
+        nodes=storm_nodes(scenario),
+        applications=[*lender_applications(), greedy, *workload.applications(scenario)],
+    ) as rm:
         await fill(rm, scenario, LENT * scenario.nodes, room(scenario))
         yield rm
 
@@ -259,8 +259,8 @@ async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> L
     Both count as allocations: two for each member. A member is an ask for a placeholder, which is
     placed; a real ask; the placeholder told to stop, confirmed; and the real allocation.
     """
-    async with prepared(server, scenario, options.progress) as rm:
-        await rm.add_applications(applications(scenario))
+    own = applications(scenario)
+    async with joined(server.target, scenario, progress=options.progress, applications=own) as rm:
         gangs = Gangs(rm, scenario)
         load = await timed(server, gangs.come_together(), 2 * scenario.pods, options.progress)
         figures = gangs.figures(len(load.responses))

@@ -4,8 +4,8 @@ Responses are read as bytes and parsed once, to be counted; nothing else happens
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,7 +16,6 @@ from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
     Allocation,
     AllocationRelease,
-    AllocationReleasesRequest,
     AllocationRequest,
     AllocationResponse,
     ApplicationRequest,
@@ -28,7 +27,7 @@ from licorne.si.v1.si_pb2 import (
     TerminationType,
 )
 from licorne.si.v1.si_pb2_grpc import SchedulerStub
-from licorne_tools.bench.workload import batched, release
+from licorne_tools.bench.workload import batched, releases
 
 
 class Progress:
@@ -78,6 +77,22 @@ RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
 
 class BenchError(Exception):
     """The server did not do what the benchmark is about; there is nothing to measure."""
+
+
+@asynccontextmanager
+async def limited(seconds: float, spare: float = 0.0, failure: str = "not done after") -> AsyncIterator[None]:
+    """A block of at most `seconds`, and `spare` seconds of planned waits.
+
+    Raises:
+        BenchError: the time is over, or the server has refused a call.
+    """
+    try:
+        async with asyncio.timeout(seconds + spare):
+            yield
+    except TimeoutError:
+        raise BenchError(f"{failure} {seconds:.0f} s") from None
+    except grpc.aio.AioRpcError as error:
+        raise BenchError(f"{error.code().name}: {error.details()}") from None
 
 
 class Rm:
@@ -218,7 +233,7 @@ class Rm:
             await self.placed(1)
             received = perf_counter()
             latencies.append(received - sent)
-            await self.write(release(self.rm_id, ask.applicationID, ask.allocationKey))
+            await self.write(releases(self.rm_id, [ask]))
             await asyncio.sleep(max(0.0, sent + 1 / rate - received))
         return latencies
 
@@ -254,8 +269,7 @@ class Rm:
             now = perf_counter()
             for allocation in response.new:
                 latencies.append(now - sent.pop(allocation.allocationKey))
-                key, app = allocation.allocationKey, allocation.applicationID
-                await self.write(release(self.rm_id, app, key))
+                await self.write(releases(self.rm_id, [allocation]))
             if response.new:
                 responses.append(data)
         return latencies, responses
@@ -312,27 +326,18 @@ class Replies:
     async def ask(self, asks: Iterable[Allocation]) -> None:
         """Send asks."""
         for some in batched(asks, self._batch):
-            await self._send(AllocationRequest(rmID=self._rm.rm_id, allocations=some))
+            request = AllocationRequest(rmID=self._rm.rm_id, allocations=some)
+            await self._send(request.SerializeToString())
 
     async def confirm(self, released: Iterable[AllocationRelease], why: TerminationType.ValueType) -> int:
         """Confirm the releases that the RM was told to carry out for this reason; how many."""
         confirmed = 0
         for some in batched((item for item in released if item.terminationType == why), self._batch):
-            releases = AllocationReleasesRequest(
-                allocationsToRelease=[
-                    AllocationRelease(
-                        applicationID=item.applicationID,
-                        allocationKey=item.allocationKey,
-                        terminationType=why,
-                    )
-                    for item in some
-                ]
-            )
-            await self._send(AllocationRequest(rmID=self._rm.rm_id, releases=releases))
+            await self._send(releases(self._rm.rm_id, some, why))
             confirmed += len(some)
         self.confirmations += confirmed
         return confirmed
 
-    async def _send(self, request: AllocationRequest) -> None:
+    async def _send(self, request: bytes) -> None:
         self.requests += 1
-        await self._rm.write(request.SerializeToString())
+        await self._rm.write(request)

@@ -17,7 +17,8 @@ from time import perf_counter
 
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import frame, read_frames
-from licorne_tools.bench.driver import BenchError, Rm
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.load import joined
 from licorne_tools.bench.scenarios import Scenario
 
 SHAPE = ("queues", "apps", "asks", "nodes", "batch")
@@ -71,10 +72,7 @@ async def flooding(target: str, rm_id: str, scenario: Scenario) -> AsyncIterator
 
 async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
     """The program."""
-    async with Rm(target, rm_id, scenario.batch) as rm:
-        await rm.register(workload.configuration(scenario))
-        await rm.add_nodes(workload.nodes(scenario))
-        await rm.add_applications(workload.applications(scenario))
+    async with joined(target, scenario, rm_id) as rm:
         messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

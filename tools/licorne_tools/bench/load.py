@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 import grpc
 
-from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.si.v1.si_pb2 import AddApplicationRequest, NodeInfo
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.commands.server_process import ServerProcess, cpu_seconds
@@ -94,34 +95,22 @@ class Load:
 
 
 @asynccontextmanager
-async def prepared(
-    server: ServerProcess,
+async def joined(
+    target: str,
     scenario: Scenario,
+    rm_id: str = RM,
     progress: Progress = UNSEEN,
     *,
-    action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
-    full_at: int = 0,
+    config: str = "",
+    extra: Mapping[str, str] | None = None,
+    nodes: Iterable[NodeInfo] | None = None,
+    applications: Iterable[AddApplicationRequest] | None = None,
 ) -> AsyncIterator[Rm]:
-    """The scenario's RM, registered, with nodes; applications are not there yet."""
-    nodes = workload.nodes(scenario, action=action, full_at=full_at)
-    config = workload.configuration(scenario)
-    async with registered(server, RM, scenario.batch, config, nodes, progress) as rm:
-        yield rm
-
-
-@asynccontextmanager
-async def registered(
-    server: ServerProcess,
-    rm_id: str,
-    batch: int,
-    config: str,
-    nodes: Iterable[NodeInfo],
-    progress: Progress = UNSEEN,
-) -> AsyncIterator[Rm]:
-    """An RM with this configuration and these nodes."""
-    async with Rm(server.target, rm_id, batch, progress) as rm:
-        await rm.register(config)
-        await rm.add_nodes(nodes)
+    """An RM with the configuration, nodes and applications of the scenario, or with the given ones."""
+    async with Rm(target, rm_id, scenario.batch, progress) as rm:
+        await rm.register(config or workload.configuration(scenario), extra)
+        await rm.add_nodes(workload.nodes(scenario) if nodes is None else nodes)
+        await rm.add_applications(workload.applications(scenario) if applications is None else applications)
         yield rm
 
 
@@ -155,3 +144,14 @@ async def pending(server: ServerProcess, expected: int) -> None:
             if sum(partition.pending_asks for partition in response.partitions) == expected:
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+
+def percentiles(name: str, seconds: Sequence[float]) -> dict[str, float]:
+    """Median and 99th percentile in milliseconds, and the number of samples."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        f"{name}_p50_ms": ordered[last // 2] * 1000,
+        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
+        f"{name}_samples": len(ordered),
+    }

@@ -6,10 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import count
-from math import ceil
 from typing import Any
-
-import grpc
 
 from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.session_pb2 import UpdateResponse
@@ -17,9 +14,9 @@ from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ceiling, echo
 from licorne_tools.bench.confirming import gang, preempt, storm
-from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.driver import BenchError, Progress, limited
 from licorne_tools.bench.flood import flooding
-from licorne_tools.bench.load import RM, Load, Meter, Options, pending, prepared, timed
+from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
 from licorne_tools.bench.scenarios import Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
 
@@ -41,22 +38,17 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
 
     Raises BenchError when the server does not do its part in time, ServerFailed when it ends.
     """
-    try:
-        async with asyncio.timeout(LIMIT_SECONDS + options.idle_seconds):
-            options.progress.step("starting the server")
-            async with server_of(options) as server:
-                load = await LOADS[scenario.kind](server, scenario, options)
-                peak = server.usage().peak_rss
-            return {
-                **figures(load),
-                "peak_rss_mib": peak / MI,
-                **(await ceilings(scenario, load, options.progress) if options.bare else {}),
-                **load.extra,
-            }
-    except TimeoutError:
-        raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
-    except grpc.aio.AioRpcError as error:
-        raise BenchError(f"{error.code().name}: {error.details()}") from None
+    async with limited(LIMIT_SECONDS, options.idle_seconds):
+        options.progress.step("starting the server")
+        async with server_of(options) as server:
+            load = await LOADS[scenario.kind](server, scenario, options)
+            peak = server.usage().peak_rss
+        return {
+            **figures(load),
+            "peak_rss_mib": peak / MI,
+            **(await ceilings(scenario, load, options.progress) if options.bare else {}),
+            **load.extra,
+        }
 
 
 def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
@@ -103,8 +95,7 @@ async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> 
     """All asks as fast as they can be sent, from the first send to the last allocation."""
     if scenario.wire is Wire.SESSION:
         return await session_burst(server, scenario, options.progress)
-    async with prepared(server, scenario, options.progress) as rm:
-        await rm.add_applications(workload.applications(scenario))
+    async with joined(server.target, scenario, progress=options.progress) as rm:
         messages = workload.requests(RM, workload.asks(scenario), scenario.batch)
         load = await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
         traffic = {"requests": len(messages), "responses": len(load.responses)}
@@ -151,10 +142,9 @@ def allocations_in(response: bytes) -> bytes:
 
 async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """The same, behind asks that fit on no node, in the same application and in those before."""
-    async with prepared(server, scenario, options.progress) as rm:
-        [(queue, app)] = workload.app_names(scenario)
-        ahead = workload.ahead_names()
-        await rm.add_applications(workload.application(queue, name) for name in [*ahead, app])
+    [(queue, app)] = workload.app_names(scenario)
+    own = [workload.application(queue, name) for name in [*workload.ahead_names(), app]]
+    async with joined(server.target, scenario, progress=options.progress, applications=own) as rm:
         messages = workload.requests(RM, workload.unplaceable(app), scenario.batch)
         messages += workload.requests(RM, workload.asks(scenario), scenario.batch)
         return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
@@ -162,8 +152,7 @@ async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -
 
 async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Single asks at a steady rate; each allocation is given back when it arrives."""
-    async with prepared(server, scenario, options.progress) as rm:
-        await rm.add_applications(workload.applications(scenario))
+    async with joined(server.target, scenario, progress=options.progress) as rm:
         asks = list(workload.asks(scenario))
         warm_up = min(WARM_UP, len(asks) // 2)
         rm.progress.step("warming up", of=warm_up)
@@ -185,8 +174,8 @@ async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> L
     """Fill the cluster, let as many again wait, and see what the server does then: nothing."""
     per_node = scenario.pods_per_node
     placed = per_node * scenario.nodes
-    async with prepared(server, scenario, options.progress, full_at=per_node) as rm:
-        await rm.add_applications(workload.applications(scenario))
+    nodes = workload.nodes(scenario, full_at=per_node)
+    async with joined(server.target, scenario, progress=options.progress, nodes=nodes) as rm:
         both = replace(scenario, asks=placed + scenario.pods)
         asks = workload.asks(both, sizes=(workload.LARGEST,))
         messages = workload.requests(RM, asks, scenario.batch)
@@ -206,9 +195,8 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
     alone_count = max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
     async with (
         flooding(server.target, "flood", scenario) as flood,
-        prepared(server, replace(single, asks=1), options.progress) as rm,
+        joined(server.target, replace(single, asks=1), progress=options.progress) as rm,
     ):
-        await rm.add_applications(workload.applications(single))
         asks = workload.asks(single)
         rm.progress.step("warming up", of=WARM_UP)
         await rm.one_by_one(asks, RATE, reached(WARM_UP))
@@ -234,8 +222,8 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
 
 async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """All asks wait for nodes that are drained; then the nodes open and all are placed."""
-    async with prepared(server, scenario, options.progress, action=NodeInfo.CREATE_DRAIN) as rm:
-        await rm.add_applications(workload.applications(scenario))
+    drained = workload.nodes(scenario, action=NodeInfo.CREATE_DRAIN)
+    async with joined(server.target, scenario, progress=options.progress, nodes=drained) as rm:
         rm.progress.step("making asks wait")
         await rm.send(workload.requests(RM, workload.asks(scenario), scenario.batch))
         await pending(server, scenario.pods)
@@ -250,17 +238,6 @@ def reached(number: int) -> Callable[[], bool]:
     """Becomes true when asked for the time after `number`."""
     asked = count()
     return lambda: next(asked) >= number
-
-
-def percentiles(name: str, seconds: list[float]) -> dict[str, float]:
-    """Median and 99th percentile in milliseconds, and how many there were."""
-    ordered = sorted(seconds)
-    last = len(ordered) - 1
-    return {
-        f"{name}_p50_ms": ordered[last // 2] * 1000,
-        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
-        f"{name}_samples": len(ordered),
-    }
 
 
 LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load]]] = {

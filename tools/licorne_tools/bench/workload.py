@@ -1,10 +1,9 @@
 """The messages of a scenario: configuration, nodes, applications, and asks ready to be sent."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
-
-import yaml
+from typing import Any, TypeVar
 
 from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
@@ -52,7 +51,6 @@ def resource(vcore: int, memory: int) -> Resource:
 def configuration(scenario: Scenario) -> str:
     """One leaf per queue of the scenario, below root, open to everybody, with limits for users."""
     leaves = [
-        # A mapping of its own for each: shared ones become YAML anchors, which are refused.
         {"name": queue, "properties": {"application.sort.policy": scenario.sort}}
         for queue in queue_names(scenario)
     ]
@@ -62,9 +60,25 @@ def configuration(scenario: Scenario) -> str:
         "maxresources": LIMIT,
         "maxapplications": 1_000_000,
     }
-    root = {"name": "root", "submitacl": "*", "queues": leaves, "limits": [everybody]}
-    text: str = yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]})
-    return text
+    return config(leaves, limits=[everybody])
+
+
+def config(
+    queues: Sequence[Mapping[str, Any]],
+    *,
+    limits: Sequence[Mapping[str, Any]] = (),
+    rules: Sequence[Mapping[str, Any]] = (),
+    partitions: Sequence[str] = ("default",),
+) -> str:
+    """A configuration with these queues below root, open to everybody.
+
+    `limits` are those of root, and `rules` the placement rules. All partitions are equal.
+    """
+    root = {"name": "root", "submitacl": "*", "queues": queues, "limits": limits}
+    # Every JSON is YAML, and is written much faster.
+    return json.dumps(
+        {"partitions": [{"name": name, "queues": [root], "placementrules": rules} for name in partitions]}
+    )
 
 
 def queue_names(scenario: Scenario) -> list[str]:
@@ -190,17 +204,20 @@ def session_requests(items: Iterable[Allocation], batch: int) -> list[bytes]:
     ]
 
 
-def release(rm_id: str, app: str, key: str) -> bytes:
-    """The message that gives one allocation back."""
-    return AllocationRequest(
-        rmID=rm_id,
-        releases=AllocationReleasesRequest(
-            allocationsToRelease=[
-                AllocationRelease(
-                    applicationID=app,
-                    allocationKey=key,
-                    terminationType=TerminationType.STOPPED_BY_RM,
-                )
-            ]
-        ),
-    ).SerializeToString()
+def releases(
+    rm_id: str,
+    items: Iterable[Allocation | AllocationRelease],
+    why: TerminationType.ValueType = TerminationType.STOPPED_BY_RM,
+) -> bytes:
+    """The message that releases allocations, or confirms their release."""
+    released = [
+        AllocationRelease(
+            applicationID=item.applicationID,
+            allocationKey=item.allocationKey,
+            partitionName=item.partitionName,
+            terminationType=why,
+        )
+        for item in items
+    ]
+    request = AllocationReleasesRequest(allocationsToRelease=released)
+    return AllocationRequest(rmID=rm_id, releases=request).SerializeToString()

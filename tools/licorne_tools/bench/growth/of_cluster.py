@@ -26,12 +26,11 @@ from licorne_tools.bench.growth.world import (
     application,
     ask,
     asks_of,
-    config,
     leaf,
     numbered,
     running,
 )
-from licorne_tools.bench.workload import MI
+from licorne_tools.bench.workload import MI, config
 
 ROOM = 100_000
 """Milli-cores of a node that is about to be full."""

@@ -12,12 +12,11 @@ from licorne_tools.bench.growth.world import (
     application,
     ask,
     asks_of,
-    config,
     leaf,
     numbered,
     running,
 )
-from licorne_tools.bench.workload import MI
+from licorne_tools.bench.workload import MI, config
 
 
 def flat(size: int, work: int) -> World:

@@ -2,20 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from itertools import cycle, islice
 from typing import Any
 
 import grpc
 
 from licorne.v1.state_pb2 import ListEventsRequest, WatchEventsRequest
-from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import OWN_CONNECTION, BenchError, Rm
+from licorne_tools.bench.driver import BenchError, Rm, limited
 from licorne_tools.bench.growth.world import Cost
-from licorne_tools.bench.isolation.readers import EXTRA, STREAMS_PER_CONNECTION
-from licorne_tools.bench.load import RM, Meter
+from licorne_tools.bench.isolation.readers import EXTRA, watching
+from licorne_tools.bench.load import RM, Meter, joined
 from licorne_tools.bench.scenarios import Scenario
 
 NODES = 100
@@ -36,32 +33,14 @@ def watchers(size: int, work: int) -> Cost:
 
 
 async def _watched(size: int, work: int) -> Cost:
-    shape = Scenario("", "", asks=work, nodes=NODES)
-    try:
-        async with (
-            asyncio.timeout(LIMIT_SECONDS),
-            running_server() as server,
-            Rm(server.target, RM, BATCH) as rm,
-            AsyncExitStack() as stack,
-        ):
-            await rm.register(workload.configuration(shape), EXTRA)
-            await rm.add_nodes(workload.nodes(shape))
-            await rm.add_applications(workload.applications(shape))
-            audience = [Watcher(stub) for stub in await _stubs(server, stack, size)]
-            return await _place(server, rm, audience, shape)
-    except grpc.aio.AioRpcError as error:
-        raise BenchError(f"{error.code().name}: {error.details()}") from None
-    except TimeoutError:
-        raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
-
-
-async def _stubs(server: ServerProcess, stack: AsyncExitStack, count: int) -> list[Any]:
-    """A stub for each watcher; some share a connection."""
-    stubs = []
-    for _ in range(0, count, STREAMS_PER_CONNECTION):
-        channel = grpc.aio.insecure_channel(server.target, options=OWN_CONNECTION)
-        stubs.append(StateStub(await stack.enter_async_context(channel)))
-    return list(islice(cycle(stubs), count))
+    shape = Scenario("", "", asks=work, nodes=NODES, batch=BATCH)
+    async with (
+        limited(LIMIT_SECONDS),
+        running_server() as server,
+        joined(server.target, shape, extra=EXTRA) as rm,
+        watching(server.target, size) as stubs,
+    ):
+        return await _place(server, rm, list(map(Watcher, stubs)), shape)
 
 
 async def _place(server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], shape: Scenario) -> Cost:

@@ -4,8 +4,7 @@ The RM does what the engine's clients do: its items come in commands of the engi
 core decides in turns until it has nothing left to do.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from time import process_time
@@ -68,19 +67,6 @@ class Cost:
 def leaf(name: str = "leaf", sort: str = "fifo") -> dict[str, Any]:
     """The configuration of a leaf whose applications are in this order."""
     return {"name": name, "properties": {"application.sort.policy": sort}}
-
-
-def config(
-    queues: Sequence[Mapping[str, Any]],
-    *,
-    limits: Sequence[Mapping[str, Any]] = (),
-    rules: Sequence[Mapping[str, Any]] = (),
-) -> str:
-    """A configuration with these queues, limits of root and placement rules, open to everybody."""
-    root = {"name": "root", "submitacl": "*", "queues": queues, "limits": limits}
-    partition = {"name": "default", "queues": [root], "placementrules": rules}
-    # Every JSON is YAML, and is written much faster.
-    return json.dumps({"partitions": [partition]})
 
 
 @cache

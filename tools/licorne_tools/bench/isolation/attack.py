@@ -11,17 +11,11 @@ from typing import Any
 
 import grpc
 
-from licorne.si.v1.si_pb2 import (
-    Allocation,
-    AllocationRelease,
-    AllocationReleasesRequest,
-    AllocationRequest,
-    AllocationResponse,
-    TerminationType,
-)
+from licorne.si.v1.si_pb2 import Allocation, AllocationRequest, AllocationResponse
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import BenchError, Rm
+from licorne_tools.bench.load import joined
 from licorne_tools.bench.scenarios import Scenario
 
 RM = "attacker"
@@ -63,16 +57,11 @@ class Attack:
     prepared: Callable[[Site], AbstractAsyncContextManager[Act]]
 
 
-@asynccontextmanager
-async def attacker(
+def attacker(
     site: Site, scenario: Scenario, extra: Mapping[str, str] | None = None
-) -> AsyncIterator[Rm]:
+) -> AbstractAsyncContextManager[Rm]:
     """The attacker as an RM with nodes and applications."""
-    async with Rm(site.target, RM, BATCH) as rm:
-        await rm.register(workload.configuration(scenario), extra)
-        await rm.add_nodes(workload.nodes(scenario))
-        await rm.add_applications(workload.applications(scenario))
-        yield rm
+    return joined(site.target, scenario, RM, extra=extra)
 
 
 def wanted(app: str, key: str, vcore: int = 100, partition: str = "") -> Allocation:
@@ -90,28 +79,13 @@ def asking(asks: Iterable[Allocation]) -> list[bytes]:
     return workload.requests(RM, asks, BATCH)
 
 
-def giving_back(response: AllocationResponse) -> bytes:
-    """The message that releases everything new in a response."""
-    releases = [
-        AllocationRelease(
-            applicationID=item.applicationID,
-            allocationKey=item.allocationKey,
-            partitionName=item.partitionName,
-            terminationType=TerminationType.STOPPED_BY_RM,
-        )
-        for item in response.new
-    ]
-    request = AllocationReleasesRequest(allocationsToRelease=releases)
-    return AllocationRequest(rmID=RM, releases=request).SerializeToString()
-
-
 async def churn(site: Site, rm: Rm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
     """Ask, and give back what is placed, so many rounds; `asks` makes the messages of a round."""
     for number in range(rounds):
         messages = asks(number)
         expected = sum(len(AllocationRequest.FromString(data).allocations) for data in messages)
         for data in await rm.place(messages, expected):
-            await rm.write(giving_back(AllocationResponse.FromString(data)))
+            await rm.write(workload.releases(RM, AllocationResponse.FromString(data).new))
         site.acts += expected
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import aiohttp
 import grpc
-import yaml
 
 from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
@@ -78,7 +77,7 @@ async def partitions(site: Site) -> AsyncIterator[Act]:
     """20 asks in each of 800 partitions, given back when all are placed, over and over."""
     names = [f"p{number:03}" for number in range(site.part(PARTITIONS))]
     async with Rm(site.target, RM, BATCH) as rm:
-        await rm.register(split_configuration(names))
+        await rm.register(workload.config([{"name": "q"}], partitions=names))
         await rm.add_nodes(
             NodeInfo(
                 nodeID=f"node-{name}",
@@ -98,19 +97,6 @@ async def partitions(site: Site) -> AsyncIterator[Act]:
             for name in names
         )
         yield lambda: churn(site, rm, site.part(PARTITION_ROUNDS), lambda _: messages)
-
-
-def split_configuration(names: list[str]) -> str:
-    """A configuration with these partitions, each with one leaf."""
-    parts = [
-        {
-            "name": name,
-            "queues": [{"name": "root", "submitacl": "*", "queues": [{"name": "q"}]}],
-        }
-        for name in names
-    ]
-    text: str = yaml.safe_dump({"partitions": parts})
-    return text
 
 
 @asynccontextmanager

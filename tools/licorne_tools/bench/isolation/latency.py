@@ -1,26 +1,24 @@
 """Latency of single asks: of one RM beside an attack, and of many RMs, apart and beside a flood."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from math import ceil
+from math import inf
 from pathlib import Path
 from typing import Any
-
-import grpc
 
 from licorne.si.v1.si_pb2 import Allocation
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import UNSEEN, BenchError, Progress, Rm
+from licorne_tools.bench.driver import UNSEEN, Progress, Rm, limited
 from licorne_tools.bench.flood import flooding
 from licorne_tools.bench.installation import HERE
 from licorne_tools.bench.isolation.attack import attacking
 from licorne_tools.bench.isolation.catalogue import ATTACKS
-from licorne_tools.bench.load import registered
+from licorne_tools.bench.load import joined, percentiles
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 
@@ -108,18 +106,6 @@ class Member:
         return seconds
 
 
-@asynccontextmanager
-async def _in_time(what: str, seconds: float | None) -> AsyncIterator[None]:
-    """Fail with BenchError if it takes longer, or if the server refuses something."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        raise BenchError(f"{what} {LIMIT_SECONDS:.0f} s") from None
-    except grpc.aio.AioRpcError as error:
-        raise BenchError(f"{error.code().name}: {error.details()}") from None
-
-
 async def beside(setting: Setting, attack: str) -> Run:
     """Measure one RM alone and beside an attack, with a fresh server; every number by its name.
 
@@ -130,21 +116,19 @@ async def beside(setting: Setting, attack: str) -> Run:
 
     async def phase(step: str, number: int) -> list[float]:
         progress.step(step, of=number)
-        limit = number / setting.rate + LIMIT_SECONDS
-        async with _in_time(f"beside {attack}: asks wait for more than", limit):
+        failure = f"beside {attack}: asks wait for more than"
+        async with limited(LIMIT_SECONDS, number / setting.rate, failure):
             return await member.trickle(number, setting.rate)
 
     progress.step("starting the server")
     # Its phases have limits of their own.
     async with (
-        _in_time("", None),
+        limited(inf),
         running_server(program=HERE.server(setting.profile), http=LOOPBACK) as server,
     ):
         shape = Scenario("", "", asks=MOST_ASKS, nodes=setting.nodes)
-        nodes = workload.nodes(Scenario("", "", nodes=setting.nodes))
-        config = workload.configuration(shape)
-        async with registered(server, NEIGHBOUR, shape.batch, config, nodes, progress) as rm:
-            await rm.add_applications(workload.applications(shape))
+        nodes = workload.nodes(replace(shape, asks=1))
+        async with joined(server.target, shape, NEIGHBOUR, progress, nodes=nodes) as rm:
             member = Member(rm, workload.asks(shape))
             await phase("warming up", WARM_UP)
             alone = await phase("asking alone", setting.asks)
@@ -166,12 +150,12 @@ async def many(setting: Setting, rms: int) -> Run:
     step = setting.progress.step
     step("starting the server")
     async with (
-        _in_time(f"{rms} RMs: not done after", LIMIT_SECONDS + 3 * setting.seconds),
+        limited(LIMIT_SECONDS, 3 * setting.seconds, f"{rms} RMs: not done after"),
         running_server(program=HERE.server(setting.profile)) as server,
         flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
         AsyncExitStack() as stack,
     ):
-        members = await joined(stack, server, setting, rms)
+        members = await members_of(stack, server, setting, rms)
         step("warming up")
         await together(members, WARM_UP_OF_MANY, setting.rate)
         step("one RM alone asks", of=asks)
@@ -193,7 +177,9 @@ def flood_shape(percent: int) -> Scenario:
     return SCENARIOS["tworms"].scaled(pods=max(1, FLOOD_PODS * percent // 100))
 
 
-async def joined(stack: AsyncExitStack, server: ServerProcess, setting: Setting, rms: int) -> list[Member]:
+async def members_of(
+    stack: AsyncExitStack, server: ServerProcess, setting: Setting, rms: int
+) -> list[Member]:
     """All RMs, each with a connection, nodes and an application of its own."""
     setting.progress.step("RMs join", of=rms)
     joining = asyncio.Semaphore(JOINING)
@@ -204,9 +190,8 @@ async def joined(stack: AsyncExitStack, server: ServerProcess, setting: Setting,
     async def join(number: int) -> Member:
         async with joining:
             rm = await stack.enter_async_context(
-                registered(server, f"rm-{number:03}", room.batch, CONFIG, workload.nodes(room))
+                joined(server.target, shape, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
             )
-            await rm.add_applications(workload.applications(shape))
             # Until now it would have said what each of them does.
             rm.progress = setting.progress
             rm.progress.advance()
@@ -222,16 +207,9 @@ async def together(members: Sequence[Member], number: int, rate: float) -> list[
     return list(chain.from_iterable(await asyncio.gather(*trickles)))
 
 
-def waits(name: str, seconds: Iterable[float]) -> Run:
-    """Median, 99th percentile and worst in milliseconds, and how many there were."""
-    ordered = sorted(seconds)
-    last = len(ordered) - 1
-    return {
-        f"{name}_p50_ms": ordered[last // 2] * 1000,
-        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
-        f"{name}_worst_ms": ordered[last] * 1000,
-        f"{name}_samples": len(ordered),
-    }
+def waits(name: str, seconds: Sequence[float]) -> Run:
+    """Percentiles and maximum in milliseconds, and the number of samples."""
+    return {**percentiles(name, seconds), f"{name}_worst_ms": max(seconds) * 1000}
 
 
 def holds_beside(run: Run) -> bool:

@@ -135,12 +135,10 @@ async def watchers(site: Site) -> AsyncIterator[Act]:
     """100 watchers of the events of an RM whose asks come and go."""
     shape = Scenario("", "", apps=1, asks=site.part(BATCH), nodes=100)
     messages = workload.requests(RM, workload.asks(shape), BATCH)
-    async with attacker(site, shape, EXTRA) as rm, AsyncExitStack() as stack:
-        watching = site.part(WATCHERS)
-        stubs = []
-        for _ in range(0, watching, STREAMS_PER_CONNECTION):
-            channel = grpc.aio.insecure_channel(site.target, options=OWN_CONNECTION)
-            stubs.append(StateStub(await stack.enter_async_context(channel)))
+    async with (
+        attacker(site, shape, EXTRA) as rm,
+        watching(site.target, site.part(WATCHERS)) as stubs,
+    ):
         request = pb.WatchEventsRequest(rm_id=RM)
 
         async def watch(stub: Any) -> None:
@@ -152,7 +150,17 @@ async def watchers(site: Site) -> AsyncIterator[Act]:
                     site.refused += 1
 
         async def act() -> None:
-            watched = islice(cycle(stubs), watching)
-            await asyncio.gather(churn(site, rm, site.part(ROUNDS), lambda _: messages), *map(watch, watched))
+            await asyncio.gather(churn(site, rm, site.part(ROUNDS), lambda _: messages), *map(watch, stubs))
 
         yield act
+
+
+@asynccontextmanager
+async def watching(target: str, count: int) -> AsyncIterator[list[Any]]:
+    """A stub for each watcher; some share a connection."""
+    async with AsyncExitStack() as stack:
+        stubs = []
+        for _ in range(0, count, STREAMS_PER_CONNECTION):
+            channel = grpc.aio.insecure_channel(target, options=OWN_CONNECTION)
+            stubs.append(StateStub(await stack.enter_async_context(channel)))
+        yield list(islice(cycle(stubs), count))
