@@ -7,10 +7,8 @@ makes events only of answers that differ.
 A rejection of an accepted item is about a repetition or a change of it, and the item stays. Only in
 a replay can the server reject an item that it had accepted before, as its books are new.
 
-Applies the server's messages about ends of allocations and asks, gangs among them.
-
-The server reports ends, and it wants ends: those the resource manager has to confirm. For a
-placeholder nothing has to be stopped in most resource managers, so the client confirms by itself.
+The server reports ends of allocations, and requests ends, which the resource manager has to confirm. For
+a placeholder most resource managers have nothing to stop, so the client confirms by itself.
 """
 
 import dataclasses
@@ -47,7 +45,7 @@ RELEASE_REQUESTS = {
 }
 """The releases that are to be confirmed, and the termination that confirms each."""
 FAILING = "Failing"
-"""The state of a gang that has failed: none of it is asked for again."""
+"""The state of a failed gang, whose dropped asks are not resubmitted."""
 
 M = TypeVar("M")
 
@@ -60,7 +58,7 @@ class Queue(Protocol):
 
 
 def nowhere(add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-    """The queue of a cache without a session: the next replay says everything."""
+    """The queue of a cache without a session: the next replay sends everything."""
 
 
 class Endings:
@@ -79,7 +77,7 @@ class Endings:
         known = cache.asks.get(key)
         wanted = RELEASE_REQUESTS.get(released.terminationType)
         if wanted is not None:
-            # An unknown one was released while this was on its way: the server hears of it.
+            # An unknown ask was released while this was on its way; the server learns of the release.
             if known is not None and known.node_id:
                 yield self._requested(known, wanted, released.message)
             elif known is not None and wanted is Termination.TIMEOUT:
@@ -94,7 +92,7 @@ class Endings:
             yield Released(key, ask.application_id, known.node_id, released.message, ask.placeholder)
 
     def _requested(self, known: KnownAsk, wanted: Termination, message: str) -> Event:
-        """The server wants an allocation to end."""
+        """The event of a request to end an allocation."""
         ask = known.ask
         confirm = self._options.confirm
         confirmed = confirm is Confirm.EVERYTHING or (confirm is Confirm.PLACEHOLDERS and ask.placeholder)
@@ -111,7 +109,7 @@ class Endings:
         )
 
     def _dropped(self, known: KnownAsk, message: str) -> Event:
-        """The server has dropped a pending ask: nothing is to be confirmed."""
+        """The event of a pending ask that the server has dropped, which needs no confirmation."""
         cache, ask = self._cache, known.ask
         cache.drop(ask.key)
         application = cache.applications.get((ask.partition, ask.application_id))
@@ -153,12 +151,12 @@ class Answers:
         """True while a replay is under way that the server has not found complete yet."""
 
     def begin_replay(self) -> list[Event]:
-        """The server has dropped everything: returns the releases under way as events."""
+        """Begin a replay to a server without state; returns the releases under way as events."""
         self.replaying = True
         return [*self._cache.begin_replay()]
 
     def end_replay(self) -> list[Event]:
-        """The server has everything again: returns the changed states of applications."""
+        """End a replay; returns the changed states of applications."""
         self.replaying = False
         events: list[Event] = []
         for known in self._cache.applications.values():
@@ -168,7 +166,7 @@ class Answers:
         return events
 
     def nodes(self, response: si.NodeResponse) -> list[Event]:
-        """Nodes that the server accepted or rejected."""
+        """Apply acceptances and rejections of nodes."""
         events: list[Event] = []
         for accepted in response.accepted:
             known = self._cache.nodes.get(accepted.nodeID)
@@ -185,7 +183,7 @@ class Answers:
         return events
 
     def applications(self, response: si.ApplicationResponse) -> list[Event]:
-        """Applications that the server accepted or rejected, and changes of their states."""
+        """Apply acceptances, rejections and changed states of applications."""
         events: list[Event] = []
         doubtful = self._doubtful(response)
         # Acceptances first: what one message accepts it has not rejected.
@@ -294,7 +292,7 @@ class Answers:
             cache.drop(ask_key)
 
     def allocations(self, response: si.AllocationResponse) -> list[Event]:
-        """Asks that were allocated or rejected, and allocations that ended or should end."""
+        """Apply allocations, rejected asks, and reported and requested ends of allocations."""
         events: list[Event] = []
         cache = self._cache
         for new in response.new:
@@ -327,7 +325,7 @@ class Answers:
         cache = self._cache
         key = rejected.allocationKey
         known = cache.asks.get(key)
-        # A refused change is taken back. Something the server has stays as it is.
+        # A refused change is undone. An item that the server has stays.
         if known is None or cache.undo(key):
             pass
         elif not known.node_id or self.replaying or key in cache.unconfirmed:

@@ -1,13 +1,11 @@
 """The state of a resource manager, as sent and received: the source of every replay.
 
 The cache is pure bookkeeping and knows no stream and no loop. Every change returns the messages
-to send for it. A change that says nothing new returns none, so all changes are idempotent by key.
+to send for it. A change without news returns none, so all changes are idempotent by key.
 
-Resubmission of asks that the server has dropped.
-
-When the placeholders of a gang have waited too long the server drops all asks of the application.
-A ``Soft`` application then goes back to Accepted. Its members are asked for again at that moment,
-or in the replay of a new session, if there is one before.
+When the placeholders of a gang have waited too long the server drops all asks of the application. A
+``Soft`` application then goes back to Accepted. At that moment, or in an earlier replay of a new session,
+the cache asks for the dropped members again.
 """
 
 import dataclasses
@@ -29,7 +27,7 @@ class Dropped:
         """Start without asks."""
         self._by_application: dict[AppKey, dict[str, KnownAsk]] = {}
         self._application_of: dict[str, AppKey] = {}
-        """By key: where each of them is."""
+        """The application of each dropped ask, by key."""
 
     def add(self, known: KnownAsk) -> None:
         """Add an ask behind those of its application that were dropped before."""
@@ -306,10 +304,10 @@ class Cache:
         return True
 
     def begin_replay(self) -> list[Released]:
-        """Note that the server has dropped everything of this RM.
+        """Note that the server has lost the state of this RM.
 
-        Returns the releases that were due: they have happened. No application is accepted any more,
-        and no earlier change can be refused any more. Dropped asks are asked for again.
+        Returns the outstanding releases, which are done with this. No application counts as accepted,
+        and no earlier change can be refused. Dropped asks are asked for again.
         """
         self.ask_again(self.dropped.take_all())
         self._before.clear()

@@ -1,10 +1,7 @@
 """The callbacks: the server's questions to a resource manager, and its unsolicited messages.
 
-Answers to the resource manager's own requests are events (`licorne.events`).
-
-Also here:
-
-* Preemption checks: the resource manager selects victims, so that an ask can run.
+The questions are about nodes for an ask, and about victims of preemption. Answers to the resource
+manager's own requests are events (`licorne.events`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

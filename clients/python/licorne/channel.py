@@ -1,9 +1,4 @@
-"""The gRPC channel, and the client's errors for its status codes.
-
-Also here:
-
-* The back-off before the next try to connect.
-"""
+"""The gRPC channel, the client's errors for its status codes, and the back-off between attempts."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,9 +1,6 @@
-"""Runs the functions that judge checks in tasks and threads, so that none delays the stream.
+"""Runs the caller's functions in tasks and threads, so that none delays the stream.
 
-Also here:
-
-* Runs the caller's functions in tasks and threads, so that none delays the stream.
-* The client's part of the server's state dumps.
+These are the functions that judge checks, the callbacks, and the one for state dumps.
 """
 
 import asyncio
@@ -119,7 +116,7 @@ class JudgeThread:
 
 
 def _judged(function: Callable[[C], R | Awaitable[R]], check: C) -> Judged[C, R]:
-    """Call the function; an async one has not begun then."""
+    """Call the function; an async function only returns its coroutine."""
     try:
         return check, function(check)
     except Exception as error:
@@ -142,7 +139,7 @@ class _Batch(Generic[C, R]):
         self._loop = asyncio.get_running_loop()
         self._judged: deque[Judged[C, R]] = deque()
         self._taken = 0
-        # Whether the loop knows that there is something to take.
+        # True while a call of `take` is scheduled in the loop.
         self._is_due = False
         self._given_up = False
 
@@ -158,7 +155,7 @@ class _Batch(Generic[C, R]):
 
     def take(self) -> None:
         """Hand over the judged checks that were not taken yet."""
-        # First: what is judged from here on is announced again.
+        # Reset first: later results need another call.
         self._is_due = False
         judged = []
         while self._judged:
@@ -168,7 +165,7 @@ class _Batch(Generic[C, R]):
             self._take(judged)
 
     def give_up(self) -> int:
-        """The time is over: how many checks were not taken, and will not be."""
+        """Stop after the deadline; returns the number of checks without an answer."""
         self._given_up = True
         return len(self._checks) - self._taken
 

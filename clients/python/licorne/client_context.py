@@ -1,9 +1,4 @@
-"""State of the client that outlives a stream: everything that one stream leaves to the next.
-
-Also here:
-
-* The queue of events from the stream to the caller.
-"""
+"""State of the client that outlives a stream: cache, session, and the queue of events to the caller."""
 
 import asyncio
 from collections import deque
@@ -33,9 +28,9 @@ class Inbox:
         self._limit = limit
         self._consumed = consumed
         self._batches: deque[tuple[Stamp, int, deque[Event]]] = deque()
-        """For each response: its stamp, its number and its events not taken yet."""
+        """For each response: its stamp, its number and its remaining events."""
         self._size = 0
-        """Events that wait, plus one for each response that is not dealt with."""
+        """Number of queued events, plus one for each unprocessed response."""
         self._news = asyncio.Event()
         """Set when the reader may find something, or the end."""
         self._room = asyncio.Event()
@@ -111,7 +106,7 @@ class Inbox:
 M = TypeVar("M")
 
 ACK_EVERY = 64
-"""Responses dealt with that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
+"""Processed responses that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
 
 
 class ClientContext:
@@ -138,7 +133,7 @@ class ClientContext:
         """The error of every method after the end; None before."""
 
     def consumed(self, stamp: Stamp, number: int) -> None:
-        """The caller has dealt with a response."""
+        """Note that the caller has processed a response."""
         self.session.consumed(stamp, number)
         # The first response starts the writer's `ACK_DELAY`, the last one of many ends it.
         if self.session.unacknowledged in (1, ACK_EVERY):
@@ -197,7 +192,7 @@ class ClientContext:
             self.wake.set()
 
     def _dump(self, stamp: Stamp, dump: StateDump) -> None:
-        """The same for the state of the caller."""
+        """Send the state of the caller, unless the session of its question has ended."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.dump(dump)
             self.wake.set()

@@ -1,8 +1,8 @@
 """Checks the caller's items, before anything is done with them.
 
-A field that the wire cannot carry is refused with its name and its value. Protobuf would name
-neither, and would take None for "not said" and bytes for text. An argument of the wrong type is
-a mistake of the program, so it is a TypeError.
+A field that the wire cannot carry is refused with its name and its value. Protobuf would name neither, and
+would accept None as unset and bytes as text. An argument of the wrong type is a mistake of the program, so
+it raises TypeError.
 """
 
 import math
@@ -84,7 +84,7 @@ def whole(limits: Range, field: str, value: object) -> str:
     if type(value) is int and limits.low <= value <= limits.high:
         return ""
     number: int | None = None
-    # Python counts True as 1, which is hardly ever meant.
+    # Python counts True as 1, which is hardly ever intended.
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         with suppress(TypeError):
             number = operator.index(value)

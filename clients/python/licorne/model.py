@@ -25,7 +25,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """Members of a gang that are alike. A placeholder holds the room of each until it comes."""
+    """Equal members of a gang. A placeholder holds the room of each member until its ask."""
 
     name: str
     """The members' asks name it in `task_group`. Unique in its application."""
@@ -46,7 +46,7 @@ class Application:
 
     application_id: str
     queue: str = ""
-    """The queue that is wished for, which the placement rules may use or ignore."""
+    """The requested queue, which the placement rules may use or ignore."""
     user: str = ""
     groups: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -86,9 +86,9 @@ class Ask:
     allow_preempt_other: bool = False
     """True if allocations of other queues may be preempted for it."""
     placeholder: bool = False
-    """True if it only holds room for a member of its task group."""
+    """True for an ask that only holds room for a member of its task group."""
     task_group: str = ""
-    """The task group of a gang that it belongs to."""
+    """The task group of the ask in a gang."""
     required_node: str = ""
     """The only node that it may go to, drained or not; empty for any. 512 characters at the most,
     all printable."""

@@ -80,7 +80,7 @@ class Packer:
             tail.allocations.releases.allocationsToRelease.append(item)
 
     def _tail(self, kind: str, size: int, *, removal: bool = False) -> UpdateRequest:
-        """The request to put the next item in, which is of that kind and has `size` bytes."""
+        """The request for the next item, which is of that kind and has `size` bytes."""
         fits = (
             self._requests
             and kind == self._kind
@@ -146,19 +146,19 @@ class Outgoing:
         self._room.set()
 
     def open(self, max_items: int) -> None:
-        """The session has a stream, which takes `max_items` items in a request."""
+        """Open the queue for a stream that accepts `max_items` items in a request."""
         self.packer.max_items = max_items
         self.is_open = self.streaming = True
 
     def pause(self, *, resumable: bool) -> None:
-        """The stream is gone; the session too, unless it is resumable."""
+        """Note the loss of the stream; close the queue unless the session is resumable."""
         self.streaming = False
         self._room.set()
         if not resumable:
             self.close()
 
     def close(self) -> None:
-        """The session is gone, and with it what waited."""
+        """Close and drop the queue, because the session has ended."""
         self.clear()
         self.is_open = self.streaming = False
         self._room.set()

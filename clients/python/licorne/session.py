@@ -1,12 +1,8 @@
-"""Numbers, acknowledgements and resumption of one session. It knows no stream and no loop.
+"""Numbers, acknowledgements and resumption of one session, without stream and loop; counters of a client.
 
 Both sides number their messages from 1 on, across all streams of a session. Each acknowledges the
 number up to which it has processed the other's messages. A request is retained until the server has
 processed it, and is sent again when the session is resumed.
-
-Also here:
-
-* Counters of a client, for its monitoring.
 """
 
 from collections import deque
@@ -46,7 +42,7 @@ class Session:
         self._given_up = False
         """True if the session was given up after the last hello had asked to resume it."""
         self.stamp: Stamp = (0, 0)
-        """The epoch and session that the last response was of."""
+        """The epoch and session of the last response."""
         self._sent = 0
         """Number of the last request that was sent."""
         self._processed = 0

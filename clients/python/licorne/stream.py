@@ -62,7 +62,7 @@ class Stream:
         self.redirect = ""
         """The address that the server sent us to; empty if it welcomed us itself."""
         self.retry_after: float | None = None
-        """Seconds to stay away, as a server that is about to stop says; None if it does not."""
+        """Seconds to wait, as requested by a server that is about to stop; None without a request."""
 
     async def run(self) -> None:
         """Use the stream to its end. Returns after a goodbye of either side or a redirect.
@@ -219,8 +219,8 @@ class Stream:
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._context
         if not result.complete:
-            # The server has kept what did arrive, and would reject its repetition. It drops all
-            # of that when the next hello registers anew.
+            # The server has kept the items that did arrive, and would reject their repetition. It drops
+            # them when the next hello registers again.
             state.session.forget()
             raise ConnectionLost(f"a replay is wanted again: {result.reason}")
         events = state.answers.end_replay()
@@ -258,7 +258,7 @@ class Stream:
 
     async def _replay(self) -> None:
         state = self._context
-        # The snapshot has everything that is queued. Later changes are sent after it.
+        # The snapshot includes everything queued. Later changes are sent after it.
         state.outgoing.clear()
         self._tell(state.answers.begin_replay())
         replay = Replay(state.cache)

@@ -98,7 +98,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
 
 
 def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """A change that leaves the capacity alone: it carries only what identifies the node."""
+    """A change that leaves the capacity alone: it carries only the identity of the node."""
     message = si.NodeInfo(nodeID=item.node_id, action=action)
     if item.partition != DEFAULT_PARTITION:
         message.attributes[PARTITION_ATTRIBUTE] = item.partition
@@ -106,7 +106,7 @@ def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.No
 
 
 def _milliseconds(given: float) -> int:
-    """A time in seconds as the wire says it; one that is too short to be said is the shortest."""
+    """Seconds as milliseconds of the wire, at least 1 for a positive time."""
     return max(1, round(given * 1000)) if given else 0
 
 
