@@ -1,4 +1,1 @@
-"""Tools of a checkout: `bench` measures, and `commands` has `licorne bench`.
-
-Nothing that is shipped imports them.
-"""
+"""Tools of a checkout: `bench` measures, and `commands` has `licorne bench`. No shipped code imports them."""

@@ -1,10 +1,9 @@
-"""Ceilings: what the same client gets from a bare gRPC server with the same messages.
+"""Ceilings: the rate of the same client with a bare gRPC server and the same messages.
 
-`bare_server` starts that server, which decides nothing, in a process of its own: bytes in, bytes
-out. The program reads the messages that it will send from stdin, each behind its length; the command
-line says how many. It serves every method in one way, which the command line names: `stream` sends
-all messages as often as it is told, and `echo` sends one message for each that it reads. It ends with
-the process that started it.
+`bare_server` starts that server in a process of its own. It decides nothing: bytes in, bytes out. The
+program reads its messages from stdin, each behind its length. The command line has their number, and the
+behaviour of every method: `stream` sends all messages for a number of rounds, and `echo` sends one message
+for each one that it reads. The program ends with its parent.
 """
 
 import asyncio
@@ -32,12 +31,12 @@ LENGTH = struct.Struct("!I")
 
 
 def frame(message: bytes) -> bytes:
-    """One message, ready to be written."""
+    """A message with its length in front."""
     return LENGTH.pack(len(message)) + message
 
 
 def read_frames(stream: BinaryIO) -> Iterator[bytes]:
-    """The messages up to the end of the stream, each read when it is wanted."""
+    """The messages of a stream, read lazily."""
     while header := stream.read(LENGTH.size):
         (length,) = LENGTH.unpack(header)
         yield stream.read(length)
@@ -53,7 +52,7 @@ Behaviour = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BareServer:
-    """A running one: where it listens, and which process it is."""
+    """The address and the process id of a running bare server."""
 
     target: str
     pid: int
@@ -61,7 +60,7 @@ class BareServer:
 
 @asynccontextmanager
 async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) -> AsyncIterator[BareServer]:
-    """Start one that sends these messages; end it in the end."""
+    """A bare server that sends these messages, for the time of the block."""
     arguments = (mode, str(len(messages)), str(rounds))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_tools.bench.ceilings", *arguments),
@@ -82,7 +81,7 @@ async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) 
 
 
 def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:
-    """Send everything to each caller, `rounds` times over."""
+    """Send all messages to each caller, `rounds` times."""
 
     async def stream(requests: AsyncIterator[bytes], context: Context) -> None:
         for _ in range(rounds):
@@ -109,14 +108,14 @@ def echoing(messages: Sequence[bytes]) -> Behaviour:
 
 
 class EveryMethod(grpc.GenericRpcHandler):
-    """Serves whatever is called."""
+    """Serves every method with the same behaviour."""
 
     def __init__(self, behaviour: Behaviour) -> None:
-        """In this way."""
+        """Serve by `behaviour`."""
         self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(behaviour)
 
     def service(self, _: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
-        """The same for all names."""
+        """The handler, whatever the name."""
         return self._handler
 
 
@@ -131,7 +130,7 @@ async def serve(behaviour: Behaviour) -> None:
 
 
 def behaviour_of(mode: str, count: int, rounds: int) -> Behaviour:
-    """What the command line says, with so many messages from stdin."""
+    """The behaviour of the command line, with `count` messages from stdin."""
     messages = list(islice(read_frames(sys.stdin.buffer), count))
     return echoing(messages) if mode == ECHO else streaming(messages, rounds)
 
@@ -143,12 +142,12 @@ if __name__ == "__main__":
 
 
 RM = "echo"
-# Enough for a rate that means something.
+# Enough for a meaningful rate.
 ENOUGH_REQUESTS = 20_000
 
 
 async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], batch: int) -> dict[str, float]:
-    """Send requests with `batch` asks each to such a server; every number by its name.
+    """Send requests with `batch` asks each to an echoing server; returns the measures by name.
 
     The requests are messages of the wire. The responses are AllocationResponses, with the answers
     to all asks.
@@ -174,7 +173,7 @@ async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], ba
 
 
 def client(wire: Wire, target: str, batch: int) -> Rm | SessionRm:
-    """The client of the run, which only sends and counts here."""
+    """The client of the scenario, which here only sends and counts."""
     return SessionRm(target, RM) if wire is Wire.SESSION else Rm(target, RM, batch)
 
 
@@ -191,13 +190,13 @@ def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]
 
 
 METHOD = "/licorne.bench.Ceiling/Stream"
-# Enough of either for a rate that means something.
+# Enough of either for a meaningful rate.
 ENOUGH_ALLOCATIONS = 300_000
 ENOUGH_MESSAGES = 5_000
 
 
 async def ceiling(responses: list[bytes]) -> float:
-    """Allocations per second from a server that does nothing but send these AllocationResponses."""
+    """Allocations a second from a server that only sends these AllocationResponses."""
     allocations = sum(len(AllocationResponse.FromString(data).new) for data in responses)
     rounds = max(1, min(ENOUGH_ALLOCATIONS // allocations, ENOUGH_MESSAGES // len(responses)))
     async with bare_server(STREAM, responses, rounds=rounds) as server:

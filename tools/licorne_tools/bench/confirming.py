@@ -1,12 +1,12 @@
-"""Loads in which the RM confirms what it is told to stop: gangs, and preemption.
+"""Loads in which the RM confirms releases: gangs, and preemption.
 
 Gangs come together: placeholders keep the room, and real allocations take their places. The RM asks
 for all placeholders at once. As soon as a gang has all of its placeholders the RM asks for the real
 ones, and it confirms at once each placeholder that it is told to stop.
 
-Of preemption there are asks that others have to make way for, and one that nobody can make way for.
-In each of these worlds the *lender* is a queue that has more than its guarantee. Its allocations let
-themselves be preempted, and all are of one size, the unit.
+The loads of preemption have asks with victims, or an ask that preemption cannot help. In each of these
+worlds the *lender* is a queue above its guarantee. Its allocations allow preemption, and are of one size,
+the unit.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -34,16 +34,16 @@ Size = tuple[int, int]
 
 LENDER, GREEDY = "lender", "greedy"
 LENDER_APPS = 10
-# How soon an ask may preempt others: at once, for all that matters here.
+# Age from which an ask may preempt others: practically zero.
 AT_ONCE = "1ms"
-# The victims that each claim of a full cluster needs, and what a node holds at least.
+# Victims of each claim on a full cluster, and the least allocations on a node.
 VICTIMS, FEWEST_HELD = 2, 10
-# In a storm: what a node holds, what the greedy ask lacks there, and what the lender may lose.
+# In a storm, in units: allocations of a node, shortage of the greedy ask, surplus of the lender.
 LENT, LACKING, SPARE = 8, 4, 3
 
 
 def full_configuration(scenario: Scenario) -> str:
-    """A lender without a guarantee, and leaves that are guaranteed all that they claim."""
+    """A lender without a guarantee, and leaves with guarantees for all their claims."""
     due = times(claim(), scenario.apps * scenario.asks)
     return workload.config([leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))])
 
@@ -54,29 +54,29 @@ def full_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
 
 
 def held(scenario: Scenario) -> int:
-    """How many allocations of the lender a full node holds: twice those that have to go."""
+    """Number of the lender's allocations on a full node: twice the victims."""
     return max(FEWEST_HELD, 2 * VICTIMS * scenario.pods_per_node)
 
 
 def claims(scenario: Scenario) -> Iterator[Allocation]:
-    """The asks that others have to make way for."""
+    """The asks with victims."""
     return claiming(workload.asks(scenario, sizes=(claim(),)))
 
 
 def claim() -> Size:
-    """The size of one of them."""
+    """The size of a claim."""
     return times(workload.LARGEST, VICTIMS)
 
 
 def storm_configuration(scenario: Scenario) -> str:
-    """A lender that may lose less than the greedy ask lacks on any node; leaves for the asks."""
+    """A lender whose surplus is less than the shortage of the greedy ask on any node; leaves for the asks."""
     kept = times(room(scenario), LENT * scenario.nodes - SPARE)
     leaves = [leaf(LENDER, kept), leaf(GREEDY, greed(scenario))]
     return workload.config([*leaves, *map(leaf, workload.queue_names(scenario))])
 
 
 def storm_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
-    """Nodes with room for what the lender has there, and for twice their share of the asks."""
+    """Nodes with room for the allocations of the lender, and for twice their share of the asks."""
     capacity = workload.resource(*times(room(scenario), LENT + 1))
     for number in range(scenario.nodes):
         name = workload.node_name(number)
@@ -84,7 +84,7 @@ def storm_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
 
 
 def room(scenario: Scenario) -> Size:
-    """What the lender leaves free on each node of a storm; its allocations are as large."""
+    """The free room on each node of a storm, which is also the size of the lender's allocations."""
     return times(workload.LARGEST, 2 * scenario.pods_per_node)
 
 
@@ -109,12 +109,12 @@ def lender_applications() -> Iterator[AddApplicationRequest]:
 
 
 def lender_names() -> list[str]:
-    """Their ids."""
+    """The ids of the lender's applications."""
     return [f"{LENDER}-{number}" for number in range(LENDER_APPS)]
 
 
 def lent(count: int, unit: Size) -> Iterator[Allocation]:
-    """So many asks of the lender."""
+    """Asks of the lender."""
     size, policy = workload.resource(*unit), PreemptionPolicy(allowPreemptSelf=True)
     for number, app in enumerate(islice(cycle(lender_names()), count)):
         yield Allocation(
@@ -142,7 +142,7 @@ def leaf(name: str, guaranteed: Size | None = None) -> dict[str, Any]:
 
 
 def times(size: Size, number: int) -> Size:
-    """A size so many times."""
+    """A multiple of a size."""
     vcore, memory = size
     return vcore * number, memory * number
 
@@ -151,7 +151,7 @@ QUIET_RM = "quiet"
 
 
 async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """Asks of queues that are below their guarantee, on a cluster that the lender fills."""
+    """Asks of queues below their guarantees, on a cluster filled by the lender."""
     async with joined(
         server.target,
         scenario,
@@ -168,7 +168,7 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """The same asks of two RMs; one of them has an ask ahead that preemption cannot help."""
+    """The same asks of two RMs; one RM has an ask ahead that preemption cannot help."""
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
     async with storming(server, scenario, RM, options.progress) as rm:
@@ -181,7 +181,7 @@ async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> 
 async def storming(
     server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
 ) -> AsyncIterator[Rm]:
-    """An RM whose lender has what it may not lose, and some more."""
+    """An RM whose lender has its guarantee and the surplus."""
     greedy = workload.application(GREEDY, GREEDY)
     async with joined(
         server.target,
@@ -197,27 +197,27 @@ async def storming(
 
 
 async def fill(rm: Rm, scenario: Scenario, count: int, unit: Size) -> None:
-    """Have so many allocations of the lender placed."""
+    """Place allocations of the lender."""
     asks = lent(count, unit)
     rm.progress.step("filling", of=count)
     await rm.place(workload.requests(rm.rm_id, asks, scenario.batch), count)
 
 
 async def burst(server: ServerProcess, rm: Rm, scenario: Scenario, ahead: Iterable[Allocation]) -> Load:
-    """All asks at once, with some ahead of them that get nothing."""
+    """All asks at once, behind asks that are never placed."""
     messages = workload.requests(rm.rm_id, ahead, scenario.batch)
     messages += workload.requests(rm.rm_id, workload.asks(scenario), scenario.batch)
     return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
 
 
 class Claims:
-    """The RM's side of a full cluster: it claims what is guaranteed, and confirms victims at once.
+    """The RM of a full cluster: it claims its guarantees, and confirms victims at once.
 
     At most every other node is claimed at a time, so that a search always finds one.
     """
 
     def __init__(self, rm: Rm, scenario: Scenario) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._rm = rm
         self._replies = Replies(rm, scenario.batch)
         self._asks = claims(scenario)
@@ -226,7 +226,7 @@ class Claims:
         self._seconds = 0.0
 
     async def press(self) -> list[bytes]:
-        """Until every claim is placed; the raw responses."""
+        """Run until every claim is placed; returns the raw responses."""
         start = perf_counter()
         responses = []
         await self._replies.ask(islice(self._asks, self._at_a_time))
@@ -243,7 +243,7 @@ class Claims:
         return responses
 
     def figures(self, responses: int) -> dict[str, float]:
-        """How many victims were chosen, how fast up to the last one, and the messages."""
+        """Number and rate of victims, and numbers of messages."""
         victims = self._replies.confirmations
         return {
             "victims": victims,
@@ -256,8 +256,9 @@ class Claims:
 async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """From the first placeholder sent to the last real allocation received.
 
-    Both count as allocations: two for each member. A member is an ask for a placeholder, which is
-    placed; a real ask; the placeholder told to stop, confirmed; and the real allocation.
+    Both count as allocations: two for each member. The messages of a member are the ask for a
+    placeholder and its allocation, the real ask, the release of the placeholder and its confirmation,
+    and the real allocation.
     """
     own = applications(scenario)
     async with joined(server.target, scenario, progress=options.progress, applications=own) as rm:
@@ -268,7 +269,7 @@ async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> L
 
 
 def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
-    """The applications of the scenario, each of which says how large its gang is."""
+    """The applications of the scenario, each with the size of its gang."""
     vcore, memory = map(sum, zip(*(size(number) for number in range(scenario.asks)), strict=True))
     for application in workload.applications(scenario):
         application.placeholderAsk.CopyFrom(workload.resource(vcore, memory))
@@ -276,7 +277,7 @@ def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
 
 
 def size(number: int) -> tuple[int, int]:
-    """The size of a member; it is that of its task group."""
+    """The size of a member, which is that of its task group."""
     return workload.SIZES[number % len(workload.SIZES)]
 
 
@@ -294,10 +295,10 @@ def members(scenario: Scenario, app: str, *, placeholder: bool) -> Iterator[Allo
 
 
 class Gangs:
-    """The RM's side of all gangs."""
+    """The RM of all gangs."""
 
     def __init__(self, rm: Rm, scenario: Scenario) -> None:
-        """Everything that is going to be sent is made now, so that it costs little later."""
+        """Make all asks in advance, so that sending them costs little."""
         apps = [name for _, name in workload.app_names(scenario)]
         placeholders = [m for app in apps for m in members(scenario, app, placeholder=True)]
         self._rm = rm
@@ -308,7 +309,7 @@ class Gangs:
         self._waiting = scenario.pods
 
     async def come_together(self) -> list[bytes]:
-        """Until all real asks are placed; the raw responses."""
+        """Run until all real asks are placed; returns the raw responses."""
         return await together(self._rm.send(self._messages), self._play())
 
     async def _play(self) -> list[bytes]:
@@ -324,7 +325,7 @@ class Gangs:
         return responses
 
     def _hear(self, placed: Iterable[Allocation]) -> list[Allocation]:
-        """The real asks of the gangs that have all their placeholders now."""
+        """The real asks of gangs whose placeholders are complete with these allocations."""
         due: list[Allocation] = []
         for allocation in placed:
             if not allocation.placeholder:
@@ -337,7 +338,7 @@ class Gangs:
         return due
 
     def figures(self, responses: int) -> dict[str, float]:
-        """The messages of both sides, and what was confirmed."""
+        """Numbers of gangs, confirmations and messages."""
         return {
             "gangs": len(self._real),
             "confirmations": self._replies.confirmations,

@@ -1,6 +1,6 @@
 """The RM's side of a benchmark, kept lean: si.v1 streams, messages made beforehand.
 
-Responses are read as bytes and parsed once, to be counted; nothing else happens per message.
+Responses are read as bytes and parsed once, for counting; there is no other work per message.
 """
 
 import asyncio
@@ -31,25 +31,25 @@ from licorne_tools.bench.workload import batched, releases
 
 
 class Progress:
-    """What is done now: a piece of work, and the step that it is at."""
+    """The progress of a piece of work: its current step."""
 
     def __init__(self) -> None:
-        """Nothing is done yet."""
+        """Begin without work."""
         self.begin("licorne bench")
 
     def begin(self, work: str) -> None:
-        """Another piece of work; its time runs from now on."""
+        """Begin another piece of work, and its time."""
         self._work = work
         self._start = perf_counter()
         self.step("")
 
     def step(self, name: str, of: int = 0) -> None:
-        """Its next step, which has `of` parts if that is known."""
+        """Begin the next step, with `of` parts if known."""
         self._name, self._of = name, of
         self._done = 0
 
     def advance(self, by: int = 1) -> None:
-        """So many parts of the step more are done."""
+        """Count parts of the step as done."""
         self._done += by
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Progress:
 
 
 UNSEEN = Progress()
-"""For work that nobody watches."""
+"""Progress that is not shown."""
 
 
 OPTIONS = (("grpc.max_receive_message_length", -1),)
@@ -76,7 +76,7 @@ RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 class BenchError(Exception):
-    """The server did not do what the benchmark is about; there is nothing to measure."""
+    """The server failed at the task of the benchmark, so there is nothing to measure."""
 
 
 @asynccontextmanager
@@ -99,9 +99,9 @@ class Rm:
     """One registered RM with its streams. Use as a context manager."""
 
     def __init__(self, target: str, rm_id: str, batch: int, progress: Progress = UNSEEN) -> None:
-        """Send `batch` items in each request. Nothing is connected before `connected`.
+        """Send `batch` items in each request. Connect with the first call.
 
-        The connection is that of this RM alone. What is accepted and placed advances `progress`.
+        The connection is not shared. Accepted items and allocations advance `progress`.
         """
         self.rm_id = rm_id
         self.progress = progress
@@ -116,7 +116,7 @@ class Rm:
         self._drain: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """As it was made."""
+        """Return the RM itself."""
         return self
 
     async def __aexit__(
@@ -125,7 +125,7 @@ class Rm:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Reader first, then the calls, then the channel: another order leaks."""
+        """Close the reader first, then the calls, then the channel: another order leaks."""
         if self._drain is not None:
             self._drain.cancel()
             with suppress(asyncio.CancelledError):
@@ -135,11 +135,11 @@ class Rm:
         await self._channel.close()
 
     async def connected(self) -> None:
-        """Wait until the server can be spoken to."""
+        """Wait for the connection."""
         await self._channel.channel_ready()
 
     async def register(self, config: str, extra: Mapping[str, str] | None = None) -> None:
-        """Introduce the RM, and open its stream for allocations."""
+        """Register the RM, and open its stream for allocations."""
         self.progress.step("registering")
         await self._stub.RegisterResourceManager(
             RegisterResourceManagerRequest(rmID=self.rm_id, version="bench", config=config, extraConfig=extra)
@@ -147,20 +147,20 @@ class Rm:
         await self.write(AllocationRequest(rmID=self.rm_id).SerializeToString())
 
     async def add_nodes(self, nodes: Iterable[NodeInfo]) -> None:
-        """Send nodes and wait until all are taken."""
+        """Send nodes and wait until all are accepted."""
         batches = list(batched(nodes, self._batch))
         requests = (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches)
         await self._taken("adding nodes", self._nodes, requests, sum(map(len, batches)))
 
     async def update_nodes(self, nodes: Iterable[NodeInfo]) -> None:
-        """Send changes of nodes, which nobody answers."""
+        """Send changes of nodes, which have no answers."""
         batches = batched(nodes, self._batch)
         await put(self._nodes, (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches))
 
     async def add_applications(self, applications: Iterable[AddApplicationRequest]) -> None:
-        """Send applications, wait until all are taken, and read on in the background.
+        """Send applications, wait until all are accepted, and keep reading in the background.
 
-        Their state changes keep coming; left unread they would end in a full outbox.
+        Unread changes of their states would fill the outbox.
         """
         call, batches = self._applications, list(batched(applications, self._batch))
         requests = (ApplicationRequest(rmID=self.rm_id, new=batch) for batch in batches)
@@ -174,7 +174,7 @@ class Rm:
         requests: Iterable[T],
         items: int,
     ) -> None:
-        """Send requests with so many items, and wait until all are taken."""
+        """Send requests with this number of items, and wait until all are accepted."""
         self.progress.step(step, of=items)
         await together(put(call, requests), taken(call, items, self.progress))
 
@@ -188,7 +188,7 @@ class Rm:
             await self._allocations.write(message)
 
     async def read(self) -> tuple[bytes, AllocationResponse]:
-        """The next AllocationResponse, as it came and parsed; BenchError if it refuses anything."""
+        """The next AllocationResponse, raw and parsed; BenchError for a rejection."""
         data = await self._allocations.read()
         if not isinstance(data, bytes):
             raise BenchError("the stream for allocations ended")
@@ -198,16 +198,16 @@ class Rm:
         return data, response
 
     async def send(self, messages: Iterable[bytes]) -> None:
-        """Send AllocationRequests as fast as the stream takes them."""
+        """Send AllocationRequests as fast as the stream accepts them."""
         for message in messages:
             await self.write(message)
 
     async def place(self, messages: Iterable[bytes], expected: int) -> list[bytes]:
-        """Send everything while reading, until `expected` asks are placed; the raw responses."""
+        """Send and read until `expected` asks are placed; returns the raw responses."""
         return await together(self.send(messages), self.placed(expected))
 
     async def placed(self, expected: int) -> list[bytes]:
-        """Read until `expected` asks are placed; the raw responses."""
+        """Read until `expected` asks are placed; returns the raw responses."""
         responses = []
         while expected > 0:
             data, response = await self.read()
@@ -218,10 +218,10 @@ class Rm:
     async def one_by_one(
         self, asks: Iterable[Allocation], rate: float, enough: Callable[[], bool]
     ) -> list[float]:
-        """Send one ask after the other until it is `enough`, `rate` a second at the most.
+        """Send one ask after the other until `enough` is true, at most `rate` a second.
 
-        Each waits for the one before to be placed, and that is given back. Returns the seconds
-        from each send to its receipt.
+        Each ask waits until the last one is placed and released. Returns the seconds from each send to
+        its allocation.
         """
         latencies = []
         for ask in asks:
@@ -238,9 +238,9 @@ class Rm:
         return latencies
 
     async def steady(self, asks: Iterable[Allocation], rate: float) -> tuple[list[float], list[bytes]]:
-        """Send all asks, `rate` a second, whatever becomes of them; give each back when placed.
+        """Send all asks at `rate` a second without waiting for allocations, which are released at once.
 
-        Returns the seconds from each send to its receipt, and the raw responses.
+        Returns the seconds from each send to its allocation, and the raw responses.
         """
         sent: dict[str, float] = {}
         finished = asyncio.Event()
@@ -257,10 +257,10 @@ class Rm:
     async def _answers(
         self, sent: dict[str, float], finished: asyncio.Event
     ) -> tuple[list[float], list[bytes]]:
-        """Read until all that was sent is placed.
+        """Read until all sent asks are placed.
 
-        It cannot miss the end: the sender is done right after a send, and an answer to
-        that send, or to the release that follows, is still to come.
+        The end cannot be missed: the sender is done right after a send, and an answer to that
+        send, or to the following release, is still to come.
         """
         latencies: list[float] = []
         responses: list[bytes] = []
@@ -276,7 +276,7 @@ class Rm:
 
 
 async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, Any, T]) -> T:
-    """Send while reading, and return what was read; the first failure ends both."""
+    """Send while reading, and return the result of reading; the first failure ends both."""
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(sending)
@@ -287,7 +287,7 @@ async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, A
 
 
 async def put(call: grpc.aio.StreamStreamCall[T, Any], requests: Iterable[T]) -> None:
-    """Write requests to a stream that nobody else writes to."""
+    """Write requests to a stream without other writers."""
     for request in requests:
         await call.write(request)
 
@@ -297,7 +297,7 @@ async def taken(
     waiting: int,
     progress: Progress = UNSEEN,
 ) -> None:
-    """Read until so many nodes or applications are accepted."""
+    """Read until `waiting` nodes or applications are accepted."""
     while waiting > 0:
         response = await call.read()
         if not isinstance(response, NodeResponse | ApplicationResponse):
@@ -308,16 +308,16 @@ async def taken(
 
 
 def refuse(rejected: Iterable[object]) -> None:
-    """Nothing of a benchmark may be rejected."""
+    """Raise BenchError for the first rejection."""
     for item in rejected:
         raise BenchError(f"rejected: {item}")
 
 
 class Replies:
-    """Sends them, at most `batch` items in a message, and counts the messages."""
+    """Sends asks and confirmations, at most `batch` in a message, and counts the messages."""
 
     def __init__(self, rm: Rm, batch: int) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._rm = rm
         self._batch = batch
         self.requests = 0
@@ -330,7 +330,7 @@ class Replies:
             await self._send(request.SerializeToString())
 
     async def confirm(self, released: Iterable[AllocationRelease], why: TerminationType.ValueType) -> int:
-        """Confirm the releases that the RM was told to carry out for this reason; how many."""
+        """Confirm the requested releases with this reason; returns their number."""
         confirmed = 0
         for some in batched((item for item in released if item.terminationType == why), self._batch):
             await self._send(releases(self._rm.rm_id, some, why))

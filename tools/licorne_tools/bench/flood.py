@@ -1,7 +1,7 @@
-"""The RM that disturbs: it sends everything at once, from a process of its own.
+"""An RM that sends all its asks at once, from a process of its own.
 
-`flooding` is the other side. The program registers an RM, says ``ready``, waits for a line on
-stdin, floods, and answers with a line of JSON and the raw responses.
+`flooding` starts the process. The program registers an RM, prints ``ready``, waits for a line on stdin,
+floods, and prints a line of JSON and the raw responses.
 """
 
 import argparse
@@ -26,7 +26,7 @@ SHAPE = ("queues", "apps", "asks", "nodes", "batch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flooded:
-    """What came of a flood."""
+    """The result of a flood."""
 
     allocations: int
     seconds: float
@@ -34,14 +34,14 @@ class Flooded:
 
 
 class Flood:
-    """A flood that is ready to begin."""
+    """A prepared flood."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Take the process after it has said that it is ready."""
+        """Take the process of the flood, which has printed ``ready``."""
         self._process = process
 
     async def run(self) -> Flooded:
-        """Let it begin, and wait until its last ask is placed."""
+        """Begin the flood, and wait until its last ask is placed."""
         output, _ = await self._process.communicate(b"go\n")
         line, _, rest = output.partition(b"\n")
         if self._process.returncode != 0:
@@ -52,7 +52,7 @@ class Flood:
 
 @asynccontextmanager
 async def flooding(target: str, rm_id: str, scenario: Scenario) -> AsyncIterator[Flood]:
-    """Start the other RM; when it is ready all that is left for it to do is to send."""
+    """Start the flooding RM, and prepare all its messages."""
     shape = [f"--{name}={getattr(scenario, name)}" for name in SHAPE]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_tools.bench.flood", target, rm_id, *shape),
@@ -96,6 +96,6 @@ def arguments() -> tuple[str, str, Scenario]:
 
 
 if __name__ == "__main__":
-    # What is to be seen is whether the server is fair, not whether the machine has cores enough.
+    # The bench is about the fairness of the server, not about the number of cores.
     os.nice(15)
     asyncio.run(flood(*arguments()))

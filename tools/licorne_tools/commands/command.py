@@ -1,4 +1,4 @@
-"""`licorne bench`: how fast the core is here, over gRPC between two processes."""
+"""`licorne bench`: its arguments, and the choice of a bench."""
 
 import argparse
 from pathlib import Path
@@ -32,7 +32,7 @@ EXAMPLES = (
 IDLE_SECONDS = 10.0
 MEASURED_ALONE = (bench_isolation, bench_growth, bench_utilisation)
 PAIRS = 3
-"""So many runs where figures are compared, unless it is said how many."""
+"""Default number of runs for comparisons and reports."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
-    """How much of a scenario is run, and how."""
+    """Add the size of a scenario, and the way it is run."""
     add = parser.add_argument
     add("--nodes", type=positive, metavar="N", help="so many nodes instead")
     add("--pods", type=positive, metavar="N", help="so many asks instead")
@@ -93,9 +93,9 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print; 0, or 2 when a server did not do its part, 130 when interrupted.
+    """Measure and print; 0, or 2 after a failure, 130 after an interrupt, 1 for invalid arguments.
 
-    1 when the arguments make no sense together. What was measured before a failure is printed.
+    Results from before a failure are printed.
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:

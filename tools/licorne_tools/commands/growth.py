@@ -1,4 +1,4 @@
-"""`licorne bench growth`: what an allocation costs while one thing grows tenfold, twice."""
+"""`licorne bench growth`: the cost of an allocation while one dimension grows tenfold, twice."""
 
 import argparse
 from functools import partial
@@ -15,7 +15,7 @@ from licorne_tools.commands.report import Report, wanted
 
 NAME = "growth"
 GROWTH = {NAME: "cost per allocation while one thing grows tenfold, twice"}
-"""The scenario, and what it is about. It is not one of `all`."""
+"""The scenario and its description. `all` does not include it."""
 
 ALONE = Alone(
     GROWTH,
@@ -25,16 +25,16 @@ ALONE = Alone(
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """The arguments of this one alone."""
+    """Add the arguments of this bench alone."""
     add = group.add_argument
     add("--only", metavar="NAME[,NAME]", help=f"of {', '.join(DIMENSIONS)}")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print; the exit code as that of `licorne bench`.
+    """Measure and print; returns the exit code of `licorne bench`.
 
-    What fails is said and left out of the table, and the rest is measured all the same. A report is
-    written only of all there is.
+    A failed dimension is reported and left out of the table; the others are measured. A report is
+    written only if all have succeeded.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def chosen(args: argparse.Namespace) -> list[Dimension]:
-    """What is to be measured, in the order of the catalogue.
+    """The dimensions to measure, in the order of the catalogue.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -77,7 +77,7 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
 
 
 def tell(dimension: Dimension, progress: Progress, point: Point) -> None:
-    """Say what was measured just now."""
+    """Report a measured point."""
     progress.advance()
     asks = f", {point.us_per_ask:.1f} µs per ask" if point.asks else ""
     cost = f"{point.us_per_allocation:.1f} µs per allocation{asks}"
@@ -85,7 +85,7 @@ def tell(dimension: Dimension, progress: Progress, point: Point) -> None:
 
 
 def show(growths: list[Growth], *, as_data: bool) -> None:
-    """Everything measured: a table, or an array of objects."""
+    """Print a table, or an array of objects."""
     if as_data:
         print_json([as_json(growth) for growth in growths])
         return
@@ -97,6 +97,6 @@ def write(report: Report, growths: list[Growth]) -> None:
     """Write the section of the page.
 
     Raises:
-        BenchError: they cannot be written.
+        BenchError: the section cannot be written.
     """
     report.put(section(growths, this_build(), report.command, drawn=report.drawn))

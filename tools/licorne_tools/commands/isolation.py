@@ -1,4 +1,4 @@
-"""`licorne bench neighbour` and `licorne bench manyrms`: what RMs cost each other."""
+"""`licorne bench neighbour` and `licorne bench manyrms`: latency of RMs beside others."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ ISOLATION = {
     NEIGHBOUR: "latency of one RM beside attacks of another, each in turn",
     MANY_RMS: "latency of 1, 10, 100 and 500 RMs, and beside a flood",
 }
-"""The scenarios, and what they are about. None of them is one of `all`."""
+"""The scenarios and their descriptions. `all` does not include them."""
 
 COLUMNS = {
     NEIGHBOUR: {
@@ -62,7 +62,7 @@ ALONE = Alone(
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """The arguments of these two alone."""
+    """Add the arguments of these benches alone."""
     add = group.add_argument
     add("--attack", choices=ATTACKS, metavar="NAME", help=f"one of {', '.join(ATTACKS)}")
     add("--rms", type=positive, metavar="N", help="manyrms: so many RMs only")
@@ -71,9 +71,9 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print; the exit code as that of `licorne bench`.
+    """Measure and print; returns the exit code of `licorne bench`.
 
-    What fails is said and left out of the table, and the rest is measured all the same.
+    A failed line is reported and left out of the table; the others are measured.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -126,7 +126,7 @@ def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
 
 
 def one_run(line: Line) -> Run:
-    """One run, announced when it is done; a failure says of which line it is."""
+    """Make and report one run of a line; a failure names the line."""
     try:
         result = alone(line.measure())
     except (BenchError, ServerFailed) as error:
@@ -136,7 +136,7 @@ def one_run(line: Line) -> Run:
 
 
 def show(args: argparse.Namespace, results: Sequence[Result]) -> None:
-    """Everything measured: a table, or an array of objects."""
+    """Print a table, or an array of objects."""
     if args.json:
         print_json([as_json(args.scenario, line, runs) for line, runs in results])
         return
@@ -154,7 +154,7 @@ def row(columns: Mapping[str, str], line: Line, runs: Sequence[Run]) -> list[str
 
 
 def as_json(scenario: str, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
-    """Everything about a line, rounded as other scenarios are."""
+    """A line as JSON."""
     return {
         "scenario": scenario,
         "name": line.name,
@@ -167,5 +167,5 @@ def as_json(scenario: str, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def holds(line: Line, runs: Sequence[Run]) -> bool:
-    """Whether the target holds for the medians of all runs."""
+    """True if the target holds for the medians of all runs."""
     return line.holds({name: spread.median for name, spread in summary(runs).items()})

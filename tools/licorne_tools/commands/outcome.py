@@ -1,4 +1,4 @@
-"""What the benches share on the command line: their options, a line of progress, failures and exit codes."""
+"""Common parts of benches on the command line: options, a line of progress, failures and exit codes."""
 
 import argparse
 import sys
@@ -19,26 +19,26 @@ INTERRUPTED = 130
 
 
 class Outcome:
-    """The exit code so far. Work is done in `with outcome:`, as often as there is any.
+    """The exit code so far. Each piece of work is a block `with outcome:`.
 
-    A failure of the bench, or Ctrl-C, ends the block and is said; what stands behind the block goes
-    on. Any other exception is a defect, and leaves the block.
+    A failure of the bench, or Ctrl-C, ends the block and is reported; the code after the block runs.
+    Any other exception is a defect, and leaves the block.
     """
 
     code: int
-    """The gravest that has happened."""
+    """The gravest code so far."""
 
     def __init__(self) -> None:
-        """Nothing has failed yet."""
+        """Begin without failures."""
         self.code = OK
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether somebody has stopped it, so that no more should be begun."""
+        """True after an interrupt: no more work should begin."""
         return self.code == INTERRUPTED
 
     def __enter__(self) -> None:
-        """Nothing has to be prepared."""
+        """Do nothing."""
 
     def __exit__(
         self,
@@ -46,7 +46,7 @@ class Outcome:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """Say what has failed; whether it goes on behind the block."""
+        """Report a failure; True to continue after the block."""
         if isinstance(error, KeyboardInterrupt):
             say("stopped")
             self.code = INTERRUPTED
@@ -59,18 +59,18 @@ class Outcome:
 
 
 class Named(Protocol):
-    """Something that is measured by itself."""
+    """A named item of a bench."""
 
     @property
     def name(self) -> str:
-        """Its name in the scenario."""
+        """The name of the item in its scenario."""
 
 
 N = TypeVar("N", bound=Named)
 
 
 def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome) -> Iterator[N]:
-    """One of a scenario's items after the other, announced; none after an interrupt."""
+    """The items of a scenario, each announced; none after an interrupt."""
     for number, item in enumerate(items, start=1):
         progress.begin(f"{scenario} {item.name}, {number} of {len(items)}")
         yield item
@@ -79,12 +79,12 @@ def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome
 
 
 PER_SECOND = 4
-"""More would take time from the client of the benchmark, which is in this process."""
+"""Refreshes of the line of progress, few because the client of the benchmark is in this process."""
 
 
 @contextmanager
 def shown(progress: Progress) -> Iterator[None]:
-    """Show it as long as this lasts, below whatever is said meanwhile; on a terminal only."""
+    """Show the line of progress during the block, below all messages; on a terminal only."""
     if not is_terminal(sys.stderr):
         yield
         return
@@ -107,17 +107,17 @@ OF_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Scenarios by name with their texts, their own options, and those that they cannot have."""
+    """Scenarios that are run alone: their descriptions by name, their own options, and forbidden options."""
 
     scenarios: Mapping[str, str]
     own: tuple[str, ...]
     refused: tuple[str, ...]
 
     def check(self, args: argparse.Namespace) -> bool:
-        """True if one of these is wanted, which is so with options that go with it.
+        """True if one of these scenarios was chosen.
 
         Raises:
-            UsageError: the options make no sense together.
+            UsageError: the options contradict each other.
         """
         name = args.scenario
         if name not in self.scenarios:
@@ -132,5 +132,5 @@ class Alone:
 
 
 def given(args: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
-    """The options of these names that were given."""
+    """The given options among these names."""
     return [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]

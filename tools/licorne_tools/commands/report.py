@@ -1,4 +1,4 @@
-"""`licorne bench --report`: what was measured, as a page, with pictures if wanted."""
+"""`licorne bench --report`: results as a page, optionally with pictures."""
 
 import argparse
 import shlex
@@ -18,12 +18,12 @@ from licorne_tools.bench.scenarios import Scenario
 
 VALUES = ("nodes", "pods", "batch", "sort", "wire", "refuse", "answer_after", "runs", "against")
 FLAGS = ("untagged", "table", "pictures")
-"""The arguments that say what is measured, by their names there."""
+"""Names of the arguments that determine the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where to write, and the command to measure the same with."""
+    """The folder to write to, and the command that repeats the measurement."""
 
     folder: Path
     command: str
@@ -33,19 +33,19 @@ class Report:
     def write(
         self, results: Iterable[tuple[Scenario, Sequence[Sequence[Run]]]], builds: Sequence[Build]
     ) -> None:
-        """Write the runs of each scenario, of one side or two, and say where they are.
+        """Write the runs of each scenario, of one side or two, and report the file.
 
         Raises:
-            BenchError: they cannot be written.
+            BenchError: the page cannot be written.
         """
         measured = [Measured(scenario, sides) for scenario, sides in results]
         self.put(section(measured, builds, self.command, drawn=self.drawn))
 
     def put(self, section: Section) -> None:
-        """Write a section, and say where it is.
+        """Write a section, and report the file.
 
         Raises:
-            BenchError: it cannot be written.
+            BenchError: the page cannot be written.
         """
         try:
             page = put_section(self.folder, section)
@@ -55,7 +55,7 @@ class Report:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folder, and whether there are pictures."""
+    """Add `--report` and `--pictures`."""
     parser.add_argument("--report", type=Path, metavar="DIR", help="write tables into DIR/performance.md")
     parser.add_argument(
         "--pictures",
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> Report | None:
-    """The report that is wanted, if one is.
+    """The report of the arguments; None without one.
 
     Raises:
         UsageError: pictures cannot be drawn, or the folder cannot be written into.
@@ -82,7 +82,7 @@ def wanted(args: argparse.Namespace) -> Report | None:
 
 
 def need_matplotlib() -> None:
-    """Refuse to begin what would end without its pictures.
+    """Refuse pictures before anything is measured.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -92,7 +92,7 @@ def need_matplotlib() -> None:
 
 
 def need_folder(folder: Path) -> None:
-    """Refuse to begin what would end without a place to write it to; nothing is left there.
+    """Refuse a folder that cannot be written into, before anything is measured. No file is left there.
 
     Raises:
         UsageError: no file can be made in the folder, or where the folder is to be made.
@@ -106,7 +106,7 @@ def need_folder(folder: Path) -> None:
 
 
 def command(args: argparse.Namespace) -> list[str]:
-    """The command that measures the same."""
+    """The command that repeats the measurement."""
     words = ["licorne", "bench", args.scenario, *args.more]
     for name in (*VALUES, *FLAGS, "report"):
         value = getattr(args, name)

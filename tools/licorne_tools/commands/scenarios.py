@@ -1,4 +1,4 @@
-"""Scenarios that `licorne bench` is to measure, by its arguments, and their runs, announced and printed.
+"""The scenarios chosen by the arguments of `licorne bench`, and their runs.
 
 With `--against` they are measured in turn with another checkout or form.
 """
@@ -48,7 +48,7 @@ FAIR = "fair"
 
 
 def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
-    """What can be said about an RM that is asked about nodes."""
+    """Add the options of an RM with predicate checks."""
     add = group.add_argument
     add("--untagged", action="store_true", default=None, help="each ask is of a class of its own")
     add("--refuse", type=percent, metavar="P", help="the RM refuses so many nodes of a hundred")
@@ -67,14 +67,14 @@ def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def scenario_name(text: str) -> str:
-    """The name of a scenario that can be measured beside others."""
+    """The argument type of a scenario that may be measured with others."""
     if text not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"{text} is no scenario that goes with others")
     return text
 
 
 def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
-    """What is to be measured, in order.
+    """The scenarios to measure, in order.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -108,7 +108,7 @@ def named(args: argparse.Namespace) -> list[str]:
     """The names of the scenarios, each once.
 
     Raises:
-        UsageError: others are named beside all of them.
+        UsageError: other scenarios are named beside `all`.
     """
     if args.scenario != ALL:
         return list(dict.fromkeys([args.scenario, *args.more]))
@@ -118,10 +118,10 @@ def named(args: argparse.Namespace) -> list[str]:
 
 
 def asked(scenario: Scenario, args: argparse.Namespace) -> Iterator[Scenario]:
-    """The scenario with predicate checks as it is wanted, or the whole table of it.
+    """The scenario with the given predicate checks, or the whole table of predicate scenarios.
 
     Raises:
-        UsageError: the table is wanted, and one of the ways that are all in it.
+        UsageError: the table is given with an option that the table varies.
     """
     asking = scenario.asking
     if not args.table:
@@ -152,7 +152,7 @@ def run_each(
     *,
     as_data: bool,
 ) -> int:
-    """Measure each scenario so many times, and print what came of it; the exit code."""
+    """Measure each scenario `runs` times, and print the results; returns the exit code."""
     results: list[tuple[Scenario, list[Run]]] = []
     outcome = Outcome()
     build = this_build()
@@ -173,7 +173,7 @@ def run_each(
 
 
 def one_run(scenario: Scenario, options: Options, which: str) -> Run:
-    """One run, announced."""
+    """Make and report one run."""
     how = ", ".join(setting_texts(scenario))
     options.progress.begin(f"{scenario.name} ({how}), {which}")
     result = alone(run_once(scenario, options))
@@ -183,9 +183,9 @@ def one_run(scenario: Scenario, options: Options, which: str) -> Run:
 
 
 def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
-    """Everything measured: of one scenario in full, of several a line each.
+    """Print all results: of one scenario in full, of several a line each.
 
-    As data it is complete either way: an object, or an array of them.
+    Data is complete either way: an object, or an array of objects.
     """
     if as_data:
         objects = [as_json(scenario, runs) for scenario, runs in results]
@@ -220,7 +220,7 @@ def run_pairs(
     *,
     as_data: bool,
 ) -> int:
-    """Measure so many pairs of each scenario, and print what came of it; the exit code."""
+    """Measure pairs of runs of each scenario, and print the results; returns the exit code."""
     outcome = Outcome()
     options.progress.begin("looking at both servers")
     with shown(options.progress), outcome:
@@ -251,10 +251,10 @@ def run_pairs(
 
 
 def both(what: str) -> tuple[Build, Installation, Build]:
-    """What runs here, and what is compared with it and runs there.
+    """The build of this process, and the other installation with its build.
 
     Raises:
-        BenchError: one of them cannot be used.
+        BenchError: an installation is unusable.
     """
     try:
         return build_of(HERE), *compared(what)
@@ -263,7 +263,7 @@ def both(what: str) -> tuple[Build, Installation, Build]:
 
 
 def one_of_pair(scenario: Scenario, options: Options, side: Side, which: str) -> Run:
-    """One run, announced; a failure says on which side it was."""
+    """Make and report one run; a failure names the side."""
     try:
         return one_run(scenario, options, which)
     except (BenchError, ServerFailed) as error:
@@ -271,7 +271,7 @@ def one_of_pair(scenario: Scenario, options: Options, side: Side, which: str) ->
 
 
 def builds(this: Build, other: Build) -> list[str]:
-    """What runs on both sides, a line for each."""
+    """A line for the build of each side."""
     lines = [
         f"{side.value + ':':<6} {build} ({build.folder})"
         for side, build in ((Side.THIS, this), (Side.OTHER, other))
@@ -284,9 +284,9 @@ def builds(this: Build, other: Build) -> list[str]:
 def show_pairs(
     results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
 ) -> None:
-    """The builds, and a table: of one scenario in full, of several the measures of an overview.
+    """Print the builds, and a table: of one scenario in full, of several the measures of an overview.
 
-    As data it is complete either way: an object, or an array of them.
+    Data is complete either way: an object, or an array of objects.
     """
     if as_data:
         objects = [pairs_as_json(scenario, found, this, other) for scenario, found in results]

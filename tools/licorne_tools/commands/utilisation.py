@@ -1,4 +1,4 @@
-"""`licorne bench utilisation`: how much of a cluster is used, with and without reservations."""
+"""`licorne bench utilisation`: the used share of a cluster, with and without reservations."""
 
 import argparse
 from dataclasses import asdict
@@ -16,7 +16,7 @@ from licorne_tools.commands.outcome import Alone, Outcome, shown
 
 NAME = "utilisation"
 UTILISATION = {NAME: "share of a cluster that is used in an hour, with and without reservations"}
-"""The scenario, and what it is about. It is not one of `all`."""
+"""The scenario and its description. `all` does not include it."""
 
 SEED = 1
 MINUTES = 60
@@ -44,7 +44,7 @@ ALONE = Alone(
 
 
 class Played(NamedTuple):
-    """A load, whether nodes were reserved, and what came of it by seed."""
+    """A load, True if nodes were reserved, and the figures by seed."""
 
     load: Load
     reservations: bool
@@ -52,7 +52,7 @@ class Played(NamedTuple):
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """The arguments of this one alone."""
+    """Add the arguments of this bench alone."""
     add = group.add_argument
     add("--seed", type=int, metavar="N", help=f"how long allocations run ({SEED})")
     add("--seeds", type=positive, metavar="N", help="so many, from --seed on (1)")
@@ -60,10 +60,10 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play and print; the exit code as that of `licorne bench`.
+    """Play and print; returns the exit code of `licorne bench`.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     if args.runs > 1:
         raise UsageError(f"--runs cannot be used with {NAME}: --seeds draws other runs")
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(found: list[Played], minutes: int, *, as_data: bool) -> None:
-    """Everything that was played: a table, or an array with an object for each seed."""
+    """Print a table, or an array with an object for each seed."""
     if as_data:
         print_json([as_json(each, seed, minutes) for each in found for seed in each.figures])
         return
@@ -100,7 +100,7 @@ def show(found: list[Played], minutes: int, *, as_data: bool) -> None:
 
 
 def line(played_: Played) -> list[str]:
-    """The cells of a load; of several seeds the median, the least and the greatest."""
+    """The cells of a load; of several seeds the median with the minimum and the maximum."""
     load, reservations, figures = played_
     runs = list(figures.values())
     hidden = () if any(run.large_asks for run in runs) else OF_LARGE
@@ -112,7 +112,7 @@ def line(played_: Played) -> list[str]:
 
 
 def as_json(played_: Played, seed: int, minutes: int) -> dict[str, Any]:
-    """Everything about a load with one seed, rounded as other scenarios are."""
+    """A load with one seed as JSON."""
     load, reservations, figures = played_
     return {
         "scenario": NAME,
