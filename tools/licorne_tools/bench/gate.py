@@ -1,10 +1,9 @@
-"""Does an allocation cost more than with the commit before? `make gate`, as a part of CI.
+"""`make gate`, a part of CI: the cost of an allocation compared with the parent commit.
 
-The source as it stands here, changes that are not committed included, and that of the commit before
-(the first parent of HEAD) are measured in turn, both uncompiled and by the same interpreter. What
-counts is CPU time of the server's process, which other programs on the machine change little, and
-of a pair of runs, which they change alike. One pair may still mislead: so the median of several is
-judged, and a bad one is looked at a second time.
+The source with its uncommitted changes and that of the parent commit (the first parent of HEAD) are
+measured in turn, both uncompiled and by the same interpreter. The measure is the CPU time of the server's
+process, which other programs of the machine affect little, in pairs of runs, which they affect equally.
+The median of several pairs is judged, and a bad one is followed by more pairs.
 """
 
 import sys
@@ -25,26 +24,26 @@ from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 
 LIMIT = 1.25
-"""The median of the pairs' ratios that is still good."""
+"""Limit of the median of the pairs' ratios."""
 FIRST, SECOND, ALL = 3, 6, 9
-"""Pairs of the first look, with the fewest of the second one, and with all of that."""
+"""Pairs of the first look, and the minimum and maximum of pairs after the second look."""
 SECONDS = 75.0
-"""No pair beyond the fewest of the second look begins later than this."""
+"""Seconds after which no pair beyond the minimum of the second look begins."""
 MEASURE = "cpu_us_per_allocation"
 SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
 ROOT = Path(licorne_core.__file__).parents[2]
 
 
 class NothingToCompare(Exception):
-    """There is no commit before that can be measured; the text says why."""
+    """The parent commit cannot be measured; the text says why."""
 
 
 def before(root: Path) -> str:
-    """The commit before that of a checkout.
+    """The parent commit of a checkout.
 
     Raises:
-        NothingToCompare: there is none, or the clone is too shallow to have it.
-        NotUsable: git cannot tell.
+        NothingToCompare: there is no parent, or the clone is too shallow.
+        NotUsable: git has failed.
     """
     _, *parents = git(root, "rev-list", "--parents", "--max-count=1", "HEAD").split()
     if parents:
@@ -59,10 +58,10 @@ def before(root: Path) -> str:
 
 @contextmanager
 def put_out(root: Path, commit: str) -> Iterator[Path]:
-    """A folder with the files of a commit, for as long as this lasts.
+    """A folder with the files of a commit, for the time of the block.
 
     Raises:
-        NotUsable: git cannot put it out.
+        NotUsable: git has failed.
     """
     with TemporaryDirectory() as folder:
         target = Path(folder) / "before"
@@ -74,10 +73,10 @@ def put_out(root: Path, commit: str) -> Iterator[Path]:
 
 
 def enough(ratios: Iterable[float], late: Callable[[], bool]) -> list[float]:
-    """The ratios of as many pairs as it takes.
+    """The ratios of as many pairs as needed.
 
-    The first look is enough if it is good. A bad one is followed by a second look, however late it
-    is; that one ends early if it is late.
+    A good first look is enough. A bad one is followed by a second look, which ends at its minimum of
+    pairs if it is late.
     """
     found = []
     for ratio in ratios:
@@ -89,7 +88,7 @@ def enough(ratios: Iterable[float], late: Callable[[], bool]) -> list[float]:
 
 
 def good(ratios: Iterable[float]) -> bool:
-    """Whether an allocation costs about as much as before, or less."""
+    """True if the median is within the limit."""
     return median(ratios) <= LIMIT
 
 
@@ -99,11 +98,11 @@ def pure(checkout: Path) -> Installation:
 
 
 def measured(root: Path, other: Path, scenario: Scenario) -> Iterator[float]:
-    """The ratio of one pair after the other, each told when it is there.
+    """The ratio of one pair after the other, each printed.
 
     Raises:
-        NothingToCompare: the server of the commit before does not do its part.
-        BenchError, ServerFailed: the server of this source does not.
+        NothingToCompare: the server of the parent commit has failed.
+        BenchError, ServerFailed: the server of this source has failed.
     """
     checkouts = {Side.THIS: root, Side.OTHER: other}
     pairs = Pairs()
@@ -122,7 +121,7 @@ def measured(root: Path, other: Path, scenario: Scenario) -> Iterator[float]:
 
 
 def gate(root: Path, scenario: Scenario) -> bool:
-    """Compare, and say what was compared and found; whether it is good.
+    """Compare, and print builds and result; True if the cost is within the limit.
 
     Raises as `measured` does, and NotUsable if this source cannot be imported.
     """
@@ -144,7 +143,7 @@ def gate(root: Path, scenario: Scenario) -> bool:
 
 
 def run(root: Path = ROOT, scenario: Scenario = SCENARIO) -> int:
-    """The program; 0 if it is good or there is nothing to compare, else 1."""
+    """The program; 0 within the limit or with nothing to compare, else 1."""
     try:
         return 0 if gate(root, scenario) else 1
     except NothingToCompare as why:

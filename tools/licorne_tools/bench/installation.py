@@ -1,6 +1,6 @@
-"""Installations of the server: an interpreter, and what it takes for our packages.
+"""Installations of the server: an interpreter, and the place and form of our packages.
 
-One is compared with another checkout, another interpreter, or the other form of this one.
+`--against` compares this installation with another checkout, another interpreter, or the pure form.
 """
 
 import json
@@ -18,18 +18,18 @@ PROGRAM = Path(__file__).with_name("command.py")
 ABOUT_SECONDS = 60.0
 SHOWN_LINES = 5
 ROOTS = ("core", "server", "clients/python", "clients/cli", "tools")
-"""The folders of a checkout in which packages begin."""
+"""The folders of a checkout with packages."""
 
 
 class NotUsable(Exception):
-    """No server can be started from there; the text says why, for people."""
+    """The installation cannot run a server; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The interpreter, the checkout whose sources go before what it has, and in which form.
+    """An interpreter, a checkout whose sources replace installed packages, and the form.
 
-    With `pure` everything of ours is imported from its sources, also where it is compiled.
+    With `pure` our packages are imported from sources, even if they are compiled.
     """
 
     python: str
@@ -39,26 +39,26 @@ class Installation:
     def command(self, *arguments: str) -> list[str]:
         """The command line of `command.py` with these arguments.
 
-        It is always the file of this checkout, so that another one may be older than it.
+        The file is that of this checkout, because another checkout may lack it.
         """
         options = ["--pure"] if self.pure else []
         if self.checkout is not None:
             options += [f"--root={self.checkout / root}" for root in ROOTS]
-        # With -P the folder of the program is not searched for modules.
+        # With -P Python does not search the folder of the program for modules.
         return [self.python, "-P", str(PROGRAM), *options, *arguments]
 
     def server(self, profile: Path | None = None) -> list[str]:
-        """The command line that takes a command; `profile` is where its profile is written."""
+        """The start of a command line of `licorne`; its profile is written to `profile`."""
         return self.command(*([] if profile is None else ["--profile", str(profile)]))
 
 
 HERE = Installation(sys.executable)
-"""What runs this process."""
+"""The installation of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build(BuildInfo):
-    """What is said of a build, and where it is: the folder of the core, and its commit.
+    """A build with the folder of the core, and its commit.
 
     `commit` is empty if the folder is not in a repository, and ends in a plus if it was changed.
     """
@@ -67,22 +67,22 @@ class Build(BuildInfo):
     commit: str
 
     def __str__(self) -> str:
-        """As of a `BuildInfo`, with the commit."""
+        """The text of the `BuildInfo`, with the commit."""
         text = BuildInfo.__str__(self)
         return f"{text}, commit {self.commit}" if self.commit else text
 
 
 def this_build() -> Build:
-    """What runs this process."""
+    """The build of this process."""
     folder = Path(licorne_core.__file__).parent
     return Build(**asdict(build_info()), folder=str(folder), commit=commit_of(folder))
 
 
 def build_of(installation: Installation) -> Build:
-    """What would run there, found by a process that imports it.
+    """The build of an installation, reported by a process that imports it.
 
     Raises:
-        NotUsable: it cannot be imported, or does not say what it is.
+        NotUsable: the server cannot be imported, or the report is invalid.
     """
     try:
         done = subprocess.run(
@@ -109,9 +109,9 @@ def build_of(installation: Installation) -> Build:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that the files of a folder are of, with a plus if they were changed since.
+    """The commit of the files in a folder, with a plus if they were changed.
 
-    Empty if git does not know them, as where they are installed.
+    Empty if git does not track them, as in an installed package.
     """
     sources = [f":/{root}" for root in ROOTS]
     try:
@@ -124,10 +124,10 @@ def commit_of(folder: Path) -> str:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git answers in a folder.
+    """The output of git in a folder.
 
     Raises:
-        NotUsable: it fails, with its own text.
+        NotUsable: git has failed; the text is its own.
     """
     try:
         done = subprocess.run(
@@ -146,12 +146,12 @@ PYTHON = "python"
 
 
 def compared(what: str) -> tuple[Installation, Build]:
-    """The installation that somebody means, and what runs there.
+    """The installation of a value of `--against`, and its build.
 
     `what` is `pure`, a checkout, a Python, or a `licorne` command.
 
     Raises:
-        NotUsable: there is none, or no server can be imported there.
+        NotUsable: it does not exist, or its server cannot be imported.
     """
     if what == PURE:
         installation = Installation(HERE.python, pure=True)

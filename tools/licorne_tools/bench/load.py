@@ -1,4 +1,4 @@
-"""What every load needs: an RM with nodes, a clock, the CPU of both sides, and a form for the results."""
+"""Common parts of loads: a registered RM, a clock, the CPU of both sides, and the form of results."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ class Cost:
 
 
 class Meter:
-    """Measures from its making on."""
+    """Measures from its creation on."""
 
     def __init__(self, pid: int) -> None:
         """The server is the process `pid`."""
@@ -50,7 +50,7 @@ class Meter:
         self._start = time.perf_counter()
 
     def read(self) -> Cost:
-        """What it has been so far."""
+        """The cost so far."""
         seconds = time.perf_counter() - self._start
         return Cost(
             seconds=seconds,
@@ -65,10 +65,10 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run: `idle_seconds` is how long to look at an idle server.
+    """Options of a run: `idle_seconds` is the time to measure an idle server.
 
-    `bare` is whether bare servers are measured too, for what the transport alone would do.
-    `progress` is told how far the run is.
+    With `bare`, bare servers are measured too, for the limits of the transport. `progress` is updated
+    during the run.
     """
 
     idle_seconds: float
@@ -80,10 +80,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a load did: the AllocationResponses, how many allocations in what time, and the rest.
+    """The result of a load: AllocationResponses, number of allocations, time, and further measures.
 
-    `cost` is that of all that went on, which may have taken longer than the allocations counted.
-    `requests` are the messages that an echo is measured with; where there are none, there is none.
+    `cost` is that of the whole load, which may have taken longer than the counted allocations.
+    `requests` are the messages for an echo; without requests no echo is measured.
     """
 
     responses: list[bytes]
@@ -121,7 +121,7 @@ async def timed(
     progress: Progress = UNSEEN,
     **extra: float,
 ) -> Load:
-    """Measure what it takes until the work is done."""
+    """Measure the work to its end."""
     progress.step("placing", of=allocations)
     meter = Meter(server.pid)
     responses = await work
@@ -136,7 +136,7 @@ async def timed(
 
 
 async def pending(server: ServerProcess, expected: int) -> None:
-    """Wait until the server knows of so many asks that wait."""
+    """Wait until the server has this number of pending asks."""
     async with grpc.aio.insecure_channel(server.target) as channel:
         stub = StateStub(channel)
         while True:

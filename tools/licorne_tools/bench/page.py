@@ -1,6 +1,6 @@
-"""Pages of figures in Markdown: sections that are written anew one by one, with tables and pictures.
+"""Pages of figures in Markdown: sections with tables and pictures, which are replaced one by one.
 
-A section says what was measured, on which machine (Linux), and how to do it again.
+A section names the measured builds, the machine (Linux), and the command that repeats the measurement.
 """
 
 import os
@@ -20,12 +20,12 @@ PAGE = "performance.md"
 PAGE_TITLE = "# Performance\n"
 HEADING = re.compile(r"## +(.+)")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-"""The first or last line of a block that is shown as it is."""
+"""The first or last line of a code block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page, in Markdown, and the pictures that it shows, each by its file name."""
+    """A section in Markdown, and its pictures by file name."""
 
     title: str
     text: str
@@ -35,9 +35,8 @@ class Section:
 def put_section(folder: Path, section: Section) -> Path:
     """Write a section into the page of a folder, with its pictures beside it; returns the page.
 
-    It takes the place of the first section of the same title, or comes last. What stands before the
-    first section, and all other sections, stay as they are. A folder or page that is missing is
-    made. Each file is exchanged as a whole, so that none is ever found half written.
+    The section replaces the first one of the same title, or is appended. The rest of the page stays.
+    A missing folder or page is created. Files are replaced atomically.
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / PAGE
@@ -49,7 +48,7 @@ def put_section(folder: Path, section: Section) -> Path:
 
 
 def exchange(file: Path, text: str) -> None:
-    """Write a file beside the one that is there, and put it in its place."""
+    """Replace a file atomically."""
     new = file.with_name(f"{file.name}.new")
     new.write_text(text, encoding="utf-8")
     os.replace(new, file)
@@ -69,7 +68,7 @@ def replaced(page: str, section: Section) -> str:
 
 
 def headings(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """The numbers and titles of the lines that begin sections; those in code begin none."""
+    """Line numbers and titles of the headings of sections, outside code blocks."""
     found = []
     code = ""
     for number, line in enumerate(lines):
@@ -103,7 +102,7 @@ UNKNOWN = "unknown"
 
 
 def machine() -> dict[str, str]:
-    """Its parts by name, for people."""
+    """The parts of the machine by name."""
     cpu = CPU_MODEL.search(Path("/proc/cpuinfo").read_text())
     memory = MEMORY.search(Path("/proc/meminfo").read_text())
     kernel = ".".join(platform.release().split(".")[:2])
@@ -115,13 +114,13 @@ def machine() -> dict[str, str]:
 
 
 def measured_on(builds: Mapping[str, Build]) -> str:
-    """The machine, and the builds that ran on it by their names, as a table in Markdown."""
+    """The machine and the named builds, as a table in Markdown."""
     rows = [*machine().items(), *((name, str(build)) for name, build in builds.items())]
     return plain_table(("", "Measured on"), rows)
 
 
 def distribution() -> str:
-    """The name that the system has for itself."""
+    """The name of the operating system."""
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except OSError:
@@ -140,7 +139,7 @@ RATIOS_PICTURE = "performance-ratios.svg"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure that is shown: its heading with the unit, and the file of its picture, if any."""
+    """A measure of the page: its heading with the unit, and the file of its picture, if any."""
 
     name: str
     heading: str
@@ -164,9 +163,9 @@ class Measured:
     sides: Sequence[Sequence[Run]]
 
     def spreads(self, measure: str) -> list[Spread]:
-        """A measure of each side; nothing if it was not measured, or says nothing here."""
+        """A measure of each side; empty if it was not measured, or has no meaning here."""
         if measure == RATE and self.scenario.kind is Kind.LATENCY:
-            return []  # it is the rate at which asks are sent
+            return []  # the rate at which asks are sent
         if any(measure not in run for runs in self.sides for run in runs):
             return []
         return [Spread.of(run[measure] for run in runs) for runs in self.sides]
@@ -182,7 +181,7 @@ class Measured:
 def section(
     results: Sequence[Measured], builds: Sequence[Build], command: str, *, drawn: bool = False
 ) -> Section:
-    """All that was measured of one server or of two. The command is the one to do it again with.
+    """The section about one server or two. `command` repeats the measurement.
 
     `drawn` adds pictures, for which matplotlib is needed.
     """
@@ -207,7 +206,7 @@ def section(
 
 
 def labels(builds: Sequence[Build]) -> list[str]:
-    """What tells the builds apart: the form, the commit, the interpreter, or else the order."""
+    """Labels that distinguish the builds: the form, the commit, the interpreter, or else the order."""
     for tell in (
         [build.form for build in builds],
         [build.commit for build in builds],
@@ -219,7 +218,7 @@ def labels(builds: Sequence[Build]) -> list[str]:
 
 
 def names(scenarios: Iterable[Scenario]) -> list[str]:
-    """The names of scenarios; those that are alike with what tells them apart."""
+    """The names of scenarios; equal names with the settings that differ."""
     texts = {
         scenario: [f"{scenario.pods:,} asks", f"{scenario.nodes:,} nodes", *setting_texts(scenario)]
         for scenario in scenarios
@@ -234,14 +233,14 @@ def names(scenarios: Iterable[Scenario]) -> list[str]:
 
 
 def again(build: Build, command: str) -> str:
-    """How to do it again."""
+    """The commands that repeat the measurement."""
     made = [f"make {'native' if build.form == COMPILED else 'install'}"] if build.commit else []
     lines = "\n".join([*made, command])
     return f"To measure it again, and write this section:\n\n```sh\n{lines}\n```"
 
 
 def shapes(named: Mapping[str, Measured]) -> str:
-    """What the scenarios are, and how often each was run."""
+    """A table of the scenarios with sizes and numbers of runs."""
     rows = [(name, found.scenario.about, *map(brief, sizes(found))) for name, found in named.items()]
     return plain_table(("Scenario", "What", "Asks", "Nodes", "Runs"), rows)
 
@@ -257,9 +256,9 @@ def part(
     named: Mapping[str, Measured],
     pictures: dict[str, str] | None,
 ) -> list[str]:
-    """One measure: its heading, its picture and its table; nothing if no scenario has it.
+    """Heading, picture and table of a measure; empty if no scenario has the measure.
 
-    The picture is put among `pictures`; without these none is drawn.
+    The picture is added to `pictures`; with None it is not drawn.
     """
     spreads = {name: found.spreads(measure.name) for name, found in named.items()}
     shown = {name: each for name, each in spreads.items() if each}
@@ -286,7 +285,7 @@ def part(
 
 
 def ratio_picture(sides: Sequence[str], named: Mapping[str, Measured]) -> str:
-    """The ratios of all pairs in the rate and in the cost."""
+    """The picture of the ratios of all pairs, in rate and cost."""
     from licorne_tools.bench.pictures import pair_ratios
 
     series = {

@@ -1,4 +1,4 @@
-"""Figures as SVG: the same figures give the same text. Needs matplotlib, of the extra `report`."""
+"""Figures as SVG; equal figures give equal text. Needs matplotlib, of the extra `report`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,23 +18,23 @@ COLORS = ("#1f6feb", "#d9822b")
 GRID = "#d0d7de"
 INK = "#1f2328"
 WIDTH, ROW, FRAME = 8.8, 0.44, 1.2
-"""Inches: of the picture, and high for each scenario and for all around them."""
+"""Inches: width of the picture, height of a scenario, height of the frame."""
 APART = 0.17
-"""How far two series of a scenario are from its middle, in rows."""
+"""Distance of two series from the middle of a scenario, in rows."""
 
 MARGIN = 1.1
-"""How far the axis goes beyond the values, as a factor."""
+"""Factor by which the axis exceeds the values."""
 ROOM = 0.1
-"""Its length behind them, for the figure of the last point: a share of its length up to there."""
+"""Additional length of the axis for the last label, as a share."""
 
 T = TypeVar("T")
 Series = Mapping[str, Mapping[str, Spread]]
 Ratios = Mapping[str, Mapping[str, Sequence[float]]]
-"""By the name of the series and that of the scenario."""
+"""By the names of series and scenario."""
 
 
 def by_scenario(measure: str, names: Sequence[str], series: Series) -> str:
-    """A measure of each scenario: the middle as a point, the spread as whiskers."""
+    """A measure of each scenario: the median as a point, the spread as whiskers."""
     unit = f"{measure} (logarithmic; whiskers: least and greatest)"
     ends = [end for found in series.values() for each in found.values() for end in astuple(each)]
     with drawn(names, unit, brief, ends) as axes:
@@ -62,10 +62,10 @@ def pair_ratios(comparison: str, names: Sequence[str], series: Ratios) -> str:
 
 
 def style() -> AbstractContextManager[None]:
-    """How everything is drawn."""
+    """The style of all pictures."""
     return rc_context(
         {
-            # Ids are made from this and the figures, and texts stay texts.
+            # A fixed salt makes ids reproducible, and texts stay texts.
             "svg.hashsalt": "licorne",
             "svg.fonttype": "none",
             "font.family": "sans-serif",
@@ -83,7 +83,7 @@ def drawn(
 ) -> Iterator[Axes]:
     """Axes with a row for each name, the first one on top, and room for all values.
 
-    They are to be filled meanwhile.
+    The caller draws during the block.
     """
     with style():
         figure = Figure(figsize=(WIDTH, FRAME + ROW * len(names)), facecolor="white", layout="constrained")
@@ -105,19 +105,19 @@ def drawn(
 
 
 def styles(series: Iterable[str]) -> Iterator[tuple[str, str, float]]:
-    """Each series with its colour, and where it is in each row: one below the other."""
+    """Each series with its colour, and its offset in a row."""
     labels = list(series)
     shifts = (-APART, APART) if len(labels) > 1 else (0.0,)
     return zip(labels, COLORS, shifts, strict=False)
 
 
 def rows(names: Iterable[str], found: Mapping[str, T]) -> Iterator[tuple[int, T]]:
-    """What there is of each scenario, with its row."""
+    """The values of the scenarios, with their rows."""
     return ((row, found[name]) for row, name in enumerate(names) if name in found)
 
 
 def point(axes: Axes, spread: Spread, row: float, color: str, shown: Callable[[float], str]) -> None:
-    """A point with whiskers, and its figure behind them."""
+    """A point with whiskers and its figure."""
     ends = [[spread.median - spread.min], [spread.max - spread.median]]
     axes.errorbar([spread.median], [row], xerr=ends, fmt="o", color=color, capsize=3)
     axes.annotate(
@@ -132,12 +132,12 @@ def point(axes: Axes, spread: Spread, row: float, color: str, shown: Callable[[f
 
 
 def legend(axes: Axes, label: str, color: str) -> None:
-    """A line of the legend."""
+    """Add a line to the legend."""
     axes.plot([], [], "o", color=color, label=label)
 
 
 def as_svg(axes: Axes) -> str:
-    """The picture that the axes are in."""
+    """The picture of the axes."""
     picture = StringIO()
     with style():
         axes.figure.get_figure(root=True).savefig(picture, format="svg", metadata=NOT_WRITTEN)

@@ -1,7 +1,7 @@
-"""The numbers of all runs, as a table or as JSON; each with its spread.
+"""The figures of all runs with their spreads, as a table or as JSON.
 
-Two installations are measured in turn, so that what changes on the machine meets both alike. A
-ratio is this one's figure by the other's.
+Two installations are measured in turn, so that changes of the machine affect both equally. A ratio is
+this installation's figure divided by the other's.
 """
 
 import os
@@ -22,7 +22,7 @@ SIGNIFICANT = 3
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one measure over all runs."""
+    """Minimum, median and maximum of a measure over all runs."""
 
     min: float
     median: float
@@ -30,18 +30,18 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
-        """That of some values, at least one."""
+        """The spread of at least one value."""
         known = sorted(values)
         return cls(known[0], median(known), known[-1])
 
     def quoted(self, shown: Callable[[float], str] | None = None) -> str:
-        """``29.4 (28.9 to 30.1)``; the middle alone where all look the same, as of a single run."""
+        """``29.4 (28.9 to 30.1)``; the median alone if all texts are equal, as for a single run."""
         least, middle, greatest = map(shown or brief, (self.min, self.median, self.max))
         return middle if least == greatest else f"{middle} ({least} to {greatest})"
 
 
 def brief(value: float) -> str:
-    """Three significant digits, and more of whole numbers: ``29.4``, ``1,234``, ``0.144``."""
+    """Three significant digits, and all digits of whole numbers: ``29.4``, ``1,234``, ``0.144``."""
     if value == int(value):
         return f"{int(value):,}"
     decimals = max(0, SIGNIFICANT - 1 - floor(log10(abs(value))))
@@ -49,7 +49,7 @@ def brief(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """A ratio: ``1.80``."""
+    """A ratio as text: ``1.80``."""
     return f"{ratio:.2f}"
 
 
@@ -78,12 +78,12 @@ OVERVIEW = {
 
 
 def summary(runs: Sequence[Run]) -> dict[str, Spread]:
-    """Least, middle and greatest of every measure."""
+    """The spread of every measure."""
     return {name: Spread.of(run[name] for run in runs) for name in runs[0]}
 
 
 def environment() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """The environment of the measurement."""
     return {
         "build": asdict(this_build()),
         "python": platform.python_version(),
@@ -95,7 +95,7 @@ def environment() -> dict[str, Any]:
 
 
 def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
-    """Everything, rounded to what can be told from noise; the runs by rising rate."""
+    """A scenario with its runs, ordered by rate. Figures are rounded to significant digits."""
     ordered = sorted(runs, key=lambda run: run["allocations_per_second"])
     return {
         **scenario_as_json(scenario),
@@ -105,7 +105,7 @@ def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def scenario_as_json(scenario: Scenario) -> dict[str, Any]:
-    """What is measured, and how the shape is run."""
+    """The scenario with its settings."""
     return {
         "scenario": scenario.name,
         "about": scenario.about,
@@ -116,7 +116,7 @@ def scenario_as_json(scenario: Scenario) -> dict[str, Any]:
 
 
 def runs_as_json(runs: Sequence[Run]) -> dict[str, Any]:
-    """The runs in this order, and each measure over all of them."""
+    """The runs in the given order, and the spread of each measure."""
     return {
         "runs": [{name: rounded(value) for name, value in run.items()} for run in runs],
         "summary": {name: spread_as_json(spread) for name, spread in summary(runs).items()},
@@ -124,12 +124,12 @@ def runs_as_json(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def spread_as_json(spread: Spread) -> dict[str, float]:
-    """A figure with its spread."""
+    """A spread, rounded."""
     return {key: rounded(value) for key, value in asdict(spread).items()}
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
-    """How the shape is run."""
+    """The settings of a scenario."""
     found: dict[str, Any] = {
         "sort": scenario.sort,
         "batch": scenario.batch,
@@ -144,13 +144,13 @@ def settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def title(scenario: Scenario) -> str:
-    """What was measured, in a line."""
+    """The scenario in a line."""
     parts = [f"{scenario.pods:,} asks", f"{scenario.nodes:,} nodes", *setting_texts(scenario)]
     return f"{scenario.name}: {scenario.about} ({', '.join(parts)})"
 
 
 def setting_texts(scenario: Scenario) -> list[str]:
-    """How the shape is run, for people."""
+    """The settings of a scenario, for people."""
     texts = [scenario.sort, f"{scenario.batch:,} a request", scenario.wire.value]
     if scenario.kind is Kind.ASKED:
         asking = scenario.asking
@@ -161,9 +161,9 @@ def setting_texts(scenario: Scenario) -> list[str]:
 
 
 def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Headers, and a line for each scenario; no columns that nobody fills.
+    """Headers, and a line for each scenario, without empty columns.
 
-    A figure is the median, with its spread where there were several runs.
+    A figure is the median, with the spread of several runs.
     """
     filled = {
         header: measure
@@ -180,7 +180,7 @@ def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
 
 
 def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
-    """The cells that say which scenario it is; with `asked`, how checks are answered as well."""
+    """The identifying cells of a scenario; with `asked` including the answers to checks."""
     cells = {
         "SCENARIO": scenario.name,
         "WIRE": scenario.wire.value,
@@ -197,12 +197,12 @@ def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
 
 
 def rounded(value: float) -> float:
-    """Four significant digits at least, whole numbers from a thousand on."""
+    """At least four significant digits; whole numbers from a thousand on."""
     return round(value) if value >= 1000 or value == int(value) else round(value, 3)
 
 
 def as_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
-    """The lines of the table."""
+    """The rows of the table of a single scenario."""
     return [
         (name.replace("_", " "), *map(readable, (spread.min, spread.median, spread.max)))
         for name, spread in summary(runs).items()
@@ -210,22 +210,22 @@ def as_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 def readable(value: float) -> str:
-    """With separators when large, with decimals when small."""
+    """A rounded figure with separators."""
     return f"{rounded(value):,}"
 
 
 class Side(Enum):
-    """Which of the two is measured."""
+    """The two installations."""
 
     THIS = "this"
     OTHER = "other"
 
 
 def turns(pairs: int) -> Iterator[tuple[int, Side]]:
-    """Whose turn it is, with the number of the pair from 1: this, other, other, this, and so on.
+    """The side of each turn, with the number of the pair from 1: this, other, other, this, and so on.
 
-    The one that comes first changes with each pair: a machine that becomes slower and slower would
-    otherwise cost the second one more in every pair.
+    The first side alternates, because on a machine that becomes slower the second side would lose in
+    every pair.
     """
     for number in range(1, pairs + 1):
         order = tuple(Side) if number % 2 else tuple(reversed(Side))
@@ -241,26 +241,26 @@ class Pairs:
     other: list[Run] = field(default_factory=list)
 
     def add(self, side: Side, run: Run) -> None:
-        """One more run of a side."""
+        """Add a run of a side."""
         (self.this if side is Side.THIS else self.other).append(run)
 
     @property
     def complete(self) -> Sequence[tuple[Run, Run]]:
-        """The pairs of which both runs were made."""
+        """The pairs with both runs."""
         return list(zip(self.this, self.other, strict=False))
 
     @property
     def measures(self) -> list[str]:
-        """What was measured of both."""
+        """The measures of both sides."""
         this, other = self.complete[0]
         return [name for name in this if name in other]
 
     def ratios(self, measure: str) -> list[float]:
-        """This one's figure divided by the other's, of each pair that has such a ratio."""
+        """This side's figure divided by the other's, for each pair with a divisor above 0."""
         return [this[measure] / other[measure] for this, other in self.complete if other[measure]]
 
     def spreads(self, measure: str) -> tuple[Spread, Spread, Spread | None]:
-        """Of this one, of the other, and of the pairs' ratios if there is one."""
+        """The spreads of this side, of the other side, and of the ratios if there are any."""
         this, other = zip(*self.complete, strict=True)
         ratios = self.ratios(measure)
         return (
@@ -275,7 +275,7 @@ PAIR_HEADERS = ("MEASURE", "THIS", "OTHER", "RATIO")
 
 
 def pair_rows(pairs: Pairs, measures: Iterable[str]) -> list[list[str]]:
-    """A line for each measure that there is of both: this, the other, and the pairs' ratios."""
+    """A row for each measure of both sides: this, other, and the ratios."""
     found = []
     for measure in measures:
         if measure in pairs.measures:
@@ -286,7 +286,7 @@ def pair_rows(pairs: Pairs, measures: Iterable[str]) -> list[list[str]]:
 
 
 def pairs_table(results: Sequence[Compared]) -> tuple[list[str], list[list[str]]]:
-    """Headers, and the lines: of one scenario all measures, of several those of an overview."""
+    """Headers and rows: for one scenario all measures, for several those of an overview."""
     if len(results) == 1:
         [(_, pairs)] = results
         return [*PAIR_HEADERS], pair_rows(pairs, pairs.measures)
@@ -301,7 +301,7 @@ def pairs_table(results: Sequence[Compared]) -> tuple[list[str], list[list[str]]
 
 
 def pairs_as_json(scenario: Scenario, pairs: Pairs, this: Build, other: Build) -> dict[str, Any]:
-    """Everything about a scenario: both sides with their runs in order, and the pairs' ratios."""
+    """A scenario with the runs of both sides in order, and the ratios."""
     ratios = {measure: pairs.ratios(measure) for measure in pairs.measures}
     return {
         **scenario_as_json(scenario),

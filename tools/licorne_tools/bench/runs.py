@@ -1,4 +1,4 @@
-"""One run of a scenario: a fresh server, the load, and what both cost."""
+"""One run of a scenario: a fresh server, the load, and the cost of both."""
 
 import asyncio
 import gc
@@ -22,21 +22,21 @@ from licorne_tools.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
 RATE = 200.0
-# Asks that are sent before any latency counts.
+# Asks before the first latency that counts.
 WARM_UP = 50
-# Latencies wanted even where the other RM is done sooner.
+# Minimum of latencies, even if the other RM ends sooner.
 FEWEST_BESIDE = 10
 SETTLE_SECONDS = 1.0
 ALONE_ASKS = 600
-# More than are ever sent beside a flood: one that lasts 250 s.
+# Enough for a flood of 250 s.
 MOST_SINGLE_ASKS = 50_000
 LIMIT_SECONDS = 600.0
 
 
 async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
-    """One run with a fresh server; every number by its name, unit included.
+    """Run a scenario with a fresh server; returns the measures by name, with units.
 
-    Raises BenchError when the server does not do its part in time, ServerFailed when it ends.
+    Raises BenchError if the server fails at its task, ServerFailed if it ends.
     """
     async with limited(LIMIT_SECONDS, options.idle_seconds):
         options.progress.step("starting the server")
@@ -57,7 +57,7 @@ def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
 
 
 def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
-    """Run it to its end; our own collector is kept out of it."""
+    """Run a coroutine to its end, without garbage collection in this process."""
     gc.collect()
     gc.disable()
     try:
@@ -67,7 +67,7 @@ def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
 
 
 def figures(load: Load) -> dict[str, float]:
-    """What is measured of every load."""
+    """The measures of every load."""
     return {
         "allocations": load.allocations,
         "seconds": load.seconds,
@@ -79,7 +79,7 @@ def figures(load: Load) -> dict[str, float]:
 
 
 async def ceilings(scenario: Scenario, load: Load, progress: Progress) -> dict[str, float]:
-    """What servers that decide nothing do with the same messages."""
+    """The rates of bare servers with the same messages."""
     rate = load.allocations / load.seconds
     progress.step("streaming from a bare server")
     most = await ceiling(load.responses)
@@ -92,7 +92,7 @@ async def ceilings(scenario: Scenario, load: Load, progress: Progress) -> dict[s
 
 
 async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """All asks as fast as they can be sent, from the first send to the last allocation."""
+    """All asks as fast as possible, from the first send to the last allocation."""
     if scenario.wire is Wire.SESSION:
         return await session_burst(server, scenario, options.progress)
     async with joined(server.target, scenario, progress=options.progress) as rm:
@@ -103,7 +103,7 @@ async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> 
 
 
 async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> Load:
-    """The same over a session; its RM may be asked about nodes."""
+    """The same over a session, whose RM may have predicate checks."""
     asking, asked = scenario.asking, scenario.kind is Kind.ASKED
     refused = workload.refused_nodes(scenario)
     if len(refused) == scenario.nodes:
@@ -141,7 +141,7 @@ def allocations_in(response: bytes) -> bytes:
 
 
 async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """The same, behind asks that fit on no node, in the same application and in those before."""
+    """All asks behind others that fit on no node, in the same application and in earlier ones."""
     [(queue, app)] = workload.app_names(scenario)
     own = [workload.application(queue, name) for name in [*workload.ahead_names(), app]]
     async with joined(server.target, scenario, progress=options.progress, applications=own) as rm:
@@ -151,7 +151,7 @@ async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """Single asks at a steady rate; each allocation is given back when it arrives."""
+    """Single asks at a steady rate; each allocation is released at once."""
     async with joined(server.target, scenario, progress=options.progress) as rm:
         asks = list(workload.asks(scenario))
         warm_up = min(WARM_UP, len(asks) // 2)
@@ -171,7 +171,7 @@ async def latency(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """Fill the cluster, let as many again wait, and see what the server does then: nothing."""
+    """The CPU of an idle server with a full cluster and pending asks."""
     per_node = scenario.pods_per_node
     placed = per_node * scenario.nodes
     nodes = workload.nodes(scenario, full_at=per_node)
@@ -221,7 +221,7 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """All asks wait for nodes that are drained; then the nodes open and all are placed."""
+    """All asks wait for drained nodes; then the drain ends and all are placed."""
     drained = workload.nodes(scenario, action=NodeInfo.CREATE_DRAIN)
     async with joined(server.target, scenario, progress=options.progress, nodes=drained) as rm:
         rm.progress.step("making asks wait")
@@ -235,7 +235,7 @@ async def memory(server: ServerProcess, scenario: Scenario, options: Options) ->
 
 
 def reached(number: int) -> Callable[[], bool]:
-    """Becomes true when asked for the time after `number`."""
+    """A function that returns False `number` times, then True."""
     asked = count()
     return lambda: next(asked) >= number
 

@@ -1,4 +1,4 @@
-"""What can be measured, by name. The shapes are those that schedulers of this kind publish."""
+"""The scenarios by name. The shapes are those published for schedulers of this kind."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -8,7 +8,7 @@ from math import ceil
 
 
 class Kind(Enum):
-    """How a scenario is run."""
+    """The kinds of load."""
 
     BURST = "everything at once"
     BLOCKED = "everything at once, behind asks that fit nowhere"
@@ -23,7 +23,7 @@ class Kind(Enum):
 
 
 class Wire(Enum):
-    """How the RM talks to the server."""
+    """The protocol between RM and server."""
 
     SI = "si"
     """The three streams of si.v1."""
@@ -33,21 +33,21 @@ class Wire(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How the RM answers predicate checks, and which asks it is asked about together."""
+    """The answers of the RM to predicate checks, and the predicate classes of asks."""
 
     tagged: bool = True
-    """Whether all asks are of one predicate class; otherwise each is of its own."""
+    """True if all asks are of one predicate class; else each has its own."""
     refused_percent: int = 0
-    """So many nodes of a hundred are refused."""
+    """Percentage of refused nodes."""
     delay: float = 0.0
     """Seconds from the receipt of a check to its answer."""
 
     def refuses(self, number: int) -> bool:
-        """Whether the RM wants nothing on the node of this number; spread evenly over the nodes."""
+        """True if the RM refuses the node of this number. Refused nodes are spread evenly."""
         return number * self.refused_percent % 100 < self.refused_percent
 
     def accepted(self, nodes: int) -> int:
-        """How many of so many nodes the RM accepts."""
+        """The number of accepted nodes among the first `nodes`."""
         return sum(not self.refuses(number) for number in range(nodes))
 
 
@@ -73,7 +73,7 @@ class Scenario:
 
     @property
     def pods(self) -> int:
-        """All asks that are to be placed."""
+        """The number of asks to place."""
         return self.queues * self.apps * self.asks
 
     def scaled(
@@ -100,13 +100,13 @@ class Scenario:
         return replace(shape, queues=queues, apps=apps, asks=pods // (queues * apps))
 
     def with_gangs(self, gangs: int, members: int) -> "Scenario":
-        """The same shape with about so many gangs, each with so many members."""
+        """The same shape with about `gangs` gangs of `members` members."""
         queues = min(self.queues, gangs)
         return replace(self, queues=queues, apps=gangs // queues, asks=members)
 
     @property
     def pods_per_node(self) -> int:
-        """How many asks a node takes, if the nodes that the RM accepts are filled evenly."""
+        """Asks of each accepted node, if these are filled evenly."""
         return ceil(self.pods / max(1, self.asking.accepted(self.nodes)))
 
 
@@ -206,9 +206,9 @@ PREDICATE_DELAYS = (0.0, 0.05)
 
 
 def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
-    """The scenario over each wire that it is run over, or over the one that is wanted.
+    """The scenario over each of its wires, or over the given one.
 
-    Empty if the scenario cannot be run over that one.
+    Empty if the scenario does not support the given wire.
     """
     if scenario.kind is not Kind.BURST:
         return [scenario] if wire in (None, scenario.wire) else []

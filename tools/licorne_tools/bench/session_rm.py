@@ -1,7 +1,7 @@
 """The RM's side of a benchmark over a session, as lean as the one over si.v1.
 
-What is sent was made beforehand, up to its number; a response is read as bytes and parsed once.
-Where it is asked about nodes, all checks of one message are answered in one message.
+Messages are made in advance except for their numbers; a response is read as bytes and parsed once. All
+predicate checks of one message are answered in one message.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ ACK = UpdateRequest(ack=Ack()).SerializeToString()
 
 @dataclass(slots=True)
 class Traffic:
-    """What went over the stream since it was opened."""
+    """Counts of messages and checks since the replay."""
 
     requests: int = 0
     responses: int = 0
@@ -68,7 +68,7 @@ class SessionRm:
     ) -> None:
         """The RM refuses nodes by id, and answers checks `delay` seconds after their receipt.
 
-        Nothing is sent before `open`. What is placed advances `progress`.
+        Nothing is sent before `open`. Allocations advance `progress`.
         """
         self.progress = progress
         self.rm_id = rm_id
@@ -82,11 +82,11 @@ class SessionRm:
         self._number = 0
         self._received = 0
         self._acknowledged = 0
-        # What is answered late, and when.
+        # Delayed answers, each with its due time.
         self._late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
-        """As it was made."""
+        """Return the RM itself."""
         return self
 
     async def __aexit__(
@@ -95,14 +95,14 @@ class SessionRm:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The call first, then the channel."""
+        """Close the call, then the channel."""
         self._call.cancel()
         with suppress(asyncio.CancelledError):
             await self._call.code()
         await self._channel.close()
 
     async def connected(self) -> None:
-        """Wait until the server can be spoken to."""
+        """Wait for the connection."""
         await self._channel.channel_ready()
 
     async def open(
@@ -116,7 +116,7 @@ class SessionRm:
     ) -> None:
         """Register, and replay nodes and applications, `batch` of them in each request.
 
-        `asked` is whether the RM wants to be asked about nodes.
+        With `asked` the RM requests predicate checks.
         """
         hello = Hello(
             rm_id=self.rm_id,
@@ -143,9 +143,9 @@ class SessionRm:
             raise BenchError(f"the replay is not complete: {response.replay_result.reason}")
 
     async def place(self, requests: Iterable[bytes], expected: int) -> list[bytes]:
-        """Send everything while answering, until `expected` asks are placed.
+        """Send requests and answer checks, until `expected` asks are placed.
 
-        Requests and responses are messages of the session in bytes; those that are returned have
+        Requests and responses are messages of the session in bytes. Returns the responses with
         allocations.
         """
         late = asyncio.create_task(self._answer_late())
@@ -175,7 +175,7 @@ class SessionRm:
         return responses
 
     def _check(self, allocations: AllocationResponse) -> None:
-        """Nothing is rejected, and nothing runs where it was refused."""
+        """Raise BenchError for a rejection, or for an allocation on a refused node."""
         refuse(allocations.rejectedAllocations)
         if self._refused:
             refuse(item for item in allocations.new if item.nodeID in self._refused)
@@ -203,7 +203,7 @@ class SessionRm:
         ]
 
     async def _answer_late(self) -> None:
-        """Send what is answered late, each when it is due. All wait equally long: order holds."""
+        """Send delayed answers when they are due. All have the same delay, so order holds."""
         loop = asyncio.get_running_loop()
         while True:
             due, answers = await self._late.get()
@@ -211,7 +211,7 @@ class SessionRm:
             await self._send(answers)
 
     async def _read(self) -> tuple[bytes, UpdateResponse]:
-        """The next response, as it came and parsed."""
+        """The next response, raw and parsed."""
         data = await self._call.read()
         if not isinstance(data, bytes):
             raise BenchError("the session ended")
@@ -227,7 +227,7 @@ class SessionRm:
             await self._write(request, self._number)
 
     async def _put(self, request: bytes) -> None:
-        """Send one that has no number."""
+        """Send a request without a number."""
         async with self._writing:
             await self._write(request, 0)
 
@@ -235,7 +235,7 @@ class SessionRm:
         self._acknowledged = self._received
         self.traffic.requests += 1
         envelope = UpdateRequest(number=number, acknowledged=self._received)
-        # Messages in bytes are merged by putting one behind the other.
+        # Concatenated messages are merged by the parser.
         await self._call.write(envelope.SerializeToString() + request)
 
 

@@ -1,8 +1,8 @@
-"""An hour of a cluster on a virtual clock: the share of it that is used, and who waits meanwhile.
+"""An hour of a cluster on a virtual clock: its used share, and the waits of asks.
 
-The core is driven in this process, without a wire. The RM of a `Load` submits its applications,
-ends each allocation when it has run, and confirms at once whatever it is told to stop. Everything
-follows from the seed, so that two scheduling rules can be compared figure by figure.
+The core runs in this process, without a wire. The RM of a `Load` submits its applications, ends each
+allocation after its run time, and confirms preemptions at once. The figures depend on the seed alone, so
+that two scheduling rules can be compared.
 """
 
 import heapq
@@ -47,45 +47,45 @@ from licorne_tools.bench.growth.world import START, parsed
 from licorne_tools.bench.utilisation_loads import Load, application_of, ask_of, created
 
 ROUND = 60.0
-"""Seconds of the unit in which the times of a world are given."""
+"""Seconds of the unit of time in a world."""
 
 STEP = 0.1
-"""Seconds between two looks of the RM at what has run long enough."""
+"""Resolution in seconds of the ends of allocations."""
 
 SAMPLE = 1.0
-"""Seconds between two looks at queues and reservations."""
+"""Seconds between two samples of queues and reservations."""
 
 WARM_UP = 300.0
-"""Seconds until the cluster is as full as it gets, or a quarter of a short run."""
+"""Seconds until the cluster is full; at most a quarter of the run."""
 
 STOPPED_SECONDS = 90.0
 RETRY = 5.0
-"""Seconds after which the RM sends again what a stopped queue has refused."""
+"""Seconds after which the RM resubmits an application that a stopped queue has refused."""
 
 UNSTEADY = 0.1
-"""How far the time that an allocation runs is drawn from that of its application, as a share."""
+"""Random deviation of the run time of an allocation from that of its application, as a share."""
 
 LARGE = 0.5
-"""An ask is large from this share of the cores of the smallest node on."""
+"""Share of the cores of the smallest node from which on an ask is large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What came of a run. Shares are of all cores; waits are in seconds.
+    """The results of a run. Shares are of all cores; waits are in seconds.
 
-    Waits count the asks that are still waiting at the end, as long as they have waited by then.
+    Asks that are pending at the end count with their waits so far.
     """
 
     cores_percent: float
     """Of all cores, on average."""
     warm_cores_percent: float
-    """The same after the warm-up."""
+    """Average after the warm-up."""
     below_guarantee_seconds: float
     """Seconds in which a queue had an ask that its guarantee, all maxima and the free cores of the
     cluster would let through; summed over queues."""
     backlog_asks: int
     backlog_per_minute: float
-    """By how many asks the backlog grows, over the second half."""
+    """Growth of the backlog in asks a minute, over the second half."""
     large_asks: int
     large_p50_seconds: float
     large_max_seconds: float
@@ -97,7 +97,7 @@ class Figures:
 
 @dataclass(slots=True)
 class _Samples:
-    """What is looked at each second."""
+    """Samples of each second."""
 
     backlog: list[tuple[float, int]] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
@@ -131,10 +131,10 @@ class Simulation:
     """A core, and the RM of one load against it."""
 
     def __init__(self, load: Load, *, seed: int, reservations: bool) -> None:
-        """Register the RM and its nodes; nothing has been asked for yet.
+        """Register the RM and its nodes.
 
         Raises:
-            BenchError: the core does not take them.
+            BenchError: the core refuses them.
         """
         self._load = load
         self._rm_id = RmId(load.world.rm_id)
@@ -159,13 +159,13 @@ class Simulation:
         self._partition = self._scheduler.views.partition_names(self._rm_id)[0]
 
     def run(self, seconds: float) -> Figures:
-        """Play from the beginning for so long; once only.
+        """Play for `seconds`; to be called once.
 
         Raises:
             BenchError: the core refused what it should take.
         """
         self._submit_next(rounds(self._load.world))
-        # Between two looks of the RM: what it has just freed the core has yet to give to somebody.
+        # Between two ends of allocations, whose room the core has yet to allocate.
         self._at(START + SAMPLE + STEP / 2, self._sample)
         if self._load.stopped:
             stop = START + seconds / 6
@@ -178,7 +178,7 @@ class Simulation:
         return self._figures(seconds, warm, area)
 
     def _play(self, until: float) -> None:
-        """What the RM and the operator do, and the core in between, in order of time."""
+        """Perform the actions of RM and operator and the deadlines of the core, in order of time."""
         while True:
             due = self._agenda[0][0]
             deadline = self._scheduler.next_deadline()
@@ -214,7 +214,7 @@ class Simulation:
         self._handle(UpdateApplications(rm_id=self._rm_id, new=[new]))
 
     def _ask(self, submission: Submission) -> None:
-        """Send the asks of an application; how long each runs is drawn here, in order of time."""
+        """Send the asks of an application, and draw the run time of each."""
         queue = submission.application.queue
         asks = []
         for wanted in submission.asks:
@@ -236,10 +236,10 @@ class Simulation:
         )
 
     def _handle(self, command: Command) -> None:
-        """Hand in a command and its rest, and let the RM act on the effects.
+        """Pass a command and its rest to the core, and let the RM act on the effects.
 
         Raises:
-            BenchError: something was refused that should be taken.
+            BenchError: the core refused an item.
         """
         for effect in self._scheduler.handle(command, self._now):
             self._hear(effect)
@@ -263,7 +263,7 @@ class Simulation:
                 raise BenchError(effect.reason)
 
     def _hear_answer(self, answer: ApplicationsAnswered) -> None:
-        """Ask for what an accepted application wants; send again what a stopped queue refused."""
+        """Send the asks of accepted applications; resubmit those that a stopped queue refused."""
         for app_id in answer.accepted:
             self._ask(self._unanswered.pop(app_id))
         for refused in answer.rejected:
@@ -273,7 +273,7 @@ class Simulation:
             self._at(self._now + RETRY, partial(self._submit, submission))
 
     def _begin(self, key: AllocationKey) -> None:
-        """An allocation runs from now on."""
+        """Begin an allocation."""
         waited = self._waiting.pop(key)
         ask = waited.ask
         self._forget_shape(waited)
@@ -295,13 +295,13 @@ class Simulation:
             del shapes[waited.ask.ask_class]
 
     def _end(self, moment: float) -> None:
-        """Release what has run long enough, and was not preempted before."""
+        """Release the allocations that end now, unless they were preempted before."""
         done = [key for key in self._ends.pop(moment) if key in self._running]
         if done:
             self._release(done, TerminationType.STOPPED_BY_RM)
 
     def _confirm(self, effect: AllocationsReleased) -> None:
-        """Stop at once what the core wants stopped."""
+        """Confirm preemptions at once."""
         victims = [
             release.key
             for release in effect.releases
@@ -323,7 +323,7 @@ class Simulation:
         return ask.ask_class.resources[VCORE] >= self._large
 
     def _sample(self) -> None:
-        """Look at the queues and at the reserved nodes, and do so again."""
+        """Sample queues and reserved nodes, and schedule the next sample."""
         views = self._scheduler.views
         samples = self._samples
         reserved = {each.node_id for each in views.reservations(self._partition) if each is not None}
@@ -357,7 +357,7 @@ class Simulation:
 
 
 def played(load: Load, *, seed: int, seconds: float, reservations: bool) -> Figures:
-    """What comes of a load in so many seconds, the same for the same seed.
+    """The figures of a load, equal for equal seeds.
 
     Raises:
         BenchError: the core refused what it should take.
@@ -366,8 +366,8 @@ def played(load: Load, *, seed: int, seconds: float, reservations: bool) -> Figu
 
 
 def is_due(queue: QueueReport, wanted: Resources) -> bool:
-    """Whether an ask fits in what is left of the queue's guarantee, in every maximum, and by its
-    amounts in what is free in the cluster. What the queue is not guaranteed is not due to it.
+    """True if an ask fits in the unused guarantee of the queue, in every maximum, and by its amounts in
+    the free resources of the cluster.
     """
     if not queue.guaranteed or queue.state != "Active":
         return False

@@ -47,7 +47,7 @@ MIXED = (
     _mixed("large", 6, (1, 1), (28_000, 28_000), (0.8, 1.2)),
     _mixed("web", 20, (8, 12), (500, 2_000), (0.5, 1.0)),
     _mixed("jobs", 12, (8, 12), (1_000, 2_000), (0.4, 0.8)),
-    # In each round more at once than its maximum, and less in all.
+    # In each round more asks at once than the maximum, but less work in total.
     _mixed("capped", 4, (15, 20), (1_000, 1_000), (0.4, 0.6)),
     _mixed("spare", 12, (8, 12), (1_000, 2_000), (0.4, 0.8)),
 )
@@ -55,7 +55,7 @@ MIXED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A world whose work comes anew each minute; an operator may stop a queue of it for a while."""
+    """A world with new work each minute; an operator may stop a queue for a while."""
 
     name: str
     about: str
@@ -65,7 +65,7 @@ class Load:
 
 
 def loads() -> tuple[Load, ...]:
-    """All that are played, in order."""
+    """All loads, in order."""
     batch = worlds()[0]
     mixed = world("mixed", MIXED_QUEUES, nodes("mixed", 20, 32, 128), MIXED)
     return (
@@ -81,7 +81,7 @@ def loads() -> tuple[Load, ...]:
 
 
 def created(machines: Iterable[licorne.Node]) -> list[NodeUpdate]:
-    """Nodes as the core is told of them."""
+    """Nodes as commands of the core."""
     return [
         NodeUpdate(
             node_id=NodeId(node.node_id),
@@ -94,7 +94,7 @@ def created(machines: Iterable[licorne.Node]) -> list[NodeUpdate]:
 
 
 def application_of(app: licorne.Application) -> NewApplication:
-    """An application as the core is told of it; not that of a gang."""
+    """An application as the core's message; not for gangs."""
     return NewApplication(
         app_id=AppId(app.application_id),
         queue_name=app.queue,
@@ -104,7 +104,7 @@ def application_of(app: licorne.Application) -> NewApplication:
 
 
 def ask_of(wanted: licorne.Ask) -> Ask:
-    """An ask as the core is told of it."""
+    """An ask as the core's message."""
     return Ask(
         key=AllocationKey(wanted.key),
         app_id=AppId(wanted.application_id),
