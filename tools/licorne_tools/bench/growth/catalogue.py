@@ -1,6 +1,6 @@
-"""All dimensions, in the order in which they are measured.
+"""All dimensions, in the order of measurement.
 
-As a program it measures one size of one of them: `python -m … NAME SIZE`.
+As a program it measures one size of a dimension: `python -m … NAME SIZE`.
 """
 
 import gc
@@ -192,11 +192,11 @@ DIMENSIONS = {dimension.name: dimension for dimension in ALL}
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 20
 ENOUGH_SECONDS = 1.0
-"""CPU seconds after which there are no more rounds than have to be."""
+"""CPU seconds after which only the minimum of rounds is made."""
 
 
 def main(name: str, size: str) -> None:
-    """Print the figures as JSON, or what has failed."""
+    """Print the figures or an error as JSON."""
     end_with_parent()
     Collector().start()
     dimension = DIMENSIONS[name]
@@ -210,16 +210,16 @@ def main(name: str, size: str) -> None:
 def best(dimension: Dimension, size: int, work: int) -> dict[str, float | str]:
     """Microseconds for an allocation and for an ask: the least of several rounds.
 
-    Whatever else the machine does can only make a round longer.
+    Other work of the machine can only make a round longer.
 
     Raises:
-        BenchError: the world did not do what it is about.
+        BenchError: the world has failed.
         ServerFailed: its server did not start, or ended early.
     """
     costs: list[Cost] = []
     spent = 0.0
     while len(costs) < LEAST_ROUNDS or (spent < ENOUGH_SECONDS and len(costs) < MOST_ROUNDS):
-        # The world before is not collected while this one is measured.
+        # Do not collect the last world while this one is measured.
         gc.collect()
         cost = dimension.measure(size, work)
         costs.append(cost)

@@ -1,4 +1,4 @@
-"""Things that grow, how fast their cost may, and all their sizes, each in a fresh process."""
+"""Dimensions, the limits of their growth, and the measurement of each size in a fresh process."""
 
 import json
 import os
@@ -13,23 +13,23 @@ from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.world import Cost, World, place
 
 WORK = 10_000
-"""Allocations that are measured at each size, unless the dimension says otherwise."""
+"""Default number of allocations measured at each size."""
 
 PER_TENFOLD = 0.5
-"""Share of the first cost that may come on top with each tenfold of the size.
+"""Share of the first cost that may be added with each tenfold of the size.
 
-It is what a cost of log n has from 100 on: it doubles until 10,000.
+A cost of log n grows so from 100 on: it doubles until 10,000.
 """
 
 Measure = Callable[[int, int], Cost]
-"""Measures once: with a size, and about so many allocations."""
+"""Measures once, with a size and an approximate number of allocations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One thing that grows.
+    """A quantity that grows.
 
-    `note` says why its cost does too. The report has it if that is faster than log n.
+    `note` is the reason of growing cost. The report has it if the cost grows faster than log n.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Dimension:
 
 
 def allowed(first: int, last: int) -> float:
-    """By which factor the cost may grow from the first size to the last: as log n, no faster."""
+    """The factor by which the cost may grow from the first size to the last, that of log n."""
     return 1 + PER_TENFOLD * log10(last / first)
 
 
 def built(build: Callable[[int, int], World], act: Callable[[World], None] = place) -> Measure:
-    """Measures what `act` takes in the world that `build` makes, which takes no part in it."""
+    """A measure of `act` in the world made by `build`, which is not measured."""
 
     def measure(size: int, work: int) -> Cost:
         world = build(size, work)
@@ -62,12 +62,12 @@ def built(build: Callable[[int, int], World], act: Callable[[World], None] = pla
 
 
 LIMIT_SECONDS = 600.0
-"""For all rounds of one size. The slowest takes a tenth of it."""
+"""Limit for all rounds of a size. The slowest takes a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What one size costs, in microseconds of CPU; without asks they cost nothing."""
+    """The cost of a size, in microseconds of CPU; `us_per_ask` is 0 without asks."""
 
     size: int
     rounds: int
@@ -79,19 +79,19 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What grows with the size: factors to the first cost, by rising size."""
+    """Costs relative to the first one, by rising size."""
 
     sizes: tuple[int, ...]
     factors: tuple[float, ...]
 
     @property
     def last(self) -> float:
-        """By which it costs more at the last size than at the first."""
+        """The factor at the last size."""
         return self.factors[-1]
 
     @property
     def holds(self) -> bool:
-        """Whether it grows no faster than log n up to any of the sizes."""
+        """True if the cost grows no faster than log n up to each size."""
         first = self.sizes[0]
         return all(
             factor <= allowed(first, size) for size, factor in zip(self.sizes, self.factors, strict=True)
@@ -107,7 +107,7 @@ class Growth:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """What each size costs: of its runs the least figures."""
+        """The cost of each size: the least figures of its runs."""
         return tuple(map(least, self.runs))
 
     @property
@@ -117,14 +117,14 @@ class Growth:
 
     @property
     def taking(self) -> Curve | None:
-        """The cost of taking in an ask; None where there are no asks to be taken in."""
+        """The cost of taking in an ask; None without asks."""
         if not self.points[0].asks:
             return None
         return self._curve([point.us_per_ask for point in self.points])
 
     @property
     def holds(self) -> bool:
-        """Whether neither grows faster than log n."""
+        """True if neither cost grows faster than log n."""
         return self.deciding.holds and (self.taking is None or self.taking.holds)
 
     def _curve(self, costs: Sequence[float]) -> Curve:
@@ -133,9 +133,9 @@ class Growth:
 
 
 def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = lambda _: None) -> Growth:
-    """Measure a dimension; of several runs the least of each figure counts.
+    """Measure a dimension; the least of each figure over all runs counts.
 
-    The sizes are measured in turn, so that a slow time of the machine is one of all of them.
+    The sizes are measured in turn, so that slow times of the machine affect all of them.
 
     Raises:
         BenchError: a process has failed.
@@ -150,7 +150,7 @@ def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = l
 
 
 def least(points: Sequence[Point]) -> Point:
-    """Of points of one size the least figures."""
+    """The least figures of points of one size."""
     return Point(
         size=points[0].size,
         rounds=sum(point.rounds for point in points),
@@ -162,13 +162,13 @@ def least(points: Sequence[Point]) -> Point:
 
 
 def measured(name: str, size: int) -> Point:
-    """One size of a dimension, measured by a fresh process, which ends with this one.
+    """A size of a dimension, measured by a fresh process, which ends with this one.
 
     Raises:
-        BenchError: it has failed, or was not done in time and was killed.
+        BenchError: the process has failed, or was killed after its time limit.
     """
     command = [sys.executable, "-m", "licorne_tools.bench.growth.catalogue", name, str(size)]
-    # The process ends when nobody holds the other end of its stdin any more.
+    # The process ends when the other end of its stdin is closed.
     stdin, held = os.pipe()
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Worlds in which the cluster grows: its nodes, what waits for them, and its RMs, their checks and gangs."""
+"""Worlds with a growing cluster: nodes, asks that wait for nodes, RMs, predicate checks and gangs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -36,18 +36,18 @@ ROOM = 100_000
 """Milli-cores of a node that is about to be full."""
 
 HIGH = 10
-"""The priority of those who come first."""
+"""The priority of the asks ahead."""
 
 AHEAD = 10
 """Applications that the asks ahead are spread over."""
 
 RELEASES = 100
 OLD_ENOUGH = 5.0
-"""Seconds after which an ask that fits nowhere has a node reserved (spec § 8.5), and some more."""
+"""More seconds than an ask that fits nowhere waits for its reservation (spec § 8.5)."""
 
 
 def nodes(size: int, work: int) -> World:
-    """So many nodes, all of which have room."""
+    """Nodes with room."""
     world = World(config([leaf()]))
     world.add_nodes(size)
     world.waiting = asks_of(running(world, [application("app")]), work)
@@ -55,13 +55,13 @@ def nodes(size: int, work: int) -> World:
 
 
 def waiting_sizes(size: int, work: int) -> World:
-    """A full cluster, and asks in so many sizes each of which fits where something is released.
+    """A full cluster, and asks of many sizes, each of which fits after a release.
 
-    `release_each` lets them in one by one.
+    `release_each` makes room one by one.
     """
     count = min(RELEASES, work)
     world = World(config([leaf()]))
-    # Half an ask's room is left, so that the nodes are in the way and not the maximum of root.
+    # Half an ask's room is left, so that nodes are the blocker and not the maximum of root.
     world.add_nodes(count, {"vcore": ROOM * 3 // 2, "memory": ROOM * MI})
     world.add_applications([application("app")])
     world.take(asks_of(["app"], count, [AskClass.of({"vcore": ROOM, "memory": MI})]))
@@ -73,7 +73,7 @@ def waiting_sizes(size: int, work: int) -> World:
 
 
 def release_each(world: World) -> None:
-    """Release what fills the cluster one by one, and see each time what comes in."""
+    """Release the allocations of the full cluster one by one, and let the core decide each time."""
     for full in asks_of(["app"], world.wanted):
         one = ReleaseRequest(app_id=full.app_id, key=full.key)
         world.handle(UpdateAllocations(rm_id=world.rm_id, releases=[one]))
@@ -81,9 +81,9 @@ def release_each(world: World) -> None:
 
 
 def reports(size: int, work: int) -> Cost:
-    """Asks of one size that fit nowhere, and the time at which the RM is told so of each.
+    """Asks of one size that fit nowhere, until each has been reported to the RM.
 
-    What is counted as made are the reports.
+    Reports count in place of allocations.
     """
     world = World(config([leaf()]))
     world.add_nodes()
@@ -106,9 +106,9 @@ def reports(size: int, work: int) -> Cost:
 
 
 def unplaceable(size: int, work: int) -> World:
-    """Asks that fit nowhere, each of another size, stand before all others.
+    """Asks that fit nowhere, each of another size, ahead of all others.
 
-    Half of them are in the application of those that fit, and half in applications before it.
+    Half of them are in the application of the fitting asks, and half in earlier applications.
     """
     world = World(config([leaf()]))
     world.add_nodes()
@@ -119,7 +119,7 @@ def unplaceable(size: int, work: int) -> World:
 
 
 def untried(size: int, work: int) -> World:
-    """The same, and the asks that fit nowhere come together with the others."""
+    """The same, with the asks that fit nowhere sent together with the others."""
     world = World(config([leaf()]))
     world.add_nodes()
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
@@ -143,9 +143,9 @@ def _too_large(ahead: list[str], app: str, count: int) -> list[Ask]:
 
 
 def reservations(size: int, work: int) -> World:
-    """Asks for which so many nodes are reserved, while others are placed on the rest."""
+    """Asks with reserved nodes, while others are placed on the other nodes."""
     world = World(config([leaf()]))
-    # A node is half full: there is no room for a large ask, and for very many small ones.
+    # A node is half full: it has no room for a large ask, and room for many small ones.
     world.add_nodes(max(size, work) * 6 // 5, {"vcore": ROOM, "memory": ROOM * MI})
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
     half = AskClass.of({"vcore": ROOM * 3 // 5, "memory": MI})
@@ -160,13 +160,13 @@ def reservations(size: int, work: int) -> World:
 
 
 MEMBERS = 10
-"""Members of each gang, where their number does not grow, and gangs where that of members does."""
+"""Constant number of members of each gang, or of gangs."""
 
 FEW_NODES = 10
 
 
 def predicate_classes(size: int, work: int) -> World:
-    """Asks of so many predicate classes; the RM accepts every node, at once."""
+    """Asks of many predicate classes; the RM accepts every node at once."""
     world = World(config([leaf()]), predicates=PredicatePolicy())
     world.hear = accepting
     world.add_nodes()
@@ -177,7 +177,7 @@ def predicate_classes(size: int, work: int) -> World:
 
 
 def accepting(effect: Effect) -> Iterable[Command]:
-    """The RM accepts all nodes that it is asked about."""
+    """The reaction of an RM that accepts all nodes."""
     if isinstance(effect, PredicatesAsked):
         yield NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check)
         answers = [PredicateAnswer(check.check) for check in effect.checks]
@@ -185,17 +185,17 @@ def accepting(effect: Effect) -> Iterable[Command]:
 
 
 def gangs(size: int, _: int) -> World:
-    """So many gangs, each of a few members."""
+    """Gangs, each of a few members."""
     return _with_gangs(size, MEMBERS)
 
 
 def members(size: int, _: int) -> World:
-    """A few gangs, each of so many members."""
+    """A few gangs of many members."""
     return _with_gangs(MEMBERS, size)
 
 
 def _with_gangs(count: int, size: int) -> World:
-    """Gangs whose placeholders are about to be sent; `come_together` sends the rest."""
+    """Gangs to be placed by `come_together`."""
     world = World(config([leaf()]))
     world.hear = confirming
     world.add_nodes()
@@ -213,7 +213,7 @@ def _with_gangs(count: int, size: int) -> World:
 
 
 def come_together(world: World) -> None:
-    """Place the placeholders of all gangs, and then replace them."""
+    """Place the placeholders of all gangs, then replace them."""
     half = len(world.waiting) // 2
     for asks in (world.waiting[:half], world.waiting[half:]):
         world.take(asks)
@@ -221,7 +221,7 @@ def come_together(world: World) -> None:
 
 
 def confirming(effect: Effect) -> Iterable[Command]:
-    """The RM stops every placeholder that it is told to."""
+    """The reaction of an RM that confirms the release of every placeholder."""
     if isinstance(effect, AllocationsReleased):
         stopped = [
             ReleaseRequest(app_id=one.app_id, key=one.key, termination=one.termination)
@@ -233,7 +233,7 @@ def confirming(effect: Effect) -> Iterable[Command]:
 
 
 def idle_rms(size: int, work: int) -> World:
-    """So many RMs beside the one that works; they have nodes and nothing to do."""
+    """RMs with nodes and without asks, beside the one that works."""
     text = config([leaf()])
     world = World(text)
     for name in numbered("idle", size):

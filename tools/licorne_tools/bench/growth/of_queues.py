@@ -1,4 +1,4 @@
-"""Worlds in which the queues grow, and what is in them: asks, applications, users and groups."""
+"""Worlds with growing queues and content: asks, applications, users and groups."""
 
 import json
 from collections.abc import Callable
@@ -20,21 +20,21 @@ from licorne_tools.bench.workload import MI, config
 
 
 def flat(size: int, work: int) -> World:
-    """So many leaves below root, with an application in each."""
+    """Leaves below root, with an application in each."""
     leaves = numbered("queue", size)
     world = World(config([leaf(name) for name in leaves]))
     return _one_in_each(world, [f"root.{name}" for name in leaves], work)
 
 
 def dynamic(size: int, work: int) -> World:
-    """The same below a parent, and made by placement."""
+    """Leaves below a parent, created by placement."""
     parent = {"name": "dynamic", "parent": True}
     world = World(config([parent], rules=[{"name": "provided", "create": True}]))
     return _one_in_each(world, [f"root.dynamic.{name}" for name in numbered("queue", size)], work)
 
 
 def namespaces(size: int, work: int) -> World:
-    """So many namespaces, each with a queue that placement makes and a quota that tags bring."""
+    """Namespaces, each with a queue created by placement and a quota from tags."""
     rule = {"name": "tag", "value": "namespace", "create": True}
     quota = json.dumps({"resources": {"vcore": {"value": 10**12}, "memory": {"value": 10**18}}})
     world = World(config([{"name": "other"}], rules=[rule]))
@@ -48,7 +48,7 @@ def namespaces(size: int, work: int) -> World:
 
 
 def chain(size: int, work: int) -> World:
-    """One leaf so many levels below root."""
+    """A leaf `size` levels below root."""
     queue = leaf()
     path = "leaf"
     for level in range(size - 1):
@@ -58,9 +58,9 @@ def chain(size: int, work: int) -> World:
 
 
 def tree(size: int, work: int) -> World:
-    """So many levels below root, where each queue has two children, and applications in all leaves.
+    """A binary tree of `size` levels below root, with an application in each leaf.
 
-    There are two leaves with one level, and 1,024 with ten.
+    One level has two leaves, ten levels have 1,024.
     """
 
     def children(level: int) -> list[dict[str, Any]]:
@@ -83,31 +83,31 @@ def _one_in_each(world: World, leaves: list[str], work: int) -> World:
 
 
 KINDS = 16
-"""Resource types at the most."""
+"""Maximum number of resource types."""
 
 EACH = 10
-"""Asks of each application or size, at the least: the first of them costs more than the others."""
+"""Minimum of asks of each application or size, because the first one costs more than the others."""
 
 STRIDE = 7919
-"""A prime, by whose multiples numbers come in no order."""
+"""A prime whose multiples, by modulus, are in no order."""
 
 
 def in_one_leaf(count: int = 1, sort: str = "fifo") -> tuple[World, list[str]]:
-    """A world with one leaf and so many applications that run."""
+    """A world with one leaf and running applications."""
     world = World(config([leaf(sort=sort)]))
     world.add_nodes()
     return world, running(world, [application(name) for name in numbered("app", count)])
 
 
 def asks(size: int, _: int) -> World:
-    """So many asks of one application."""
+    """Asks of one application."""
     world, apps = in_one_leaf()
     world.waiting = asks_of(apps, size)
     return world
 
 
 def applications(sort: str) -> Callable[[int, int], World]:
-    """So many applications in one leaf, in this order."""
+    """Applications in one leaf with this order."""
 
     def build(size: int, work: int) -> World:
         world, apps = in_one_leaf(size, sort)
@@ -118,7 +118,7 @@ def applications(sort: str) -> Callable[[int, int], World]:
 
 
 def users(size: int, work: int) -> World:
-    """So many users, each with a limit and an application."""
+    """Users, each with a limit and an application."""
     world = World(config([leaf()], limits=[{"limit": "each", "users": ["*"], **OPEN}]))
     world.add_nodes()
     new = [application(f"app-{user}", user=user) for user in numbered("user", size)]
@@ -127,7 +127,7 @@ def users(size: int, work: int) -> World:
 
 
 def groups(size: int, work: int) -> World:
-    """So many groups, each with a limit, a user and an application."""
+    """Groups, each with a limit, a user and an application."""
     names = numbered("group", size)
     world = World(config([leaf()], limits=[{"limit": "each", "groups": names, **OPEN}]))
     world.add_nodes()
@@ -137,7 +137,7 @@ def groups(size: int, work: int) -> World:
 
 
 def resource_types(size: int, work: int) -> World:
-    """Asks and nodes have so many types of resources."""
+    """Asks and nodes with many types of resources."""
     names = ["vcore", "memory", *(f"example.com/type-{kind:02}" for kind in range(2, KINDS))]
     world = World(config([leaf()]))
     world.add_nodes(capacity={**dict.fromkeys(names[:size], 10**9), "memory": CAPACITY["memory"]})
@@ -147,7 +147,7 @@ def resource_types(size: int, work: int) -> World:
 
 
 def distinct_sizes(size: int, work: int) -> World:
-    """Asks of one application in so many sizes, all of which fit."""
+    """Asks of one application of many sizes, all of which fit."""
     world, apps = in_one_leaf()
     classes = [AskClass.of({"vcore": 100 + number, "memory": MI}) for number in range(size)]
     world.waiting = asks_of(apps, max(EACH * size, work), classes)
@@ -155,7 +155,7 @@ def distinct_sizes(size: int, work: int) -> World:
 
 
 def priorities(size: int, work: int) -> World:
-    """Asks of one application in so many priorities, in no order."""
+    """Asks of one application with many priorities, in no order."""
     world, [app] = in_one_leaf()
     sized = asks_of([app], max(size, work))
     world.waiting = [

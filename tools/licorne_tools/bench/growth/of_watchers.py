@@ -1,4 +1,4 @@
-"""The watchers of events, which need a server: they are of the server and not of the core."""
+"""Watchers of events, which need a server."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from licorne_tools.bench.scenarios import Scenario
 
 NODES = 100
 BATCH = 200
-"""Asks after which the watchers catch up: none of them is to be too slow, and lose events."""
+"""Asks after which the watchers catch up, so that none loses events."""
 
 LIMIT_SECONDS = 120.0
 
 
 def watchers(size: int, work: int) -> Cost:
-    """CPU of the server while so many watch what becomes of asks, until all have seen all of it.
+    """CPU of the server while watchers follow the events of asks, until all have seen all events.
 
     Raises:
-        BenchError: the server did not do its part.
+        BenchError: the server failed at its task.
         ServerFailed: it did not start, or ended early.
     """
     return asyncio.run(_watched(size, work))
@@ -44,7 +44,7 @@ async def _watched(size: int, work: int) -> Cost:
 
 
 async def _place(server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], shape: Scenario) -> Cost:
-    """Have all asks placed, some at a time, and let everybody see it before the next ones."""
+    """Place all asks batch by batch, and wait each time until all watchers have seen it."""
     for watcher in audience:
         await watcher.begin()
     asks = list(workload.asks(shape))
@@ -57,16 +57,16 @@ async def _place(server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], s
 
 
 class Watcher:
-    """One who watches the events of the RM."""
+    """A watcher of the events of the RM."""
 
     def __init__(self, stub: Any) -> None:
-        """Nothing is watched before `begin`."""
+        """Open the stream; `begin` waits for it."""
         self._stub = stub
         self._call = stub.WatchEvents(WatchEventsRequest(rm_id=RM))
         self._seen = -1
 
     async def begin(self) -> None:
-        """Be there: the first message has no events."""
+        """Read the first message, which has no events."""
         await self._call.read()
 
     async def newest(self) -> int:
@@ -75,7 +75,7 @@ class Watcher:
         return int(answer.highest_id)
 
     async def see(self, last: int) -> None:
-        """Read until this event was seen.
+        """Read up to an event.
 
         Raises:
             BenchError: the stream has ended.

@@ -1,4 +1,4 @@
-"""The picture of what has grown: a small one for each dimension, all on the same scale.
+"""The picture of growth: a small one for each dimension, all on the same scale.
 
 Needs matplotlib, of the extra `report`.
 """
@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 2.3, 1.95
 """Inches of each."""
 
 BOTTOM, TOP = 0.5, 4.0
-"""Factors at the edges. A line that leaves at the top is as steep as the factor beside the name."""
+"""Factors at the edges. For a line that leaves at the top, the factor beside the name has its end."""
 
 TICKS = (0.5, 1, 2, 4)
 CALM, FAST, ALLOWED = "#2b6cb0", "#c53030", "#e3efe3"
@@ -71,5 +71,5 @@ def _one(axes: Axes, growth: Growth) -> None:
 
 
 def _line(axes: Axes, curve: Curve, **how: Any) -> None:
-    """A curve, in the colour that says whether it grows too fast."""
+    """A curve; its colour shows if it grows too fast."""
     axes.plot(curve.sizes, curve.factors, color=CALM if curve.holds else FAST, **how)

@@ -1,4 +1,4 @@
-"""What has grown, as a table, as JSON, and as a section of the page of figures with its picture."""
+"""Growth as a table, as JSON, and as a section of the page of figures with its picture."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ HEADERS = (
 )
 NOTHING = "-"
 FASTER = "!"
-"""Behind a factor: up to the last size or one before it, the cost grows faster than log n."""
+"""Mark of a factor: up to some size the cost grows faster than log n."""
 
 
 def table(growths: Iterable[Growth]) -> list[list[str]]:
@@ -44,14 +44,14 @@ def line(growth: Growth) -> list[str]:
 
 
 def factor(curve: Curve | None) -> str:
-    """The factor from first to last, marked if there is a size up to which it grows too fast."""
+    """The factor from first to last size, marked if the cost grows too fast."""
     if curve is None:
         return NOTHING
     return f"{curve.last:.2f}{'' if curve.holds else FASTER}"
 
 
 def as_json(growth: Growth) -> dict[str, Any]:
-    """Everything about a dimension, rounded as other scenarios are."""
+    """A dimension as JSON."""
     first, *_, last = growth.dimension.sizes
     return {
         "scenario": "growth",
@@ -68,7 +68,7 @@ def as_json(growth: Growth) -> dict[str, Any]:
 
 
 def point_as_json(runs: Sequence[Point]) -> dict[str, Any]:
-    """What a size costs, and how far its runs differ."""
+    """The cost of a size, and the spread of its runs."""
     figures: dict[str, Any] = {name: rounded(value) for name, value in asdict(least(runs)).items()}
     costs = Spread.of(run.us_per_allocation for run in runs)
     return {**figures, "us_per_allocation_of_runs": spread_as_json(costs)}
@@ -86,7 +86,7 @@ from 100 on."""
 
 
 def section(growths: Sequence[Growth], build: Build, command: str, *, drawn: bool = False) -> Section:
-    """The table, and a note on what grows. The command is the one to do it again.
+    """The section with a table and notes. `command` repeats the measurement.
 
     `drawn` adds a picture, for which matplotlib is needed.
     """

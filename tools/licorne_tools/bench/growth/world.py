@@ -1,7 +1,7 @@
-"""A core in this process and one RM, and the CPU time that the core takes for it.
+"""A core in this process with one RM, and the CPU time of the core.
 
-The RM does what the engine's clients do: its items come in commands of the engine's size, and the
-core decides in turns until it has nothing left to do.
+The RM behaves as the engine's clients: its items come in commands of the engine's size, and the core
+decides in turns until nothing is left to do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,14 +41,14 @@ from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.workload import SIZES, batched
 
 START = 1_000_000.0
-"""When the world begins, in unix seconds."""
+"""Start of the world, in unix seconds."""
 
 NODES = 1000
 CAPACITY: Resources = {"vcore": 10**9, "memory": 2**47}
-"""A node with it takes whatever a dimension asks for."""
+"""Capacity of a node that has room for all asks of a dimension."""
 
 CLASSES = tuple(AskClass.of({"vcore": vcore, "memory": memory}) for vcore, memory in SIZES)
-"""What is asked for in turn where the sizes do not matter."""
+"""Ask classes in turn, for dimensions to which sizes do not matter."""
 
 OPEN = {"maxapplications": 1_000_000, "maxresources": {"vcore": "1G", "memory": "1Ei"}}
 """A limit that counts and never blocks."""
@@ -56,7 +56,7 @@ OPEN = {"maxapplications": 1_000_000, "maxresources": {"vcore": "1G", "memory": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """CPU seconds: of taking in so many asks, and of deciding on so many allocations."""
+    """Numbers of asks and allocations, with the CPU seconds of taking in and of deciding."""
 
     asks: int
     taking: float
@@ -65,7 +65,7 @@ class Cost:
 
 
 def leaf(name: str = "leaf", sort: str = "fifo") -> dict[str, Any]:
-    """The configuration of a leaf whose applications are in this order."""
+    """The configuration of a leaf with this order of applications."""
     return {"name": name, "properties": {"application.sort.policy": sort}}
 
 
@@ -76,19 +76,19 @@ def parsed(text: str) -> SubmittedConfig:
 
 
 class World:
-    """A core with one RM that has nodes and applications, and asks that it is going to send."""
+    """A core with one RM: its nodes, applications, and asks to send."""
 
     waiting: list[Ask]
-    """What is sent when time is taken."""
+    """The asks that are sent during the measurement."""
     wanted: int
-    """How many allocations come of it, unless it is one for each that is sent."""
+    """Expected number of allocations; 0 for one for each ask."""
     placed: list[Allocation]
     """All allocations so far, in order."""
     hear: Callable[[Effect], Iterable[Command]] | None
-    """What the RM says to an effect, if it says anything."""
+    """The reaction of the RM to an effect, if any."""
 
     def __init__(self, text: str, *, rm: str = "bench", predicates: PredicatePolicy | None = None) -> None:
-        """Register the RM with a configuration; no nodes and no applications yet."""
+        """Register the RM with a configuration, without nodes and applications."""
         self.scheduler = Scheduler()
         self.rm_id = RmId(rm)
         self.now = START
@@ -101,7 +101,7 @@ class World:
         self.register(self.rm_id, text, predicates)
 
     def register(self, rm_id: RmId, text: str, predicates: PredicatePolicy | None = None) -> None:
-        """Register an RM, which may be another one than that of the world."""
+        """Register an RM, that of the world or another one."""
         self.handle(RegisterRm(rm_id=rm_id, config=parsed(text), predicates=predicates))
 
     def add_nodes(
@@ -121,14 +121,14 @@ class World:
             self.handle(UpdateApplications(rm_id=self.rm_id, new=some))
 
     def begin(self) -> None:
-        """Let the core come to rest, and count from zero."""
+        """Let the core finish, and reset all counts."""
         self.settle()
         self.placed.clear()
         self._asks = 0
         self._taking = self._deciding = 0.0
 
     def cost(self) -> Cost:
-        """What was counted since `begin`."""
+        """The cost since `begin`."""
         return Cost(
             asks=self._asks,
             taking=self._taking,
@@ -137,7 +137,7 @@ class World:
         )
 
     def take(self, asks: Iterable[Ask]) -> None:
-        """Send asks, and nothing is decided meanwhile."""
+        """Send asks without decisions in between."""
         for some in batched(asks, ALONE.items):
             command = UpdateAllocations(rm_id=self.rm_id, asks=some)
             begin = process_time()
@@ -147,12 +147,12 @@ class World:
             self._note(effects)
 
     def settle(self) -> None:
-        """Let the core decide until it has nothing left to do at the present time."""
+        """Let the core decide until nothing is due at the present time."""
         while (deadline := self.scheduler.next_deadline()) is not None and deadline <= self.now:
             self.handle(Tick())
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, from deadline to deadline."""
+        """Advance the time from deadline to deadline."""
         end = self.now + seconds
         while (deadline := self.scheduler.next_deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
@@ -160,17 +160,17 @@ class World:
         self.now = end
 
     def handle(self, command: Command) -> None:
-        """Hand in a command and its rest, and what the RM has to say to the effects."""
+        """Pass a command and its rest to the core, then the reactions of the RM to the effects."""
         begin = process_time()
         effects = self.scheduler.handle(command, self.now)
         self._deciding += process_time() - begin
         self._note(effects)
 
     def _note(self, effects: list[Effect]) -> None:
-        """Keep what was placed, answer what has to be answered, and refuse to go on otherwise.
+        """Record allocations, and pass on the reactions of the RM.
 
         Raises:
-            BenchError: something of the world was not taken.
+            BenchError: the core refused an item.
         """
         for effect in effects:
             match effect:
@@ -191,20 +191,20 @@ class World:
 
 
 def place(world: World) -> None:
-    """Send what the world has to send, and let the core place it."""
+    """Send the asks of the world, and let the core place them."""
     world.take(world.waiting)
     world.settle()
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """So many names."""
+    """Numbered names."""
     return [f"{name}-{number:06}" for number in range(count)]
 
 
 def application(
     name: str, queue: str = "root.leaf", user: str = "ann", groups: Sequence[str] = (), **more: Any
 ) -> NewApplication:
-    """An application; in one leaf of one user, unless it is about these."""
+    """An application, by default in a single leaf and of a single user."""
     return NewApplication(app_id=AppId(name), queue_name=queue, user=UserGroup(user, tuple(groups)), **more)
 
 
@@ -216,7 +216,7 @@ def ask(app: str, key: str, ask_class: AskClass, **more: Any) -> Ask:
 def asks_of(
     apps: Sequence[str], count: int, classes: Sequence[AskClass] = CLASSES, key: str = "ask"
 ) -> list[Ask]:
-    """At least `count` asks, equally many of each application; those of all are mixed."""
+    """At least `count` asks, equally many of each application, in turn."""
     each = -(-count // len(apps))
     return [
         ask(app, f"{key}-{number:06}", classes[(number * len(apps) + place) % len(classes)])
@@ -226,7 +226,7 @@ def asks_of(
 
 
 def running(world: World, apps: Sequence[NewApplication]) -> list[str]:
-    """Add applications and place an ask of each, so that none has to be started later."""
+    """Add applications and place an ask of each, so that all run."""
     names = [app.app_id for app in apps]
     world.add_applications(apps)
     world.take(asks_of(names, len(names), key="first"))

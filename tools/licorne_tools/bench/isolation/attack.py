@@ -1,4 +1,4 @@
-"""What an attack is, what all of them share, and the process that makes one."""
+"""Attacks: their form, common parts, and the process of an attack."""
 
 import asyncio
 import json
@@ -20,20 +20,20 @@ from licorne_tools.bench.scenarios import Scenario
 
 RM = "attacker"
 PARTITION = f"[{RM}]default"
-"""The partition of the attacker, as the reads of the state name it."""
+"""The full name of the attacker's partition."""
 BATCH = 1000
 WORKERS = 8
-"""Calls of one kind that are under way at a time."""
+"""Number of concurrent calls."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """The server that an attack is on, the size of the attack, and its count so far."""
+    """The attacked server, the size of the attack, and its counts so far."""
 
     target: str
     http: str
     percent: int = 100
-    """All counts of the attack are so many hundredths of the full ones."""
+    """The counts of the attack in percent of the full ones."""
     acts: int = 0
     refused: int = 0
 
@@ -43,15 +43,12 @@ class Site:
 
 
 Act = Callable[[], Awaitable[None]]
-"""The attack itself. It ends by itself, after a bounded number of acts."""
+"""The attack after its preparation. It ends after a bounded number of acts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack: what it does, in words and in fact.
-
-    `prepared` is a context in which nothing is left to do but to act.
-    """
+    """An attack: its description, and a context manager that prepares it."""
 
     about: str
     prepared: Callable[[Site], AbstractAsyncContextManager[Act]]
@@ -65,7 +62,7 @@ def attacker(
 
 
 def wanted(app: str, key: str, vcore: int = 100, partition: str = "") -> Allocation:
-    """An ask of so many milli-cores."""
+    """An ask of `vcore` milli-cores."""
     return Allocation(
         allocationKey=key,
         applicationID=app,
@@ -80,7 +77,7 @@ def asking(asks: Iterable[Allocation]) -> list[bytes]:
 
 
 async def churn(site: Site, rm: Rm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
-    """Ask, and give back what is placed, so many rounds; `asks` makes the messages of a round."""
+    """Ask, and release all allocations, for a number of rounds; `asks` makes the messages of a round."""
     for number in range(rounds):
         messages = asks(number)
         expected = sum(len(AllocationRequest.FromString(data).allocations) for data in messages)
@@ -90,7 +87,7 @@ async def churn(site: Site, rm: Rm, rounds: int, asks: Callable[[int], list[byte
 
 
 async def called(site: Site, calls: Iterator[Callable[[], Coroutine[Any, Any, Any]]]) -> None:
-    """Make calls, several at a time; refusals are counted."""
+    """Make concurrent calls, and count refusals."""
 
     async def work() -> None:
         for call in calls:
@@ -106,7 +103,7 @@ async def called(site: Site, calls: Iterator[Callable[[], Coroutine[Any, Any, An
 
 
 def numbers(site: Site, full: int) -> Iterator[int]:
-    """0, 1, 2 and so on, as many as the attack may have."""
+    """0, 1, 2 and so on, up to the count of the attack."""
     return islice(count(), site.part(full))
 
 
@@ -115,28 +112,28 @@ STOP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What an attack has done: acts, and how many of them were refused or cut off."""
+    """The result of an attack: acts, and refused or cut ones."""
 
     acts: int
     refused: int
 
 
 class Attacker:
-    """An attack that is prepared."""
+    """A prepared attack."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
-        """Take the process after it has said that it is ready."""
+        """Take the process, which has printed ``ready``."""
         self._name = name
         self._process = process
 
     async def begin(self) -> None:
-        """Let it act."""
+        """Begin the attack."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         await self._process.stdin.drain()
 
     async def end(self) -> Done:
-        """Stop it, and ask what it has done; BenchError if it has failed."""
+        """Stop the attack, and return its result; BenchError for a failure."""
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 output, _ = await self._process.communicate(b"")
@@ -149,7 +146,7 @@ class Attacker:
 
 @asynccontextmanager
 async def attacking(name: str, server: ServerProcess, percent: int) -> AsyncIterator[Attacker]:
-    """Start an attack and wait until it is prepared; its process ends in the end."""
+    """A prepared attack in its own process, for the time of the block."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_tools.bench.isolation.catalogue"),
         *(name, server.target, server.http, str(percent)),

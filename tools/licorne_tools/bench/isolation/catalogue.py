@@ -1,6 +1,6 @@
-"""All attacks by name, in the order in which they are tried.
+"""All attacks by name, in the order of measurement.
 
-As a program it makes one of them: ``python -m … NAME TARGET HTTP PERCENT``.
+As a program it carries out one attack: ``python -m … NAME TARGET HTTP PERCENT``.
 """
 
 import argparse
@@ -39,11 +39,11 @@ ATTACKS = {
 
 
 LIMIT_SECONDS = 600.0
-"""No attack lasts longer, whatever becomes of those who watch it."""
+"""Limit of an attack, even if its parent has failed."""
 
 
 async def attacked(attack: Attack, site: Site) -> None:
-    """Prepare the attack, and act from the moment it is told to until it is told to stop."""
+    """Prepare the attack, and act from the line on stdin to the signal."""
     async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(site) as act:
         print("ready", flush=True)
         if not await asyncio.to_thread(sys.stdin.readline):
@@ -56,13 +56,13 @@ async def attacked(attack: Attack, site: Site) -> None:
 
 
 async def acted(act: Act) -> None:
-    """Act, and then stay."""
+    """Act, then wait to be cancelled."""
     await act()
     await asyncio.Event().wait()
 
 
 def arguments() -> tuple[Attack, Site]:
-    """The attack and where it takes place, from the command line."""
+    """The attack and its site, from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=ATTACKS)
     parser.add_argument("target")
@@ -75,7 +75,7 @@ def arguments() -> tuple[Attack, Site]:
 
 def main() -> None:
     """The program."""
-    # What is to be seen is whether the server is fair, not whether the machine has cores enough.
+    # The bench is about the fairness of the server, not about the number of cores.
     os.nice(15)
     attack, site = arguments()
     asyncio.run(attacked(attack, site))

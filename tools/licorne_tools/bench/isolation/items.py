@@ -45,7 +45,7 @@ TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
 
 @asynccontextmanager
 async def flood(site: Site) -> AsyncIterator[Act]:
-    """200,000 asks as fast as they can be sent; all are placed, and kept."""
+    """200,000 asks as fast as possible; all are placed, and kept."""
     shape = Scenario("", "", apps=site.part(FLOOD_APPS), asks=site.part(FLOOD_ASKS), nodes=1000)
     async with attacker(site, shape) as rm:
         messages = workload.requests(RM, workload.asks(shape), BATCH)
@@ -57,7 +57,7 @@ async def flood(site: Site) -> AsyncIterator[Act]:
 
 
 async def received(site: Site, rm: Rm, expected: int) -> None:
-    """Count what is placed, until it is all."""
+    """Count allocations until all asks are placed."""
     while site.acts < expected:
         _, response = await rm.read()
         site.acts += len(response.new)
@@ -65,7 +65,7 @@ async def received(site: Site, rm: Rm, expected: int) -> None:
 
 @asynccontextmanager
 async def releases(site: Site) -> AsyncIterator[Act]:
-    """A thousand asks, given back as soon as they are placed, over and over."""
+    """A thousand asks, released as soon as they are placed, repeatedly."""
     shape = Scenario("", "", apps=1, asks=BATCH, nodes=1000)
     async with attacker(site, shape) as rm:
         messages = workload.requests(RM, workload.asks(shape), BATCH)
@@ -74,7 +74,7 @@ async def releases(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def partitions(site: Site) -> AsyncIterator[Act]:
-    """20 asks in each of 800 partitions, given back when all are placed, over and over."""
+    """20 asks in each of 800 partitions, released when all are placed, repeatedly."""
     names = [f"p{number:03}" for number in range(site.part(PARTITIONS))]
     async with Rm(site.target, RM, BATCH) as rm:
         await rm.register(workload.config([{"name": "q"}], partitions=names))
@@ -101,7 +101,7 @@ async def partitions(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def sizes(site: Site) -> AsyncIterator[Act]:
-    """20,000 asks of as many sizes that no node takes; then one ask that fits, over and over."""
+    """20,000 asks of distinct sizes that fit nowhere; then one ask that fits, repeatedly."""
     shape = Scenario("", "", apps=1, asks=site.part(SIZES), nodes=1000)
     [(_, app)] = workload.app_names(shape)
     async with attacker(site, shape) as rm:
@@ -118,7 +118,7 @@ async def sizes(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def tagged(site: Site) -> AsyncIterator[Act]:
-    """200,000 asks that no node takes, each with 20 tags of 60 characters; they stay."""
+    """200,000 asks that fit nowhere, each with 20 tags of 60 characters; they stay pending."""
     shape = Scenario("", "", apps=1, asks=TAGGED_BATCH, nodes=1000)
     [(_, app)] = workload.app_names(shape)
     async with attacker(site, shape) as rm:
@@ -132,7 +132,7 @@ async def tagged(site: Site) -> AsyncIterator[Act]:
 
 
 def tagged_asks(app: str, number: int) -> bytes:
-    """A message with many asks that are larger than any node, and have tags of their own."""
+    """A message with asks that are larger than any node, each with distinct tags."""
     asks = [
         wanted(app, f"tagged-{number:04}-{each:03}", 2 * workload.NODE_VCORE) for each in range(TAGGED_BATCH)
     ]
@@ -143,7 +143,7 @@ def tagged_asks(app: str, number: int) -> bytes:
 
 
 def misfits(app: str, number: int) -> list[bytes]:
-    """The messages with so many asks that are larger than any node, each of another size."""
+    """The messages of asks that are larger than any node, each of another size."""
     beyond = 2 * workload.NODE_VCORE
     return asking(wanted(app, f"misfit-{each:06}", beyond + each) for each in range(number))
 
@@ -160,7 +160,7 @@ partitions:
 
 @asynccontextmanager
 async def nodes(site: Site) -> AsyncIterator[Act]:
-    """A thousand nodes are created and decommissioned, over and over."""
+    """A thousand nodes are created and decommissioned, repeatedly."""
     shape = Scenario("", "", nodes=site.part(BATCH))
     async with Rm(site.target, RM, BATCH) as rm:
         await rm.register(workload.configuration(shape))
@@ -178,14 +178,14 @@ async def nodes(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def namespaces(site: Site) -> AsyncIterator[Act]:
-    """10,000 applications, each in a queue that is made for its namespace, come and go."""
+    """10,000 applications, each in a queue created for its namespace, are added and removed."""
     names = [f"ns-{number:05}" for number in range(site.part(NAMESPACES))]
     async with coming_and_going(site, NAMESPACES_CONFIG, list(map(of_namespace, names))) as act:
         yield act
 
 
 def of_namespace(name: str) -> AddApplicationRequest:
-    """An application of that name, in the namespace of that name."""
+    """An application in the namespace of the same name."""
     application = workload.application("", name)
     application.tags["namespace"] = name
     return application
@@ -193,7 +193,7 @@ def of_namespace(name: str) -> AddApplicationRequest:
 
 @asynccontextmanager
 async def applications(site: Site) -> AsyncIterator[Act]:
-    """A thousand applications are added and removed, over and over."""
+    """A thousand applications are added and removed, repeatedly."""
     shape = Scenario("", "", apps=site.part(BATCH))
     new = list(workload.applications(shape))
     async with coming_and_going(site, workload.configuration(shape), new) as act:
@@ -204,7 +204,7 @@ async def applications(site: Site) -> AsyncIterator[Act]:
 async def coming_and_going(
     site: Site, config: str, new: Sequence[AddApplicationRequest]
 ) -> AsyncIterator[Act]:
-    """These applications are added and removed, over and over."""
+    """Applications are added and removed, repeatedly."""
     async with (
         Rm(site.target, RM, BATCH) as rm,
         grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
@@ -227,7 +227,7 @@ async def coming_and_going(
 
 
 def removal(application: AddApplicationRequest) -> RemoveApplicationRequest:
-    """What removes an application."""
+    """The removal of an application."""
     return RemoveApplicationRequest(applicationID=application.applicationID)
 
 
@@ -238,12 +238,12 @@ RMS = 50
 
 @asynccontextmanager
 async def register(site: Site) -> AsyncIterator[Act]:
-    """50 RMs register again and again, with 1,000 queues each, by eight calls at a time."""
+    """50 RMs register repeatedly, with 1,000 queues each, by eight concurrent calls."""
     first, second = both(site)
 
     def calls(stub: Any) -> Iterator[Callable[[], Any]]:
         for number in numbers(site, CALLS):
-            # Another configuration than last time.
+            # The configuration alternates.
             config = (first, second)[number // RMS % 2]
             request = RegisterResourceManagerRequest(
                 rmID=f"{RM}-{number % RMS}", version="bench", config=config
@@ -256,7 +256,7 @@ async def register(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def reload(site: Site) -> AsyncIterator[Act]:
-    """An RM changes its configuration of 1,000 queues, by eight calls at a time."""
+    """An RM changes its configuration of 1,000 queues, by eight concurrent calls."""
     first, second = both(site)
 
     def calls(stub: Any) -> Iterator[Callable[[], Any]]:

@@ -25,13 +25,13 @@ from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 NEIGHBOUR = "neighbour"
 LOOPBACK = "127.0.0.1:0"
 LIMIT_SECONDS = 300.0
-"""How long the asks of one phase may take beyond the time in which they are sent."""
-# More than are ever sent: an hour of them by one RM, and by many of them.
+"""Seconds that the asks of a phase may take beyond the time of sending."""
+# More asks than are ever sent: an hour's by one RM, and by many RMs.
 MOST_ASKS, MOST_ASKS_OF_MANY = 100_000, 10_000_000
 WARM_UP, WARM_UP_OF_MANY = 20, 2
 COUNTS = (1, 10, 100, 500)
 JOINING = 20
-"""RMs that are prepared at a time."""
+"""RMs that join concurrently."""
 FLOOD_PODS = 100_000
 CONFIG = """
 partitions:
@@ -39,20 +39,19 @@ partitions:
     queues: [{name: root, submitacl: "*", queues: [{name: q0000}]}]
 """
 MOST_RATIO, ENOUGH_P99_MS, MOST_WAIT_MS = 3.0, 25.0, 50.0
-"""The target: the 99th percentile beside the attack as a multiple of that alone, and the worst."""
+"""The target beside an attack: ratio of the 99th percentile to that alone, or its value, and the maximum."""
 FEW_RMS, MOST_P99_MS = 100, 10.0
-"""Up to so many RMs, the 99th percentile beside a flood."""
+"""The target up to this number of RMs: the 99th percentile beside a flood."""
 MOST_P99_MS_OF_MANY = 250.0
-"""With more of them, without a flood."""
+"""The target of more RMs: the 99th percentile without a flood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How to measure.
+    """Settings of a measurement.
 
-    `seconds` is the time in which asks are sent, in each phase; `rate` is asks a second, and
-    `nodes` nodes, of each RM. `percent` is the size of the attack or flood, in hundredths of its
-    full counts.
+    `seconds` is the time of sending in each phase. Each RM has `nodes` nodes, and sends `rate` asks a
+    second. `percent` is the size of the attack or flood.
     """
 
     seconds: float
@@ -64,13 +63,13 @@ class Setting:
 
     @property
     def asks(self) -> int:
-        """The asks of each RM in each phase."""
+        """Number of asks of each RM in each phase."""
         return max(2, round(self.seconds * self.rate))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the table: what is measured once, and whether the target holds in a run."""
+    """A line of the table: its measurement, and the target for the figures of a run."""
 
     name: str
     about: str
@@ -80,13 +79,13 @@ class Line:
 
 
 def attacks(names: Iterable[str], setting: Setting) -> Iterator[Line]:
-    """A line for each of these attacks."""
+    """A line for each attack."""
     for name in names:
         yield Line(name, ATTACKS[name].about, setting, partial(beside, setting, name), holds_beside)
 
 
 def crowds(counts: Iterable[int], setting: Setting) -> Iterator[Line]:
-    """A line for each of these numbers of RMs."""
+    """A line for each number of RMs."""
     for rms in counts:
         about = f"{rms} RMs, one RM with as many asks, and a flood beside them"
         yield Line(str(rms), about, setting, partial(many, setting, rms), partial(holds_of_many, rms))
@@ -94,23 +93,22 @@ def crowds(counts: Iterable[int], setting: Setting) -> Iterator[Line]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An RM, and the asks that it has not sent yet."""
+    """An RM and its unsent asks."""
 
     rm: Rm
     asks: Iterator[Allocation]
 
     async def trickle(self, number: int, rate: float, after: float = 0.0) -> list[float]:
-        """Send so many asks, `rate` a second, and return their waits."""
+        """Send asks at `rate` a second, and return their waits in seconds."""
         await asyncio.sleep(after)
         seconds, _ = await self.rm.steady(islice(self.asks, number), rate)
         return seconds
 
 
 async def beside(setting: Setting, attack: str) -> Run:
-    """Measure one RM alone and beside an attack, with a fresh server; every number by its name.
+    """Measure one RM alone and beside an attack, with a fresh server; returns the measures by name.
 
-    Raises BenchError when something does not do its part in time, ServerFailed when the server
-    ends.
+    Raises BenchError for a failure or a timeout, ServerFailed if the server ends.
     """
     progress = setting.progress
 
@@ -121,7 +119,7 @@ async def beside(setting: Setting, attack: str) -> Run:
             return await member.trickle(number, setting.rate)
 
     progress.step("starting the server")
-    # Its phases have limits of their own.
+    # The phases have their own time limits.
     async with (
         limited(inf),
         running_server(program=HERE.server(setting.profile), http=LOOPBACK) as server,
@@ -142,7 +140,7 @@ async def beside(setting: Setting, attack: str) -> Run:
 
 
 async def many(setting: Setting, rms: int) -> Run:
-    """Measure one RM, so many with as many asks together, and these beside a flood.
+    """Measure one RM, many RMs with as many asks in total, and these beside a flood.
 
     Raises as `beside` does.
     """
@@ -173,17 +171,17 @@ async def many(setting: Setting, rms: int) -> Run:
 
 
 def flood_shape(percent: int) -> Scenario:
-    """What the RM that floods asks for."""
+    """The shape of the flood."""
     return SCENARIOS["tworms"].scaled(pods=max(1, FLOOD_PODS * percent // 100))
 
 
 async def members_of(
     stack: AsyncExitStack, server: ServerProcess, setting: Setting, rms: int
 ) -> list[Member]:
-    """All RMs, each with a connection, nodes and an application of its own."""
+    """All RMs, each with its own connection, nodes and application."""
     setting.progress.step("RMs join", of=rms)
     joining = asyncio.Semaphore(JOINING)
-    # Room for the case that one RM sends what all of them send.
+    # Room for the phase in which one RM sends the asks of all.
     room = Scenario("", "", asks=setting.asks * rms, nodes=setting.nodes)
     shape = replace(room, asks=MOST_ASKS_OF_MANY)
 
@@ -192,7 +190,7 @@ async def members_of(
             rm = await stack.enter_async_context(
                 joined(server.target, shape, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
             )
-            # Until now it would have said what each of them does.
+            # Set only now, so that progress does not show the steps of each RM.
             rm.progress = setting.progress
             rm.progress.advance()
             return Member(rm, workload.asks(shape))
@@ -201,7 +199,7 @@ async def members_of(
 
 
 async def together(members: Sequence[Member], number: int, rate: float) -> list[float]:
-    """The waits of so many asks of each of them; they begin one after the other."""
+    """The waits of asks of all members, which begin one after the other."""
     apart = 1 / rate / len(members)
     trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(members))
     return list(chain.from_iterable(await asyncio.gather(*trickles)))
@@ -213,13 +211,13 @@ def waits(name: str, seconds: Sequence[float]) -> Run:
 
 
 def holds_beside(run: Run) -> bool:
-    """Whether the 99th percentile is within three times that alone or 25 ms, and the worst too."""
+    """True if the 99th percentile is at most 25 ms or three times that alone, and the maximum 50 ms."""
     most = max(MOST_RATIO * run["alone_p99_ms"], ENOUGH_P99_MS)
     return run["beside_p99_ms"] <= most and run["beside_worst_ms"] <= MOST_WAIT_MS
 
 
 def holds_of_many(rms: int, run: Run) -> bool:
-    """Whether the target for so many RMs holds."""
+    """True if the target for this number of RMs holds."""
     if rms <= FEW_RMS:
         return run["flooded_p99_ms"] <= MOST_P99_MS
     return run["many_p99_ms"] <= MOST_P99_MS_OF_MANY

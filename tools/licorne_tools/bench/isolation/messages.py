@@ -19,48 +19,48 @@ from licorne_tools.bench.session_rm import SessionRm
 ROUNDS = 20
 SESSION_RM = f"{RM}-session"
 ROOM = 64
-"""Bytes of a message that its fixed parts may take."""
+"""Bytes reserved for the fixed parts of a message."""
 ITEM_OF_MANY = 255 * 1024
 PATIENCE = 60.0
-"""Seconds after which the server's answer to one message is not waited for any more."""
+"""Timeout in seconds for the server's answer to a message."""
 UPDATE_APPLICATION = "/si.v1.Scheduler/UpdateApplication"
 UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
 
 
 def varint(number: int) -> bytes:
-    """A number as it is on the wire."""
+    """A number in the wire format."""
     low, rest = number & 0x7F, number >> 7
     return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
 
 
 def nested(field: int, content: bytes) -> bytes:
-    """A field with a message or text in it."""
+    """A field with a message or a text."""
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
 def zeros(field: int, size: int) -> bytes:
-    """As many numbers, all 0, as so many bytes hold."""
+    """As many zeros as fit in `size` bytes."""
     return filled(varint(field << 3) + b"\0", size)
 
 
 def empties(field: int, size: int) -> bytes:
-    """As many empty messages or texts as so many bytes hold."""
+    """As many empty messages or texts as fit in `size` bytes."""
     return filled(nested(field, b""), size)
 
 
 def filled(one: bytes, size: int) -> bytes:
-    """The same field as often as so many bytes hold it."""
+    """A field repeated as often as fits in `size` bytes."""
     return one * (size // len(one))
 
 
 def si_messages(site: Site) -> list[tuple[str, bytes]]:
-    """Method and message: each is refused, as a whole or in its items."""
+    """Methods with messages, each of which is refused as a whole or in its items."""
     whole = site.part(MAX_MESSAGE_BYTES) - ROOM
     item = site.part(MAX_ITEM_BYTES) - ROOM
     some = min(ITEM_OF_MANY, item)
     name = nested(3, RM.encode())
     return [
-        # An allocation of fields that nobody knows; several such ones.
+        # An allocation of unknown fields; several such allocations.
         (UPDATE_ALLOCATION, name + nested(4, zeros(7, item))),
         (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
         # Empty allocations: too many, and as many as there may be; releases.
@@ -107,7 +107,7 @@ async def largest(site: Site) -> AsyncIterator[Act]:
 
 
 async def tried(site: Site, sending: Coroutine[Any, Any, None]) -> None:
-    """Send one message, and wait until the server is done with it."""
+    """Send a message, and wait until the server has processed it."""
     try:
         async with asyncio.timeout(PATIENCE):
             await sending
@@ -117,7 +117,7 @@ async def tried(site: Site, sending: Coroutine[Any, Any, None]) -> None:
 
 
 async def sent(channel: grpc.aio.Channel, method: str, message: bytes) -> None:
-    """Send a message of si.v1 on a stream of its own, and read that to its end."""
+    """Send a message of si.v1 on a new stream, and read the stream to its end."""
     call: RawStream = channel.stream_stream(method)()
     await call.write(message)
     await call.done_writing()
@@ -126,7 +126,7 @@ async def sent(channel: grpc.aio.Channel, method: str, message: bytes) -> None:
 
 
 async def answered(site: Site, config: str, message: bytes) -> None:
-    """Send a message of a session, and an ask behind it; wait until that is placed."""
+    """Send a message of a session, then an ask; wait until the ask is placed."""
     shape = Scenario("", "", nodes=1)
     async with SessionRm(site.target, SESSION_RM) as rm:
         await rm.open(config, workload.nodes(shape), workload.applications(shape), batch=BATCH, asked=True)
@@ -151,18 +151,18 @@ def frame(kind: int, content: bytes = b"") -> bytes:
 
 @asynccontextmanager
 async def ping(site: Site) -> AsyncIterator[Act]:
-    """PING frames as fast as they are taken, on a new connection whenever one is cut."""
+    """PING frames as fast as they are read, on a new connection after each cut."""
     yield lambda: flood(site, frame(PING, bytes(PING_BYTES)))
 
 
 @asynccontextmanager
 async def settings(site: Site) -> AsyncIterator[Act]:
-    """Empty SETTINGS frames as fast as they are taken, on a new connection whenever one is cut."""
+    """Empty SETTINGS frames as fast as they are read, on a new connection after each cut."""
     yield lambda: flood(site, frame(SETTINGS))
 
 
 async def flood(site: Site, one: bytes) -> None:
-    """Send this frame; a connection that the server cuts counts as a refusal."""
+    """Send a frame repeatedly; a connection cut by the server counts as a refusal."""
     host, _, port = site.target.rpartition(":")
     most = site.part(FRAMES)
     for _ in range(site.part(CONNECTIONS)):
@@ -187,7 +187,7 @@ async def flood(site: Site, one: bytes) -> None:
 
 
 async def discard(reader: asyncio.StreamReader) -> None:
-    """Read whatever comes, until the server hangs up."""
+    """Read and discard until the server closes the connection."""
     with suppress(ConnectionError):
         while await reader.read(CHUNK):
             pass

@@ -33,9 +33,9 @@ APPS, MISFITS, NODES = 1000, 5000, 1000
 WATCHERS = 100
 STREAMS_PER_CONNECTION = 16
 WATCHES = 1000
-"""How often a watcher begins anew when the server ends its stream."""
+"""Maximum of streams that a watcher opens one after the other."""
 ROUNDS = 2000
-# As many as the events of one RM may ever have, all from one host.
+# The maximum for the events of an RM, all from one host.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
 PATHS = ("queues", "nodes", "applications/active", "queue/root.q0000/applications", "usage/users")
 DUMP = "/debug/fullstatedump"
@@ -45,9 +45,9 @@ Call = Callable[[], Any]
 
 @asynccontextmanager
 async def world(site: Site) -> AsyncIterator[str]:
-    """An RM with much to read: 1,000 nodes and applications, and 5,000 asks that fit nowhere.
+    """An RM with 1,000 nodes and applications, and 5,000 asks that fit nowhere.
 
-    Yields the application that has the asks.
+    Yields the application of the asks.
     """
     shape = Scenario("", "", apps=site.part(APPS), nodes=site.part(NODES))
     _, app = next(workload.app_names(shape))
@@ -58,7 +58,7 @@ async def world(site: Site) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def explain(site: Site) -> AsyncIterator[Act]:
-    """Eight readers ask why an ask waits, over and over."""
+    """Eight readers of explanations of asks."""
 
     def calls(stub: Any, app: str) -> Iterator[Call]:
         for number in numbers(site, CALLS):
@@ -72,7 +72,7 @@ async def explain(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def lists(site: Site) -> AsyncIterator[Act]:
-    """Eight readers list outstanding asks, applications and nodes, over and over."""
+    """Eight readers of outstanding asks, applications and nodes."""
 
     def calls(stub: Any) -> Iterator[Call]:
         wanted = cycle(
@@ -90,14 +90,14 @@ async def lists(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def reading(site: Site) -> AsyncIterator[Any]:
-    """What the state is read with."""
+    """A stub of the State service."""
     async with grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel:
         yield StateStub(channel)
 
 
 @asynccontextmanager
 async def rest(site: Site) -> AsyncIterator[Act]:
-    """Eight readers read lists over REST, over and over."""
+    """Eight readers of lists over REST."""
     base = f"/ws/v1/partition/{quote(PARTITION)}"
     async with world(site), fetching(site, [f"{base}/{path}" for path in PATHS]) as act:
         yield act
@@ -105,7 +105,7 @@ async def rest(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def dump(site: Site) -> AsyncIterator[Act]:
-    """Eight readers read the state dump over REST, over and over."""
+    """Eight readers of the state dump over REST."""
     async with world(site), fetching(site, [DUMP]) as act:
         yield act
 
@@ -132,7 +132,7 @@ async def fetching(site: Site, paths: list[str]) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def watchers(site: Site) -> AsyncIterator[Act]:
-    """100 watchers of the events of an RM whose asks come and go."""
+    """100 watchers of the events of an RM with short-lived allocations."""
     shape = Scenario("", "", apps=1, asks=site.part(BATCH), nodes=100)
     messages = workload.requests(RM, workload.asks(shape), BATCH)
     async with (
