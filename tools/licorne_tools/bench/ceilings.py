@@ -23,6 +23,7 @@ from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.child import end_with_parent
 from licorne_tools.bench.driver import RawStream, Rm
 from licorne_tools.bench.load import Meter
+from licorne_tools.bench.programs import process_of
 from licorne_tools.bench.scenarios import Wire
 from licorne_tools.bench.session_rm import SessionRm
 from licorne_tools.bench.workload import batched
@@ -62,22 +63,14 @@ class BareServer:
 async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) -> AsyncIterator[BareServer]:
     """A bare server that sends these messages, for the time of the block."""
     arguments = (mode, str(len(messages)), str(rounds))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_tools.bench.ceilings", *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
+    async with process_of("ceilings", *arguments) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         for message in messages:
             process.stdin.write(frame(message))
             await process.stdin.drain()
         target = (await process.stdout.readline()).decode().strip()
         yield BareServer(target=target, pid=process.pid)
-    finally:
-        process.kill()
-        await process.wait()
 
 
 def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:

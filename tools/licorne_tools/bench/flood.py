@@ -10,15 +10,14 @@ import io
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from time import perf_counter
 
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import frame, read_frames
-from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import joined
+from licorne_tools.bench.programs import Program, prepared, told_to_begin
 from licorne_tools.bench.scenarios import Scenario
 
 SHAPE = ("queues", "apps", "asks", "nodes", "batch")
@@ -33,49 +32,24 @@ class Flooded:
     responses: list[bytes]
 
 
-class Flood:
-    """A prepared flood."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Take the process of the flood, which has printed ``ready``."""
-        self._process = process
-
-    async def run(self) -> Flooded:
-        """Begin the flood, and wait until its last ask is placed."""
-        output, _ = await self._process.communicate(b"go\n")
-        line, _, rest = output.partition(b"\n")
-        if self._process.returncode != 0:
-            raise BenchError("the flood failed")
-        responses = list(read_frames(io.BytesIO(rest)))
-        return Flooded(responses=responses, **json.loads(line))
-
-
-@asynccontextmanager
-async def flooding(target: str, rm_id: str, scenario: Scenario) -> AsyncIterator[Flood]:
-    """Start the flooding RM, and prepare all its messages."""
+def flooding(target: str, rm_id: str, scenario: Scenario) -> AbstractAsyncContextManager[Program]:
+    """The flooding RM, with all its messages prepared."""
     shape = [f"--{name}={getattr(scenario, name)}" for name in SHAPE]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_tools.bench.flood", target, rm_id, *shape),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        if await process.stdout.readline() != b"ready\n":
-            raise BenchError("the flood could not be prepared")
-        yield Flood(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    return prepared("the flood", "flood", target, rm_id, *shape)
+
+
+async def flooded(program: Program) -> Flooded:
+    """Begin the flood, and wait until its last ask is placed."""
+    await program.begin()
+    line, _, rest = (await program.end()).partition(b"\n")
+    return Flooded(responses=list(read_frames(io.BytesIO(rest))), **json.loads(line))
 
 
 async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
     """The program."""
     async with joined(target, scenario, rm_id) as rm:
         messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
-        print("ready", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
+        await told_to_begin()
         start = perf_counter()
         responses = await rm.place(messages, scenario.pods)
         seconds = perf_counter() - start

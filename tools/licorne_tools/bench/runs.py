@@ -15,7 +15,7 @@ from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ceiling, echo
 from licorne_tools.bench.confirming import gang, preempt, storm
 from licorne_tools.bench.driver import BenchError, Progress, limited
-from licorne_tools.bench.flood import flooding
+from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
 from licorne_tools.bench.scenarios import Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
@@ -203,11 +203,11 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
         rm.progress.step("asking alone", of=alone_count)
         alone = await rm.one_by_one(asks, RATE, reached(alone_count))
         meter = Meter(server.pid)
-        flooded = asyncio.create_task(flood.run())
+        flooding_task = asyncio.create_task(flooded(flood))
         rm.progress.step("asking beside a flood")
         fewest = reached(FEWEST_BESIDE)
-        beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooded.done())
-        result = await flooded
+        beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooding_task.done())
+        result = await flooding_task
         cost = meter.read()
     quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
     slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
@@ -14,8 +13,9 @@ import grpc
 from licorne.si.v1.si_pb2 import Allocation, AllocationRequest, AllocationResponse
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import BenchError, Rm
+from licorne_tools.bench.driver import Rm
 from licorne_tools.bench.load import joined
+from licorne_tools.bench.programs import Program, prepared
 from licorne_tools.bench.scenarios import Scenario
 
 RM = "attacker"
@@ -118,47 +118,12 @@ class Done:
     refused: int
 
 
-class Attacker:
-    """A prepared attack."""
-
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
-        """Take the process, which has printed ``ready``."""
-        self._name = name
-        self._process = process
-
-    async def begin(self) -> None:
-        """Begin the attack."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"go\n")
-        await self._process.stdin.drain()
-
-    async def end(self) -> Done:
-        """Stop the attack, and return its result; BenchError for a failure."""
-        try:
-            async with asyncio.timeout(STOP_SECONDS):
-                output, _ = await self._process.communicate(b"")
-        except TimeoutError:
-            raise BenchError(f"the attack {self._name} did not end in {STOP_SECONDS:.0f} s") from None
-        if self._process.returncode != 0:
-            raise BenchError(f"the attack {self._name} failed")
-        return Done(**json.loads(output))
-
-
-@asynccontextmanager
-async def attacking(name: str, server: ServerProcess, percent: int) -> AsyncIterator[Attacker]:
+def attacking(name: str, server: ServerProcess, percent: int) -> AbstractAsyncContextManager[Program]:
     """A prepared attack in its own process, for the time of the block."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_tools.bench.isolation.catalogue"),
-        *(name, server.target, server.http, str(percent)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        if await process.stdout.readline() != b"ready\n":
-            raise BenchError(f"the attack {name} could not be prepared")
-        yield Attacker(name, process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    site = (server.target, server.http, str(percent))
+    return prepared(f"the attack {name}", "isolation.catalogue", name, *site)
+
+
+async def ended(attack: Program) -> Done:
+    """Stop the attack, and return its result; BenchError for a failure."""
+    return Done(**json.loads(await attack.end(STOP_SECONDS)))

@@ -8,12 +8,12 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from contextlib import suppress
 
 from licorne_server.commands.child import end_with_parent
 from licorne_tools.bench.isolation import items, messages, readers
 from licorne_tools.bench.isolation.attack import Act, Attack, Site
+from licorne_tools.bench.programs import told_to_begin
 
 ATTACKS = {
     "asks": Attack("200,000 asks at once", items.flood),
@@ -45,8 +45,7 @@ LIMIT_SECONDS = 600.0
 async def attacked(attack: Attack, site: Site) -> None:
     """Prepare the attack, and act from the line on stdin to the signal."""
     async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(site) as act:
-        print("ready", flush=True)
-        if not await asyncio.to_thread(sys.stdin.readline):
+        if not await told_to_begin():
             return
         acting = asyncio.create_task(acted(act))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, acting.cancel)

@@ -14,9 +14,9 @@ from licorne.si.v1.si_pb2 import Allocation
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import UNSEEN, Progress, Rm, limited
-from licorne_tools.bench.flood import flooding
+from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.installation import HERE
-from licorne_tools.bench.isolation.attack import attacking
+from licorne_tools.bench.isolation.attack import attacking, ended
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.load import joined, percentiles
 from licorne_tools.bench.report import Run
@@ -133,7 +133,7 @@ async def beside(setting: Setting, attack: str) -> Run:
             async with attacking(attack, server, setting.percent) as attacker:
                 await attacker.begin()
                 disturbed = await phase("asking beside it", setting.asks)
-                done = await attacker.end()
+                done = await ended(attacker)
     found = {**waits("alone", alone), **waits("beside", disturbed)}
     ratio = found["beside_p99_ms"] / found["alone_p99_ms"]
     return {**found, "p99_ratio": ratio, "attack_acts": done.acts, "attack_refused": done.refused}
@@ -161,9 +161,9 @@ async def many(setting: Setting, rms: int) -> Run:
         step("all ask", of=asks)
         apart = await together(members, setting.asks, setting.rate)
         step("all ask beside a flood", of=asks)
-        flooded = asyncio.create_task(flood.run())
+        flooding_task = asyncio.create_task(flooded(flood))
         disturbed = await together(members, setting.asks, setting.rate)
-        flooded.cancel()
+        flooding_task.cancel()
     found = {**waits("one", alone), **waits("many", apart), **waits("flooded", disturbed)}
     one = found["one_p99_ms"]
     ratios = {f"{name}_p99_ratio": found[f"{name}_p99_ms"] / one for name in ("many", "flooded")}

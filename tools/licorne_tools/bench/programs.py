@@ -1,0 +1,71 @@
+"""Programs beside a bench, each in a process of its own with pipes for stdin and stdout."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from licorne_tools.bench.driver import BenchError
+
+READY = "ready"
+
+
+class Program:
+    """A prepared program: it has printed ``ready``, and acts after a line on stdin."""
+
+    def __init__(self, name: str, process: Process) -> None:
+        """`name` is for messages."""
+        self._name = name
+        self._process = process
+
+    async def begin(self) -> None:
+        """Let the program act."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+        await self._process.stdin.drain()
+
+    async def end(self, seconds: float | None = None) -> bytes:
+        """Close stdin, and wait for the end; returns the output.
+
+        Raises:
+            BenchError: the program has failed, or does not end in `seconds`.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                output, _ = await self._process.communicate(b"")
+        except TimeoutError:
+            raise BenchError(f"{self._name} did not end in {seconds:.0f} s") from None
+        if self._process.returncode != 0:
+            raise BenchError(f"{self._name} failed")
+        return output
+
+
+@asynccontextmanager
+async def prepared(name: str, module: str, *arguments: str) -> AsyncIterator[Program]:
+    """A prepared program, for the time of the block."""
+    async with process_of(module, *arguments) as process:
+        assert process.stdout is not None
+        if await process.stdout.readline() != f"{READY}\n".encode():
+            raise BenchError(f"{name} could not be prepared")
+        yield Program(name, process)
+
+
+@asynccontextmanager
+async def process_of(module: str, *arguments: str) -> AsyncIterator[Process]:
+    """A process that runs a module of `licorne_tools.bench`, for the time of the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", f"licorne_tools.bench.{module}", *arguments), stdin=PIPE, stdout=PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def told_to_begin() -> bool:
+    """In the program: print ``ready``, and wait for the line on stdin; False at its end."""
+    print(READY, flush=True)
+    return bool(await asyncio.to_thread(sys.stdin.readline))
