@@ -45,7 +45,7 @@ def test_the_commit_before_is_the_first_parent(tmp_path: Path) -> None:
     write(tmp_path / "ours")
     first = commit(tmp_path)
     git(tmp_path, "merge", "--no-ff", "--message=x", "branch")
-    assert gate.before(tmp_path) == first
+    assert gate.parent_of(tmp_path) == first
 
 
 def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
     first = commit(tmp_path)
     write(tmp_path / "file", "now")
     commit(tmp_path)
-    with gate.put_out(tmp_path, first) as folder:
+    with gate.exported(tmp_path, first) as folder:
         assert (folder / "file").read_text() == "before"
     assert not folder.exists()
     assert len(git(tmp_path, "worktree", "list").splitlines()) == 1

@@ -18,7 +18,7 @@ from licorne_cli.output.text import OutputError, say, while_read
 from licorne_cli.parsing.parser import Command, Parser
 from licorne_cli.plugins import BROUGHT_BY, plugged_in
 
-CORE_VERBOSITY = "GRPC_VERBOSITY"
+GRPC_VERBOSITY = "GRPC_VERBOSITY"
 CLI = "licorne_cli"
 SERVE = "serve"
 COMMANDS = {
@@ -75,7 +75,7 @@ def installed_commands() -> Mapping[str, tuple[str, str]]:
 
 def command_of(name: str) -> Command:
     """The command of a name, imported."""
-    with _core_unheard():
+    with _silent_grpc():
         place = installed_commands()[name][0]
         found = resolve_name(place if ":" in place else f"{place}:")
     if isinstance(found, Command):
@@ -84,20 +84,20 @@ def command_of(name: str) -> Command:
 
 
 @contextmanager
-def _core_unheard() -> Iterator[None]:
+def _silent_grpc() -> Iterator[None]:
     """Silence gRPC's C core unless the user has set its verbosity: we report failures ourselves.
 
     gRPC reads the variable when it is imported. Processes that are started later must not
     inherit it, because a server logs the messages of gRPC.
     """
-    if CORE_VERBOSITY in os.environ:
+    if GRPC_VERBOSITY in os.environ:
         yield
         return
-    os.environ[CORE_VERBOSITY] = "NONE"
+    os.environ[GRPC_VERBOSITY] = "NONE"
     try:
         yield
     finally:
-        del os.environ[CORE_VERBOSITY]
+        del os.environ[GRPC_VERBOSITY]
 
 
 def parser_for(*chosen: str) -> Parser:

@@ -38,7 +38,7 @@ class NothingToCompare(Exception):
     """The parent commit cannot be measured; the text says why."""
 
 
-def before(root: Path) -> str:
+def parent_of(root: Path) -> str:
     """The parent commit of a checkout.
 
     Raises:
@@ -57,7 +57,7 @@ def before(root: Path) -> str:
 
 
 @contextmanager
-def put_out(root: Path, commit: str) -> Iterator[Path]:
+def exported(root: Path, commit: str) -> Iterator[Path]:
     """A folder with the files of a commit, for the time of the block.
 
     Raises:
@@ -125,8 +125,8 @@ def gate(root: Path, scenario: Scenario) -> bool:
 
     Raises as `measured` does, and NotUsable if this source cannot be imported.
     """
-    commit = before(root)
-    with put_out(root, commit) as other:
+    commit = parent_of(root)
+    with exported(root, commit) as other:
         here = build_of(pure(root))
         try:
             there = build_of(pure(other))

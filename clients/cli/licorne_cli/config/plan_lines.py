@@ -64,7 +64,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
         f"{counted(counts.queues, 'queue')} changed, {placed}, {blocked}, "
         f"{counted(counts.victims, 'victim')}, {limits}"
     )
-    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
+    yield horizon(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
     yield from _section("queues", counts.queues, map(queue_lines, plan.queues))
     exceeded = ([limit_line(limit)] for limit in plan.exceeded_limits)
     yield from _section("limits exceeded", counts.exceeded_limits, exceeded)
@@ -86,7 +86,7 @@ def submission_lines(plan: PlanSubmissionResponse) -> Iterator[str]:
         return
     rule = f" by placement rule {printable(plan.rule)}" if plan.rule else ""
     yield f"{where} would go to queue {printable(plan.queue)}{rule} of {printable(plan.partition)}"
-    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
+    yield horizon(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
     placed = [ask for ask in plan.asks if ask.node_id]
     waits = [ask for ask in plan.asks if not ask.node_id]
     yield from _section("asks placed", len(placed), _grouped(placed, _place, _placed_line))
@@ -95,7 +95,7 @@ def submission_lines(plan: PlanSubmissionResponse) -> Iterator[str]:
     yield from _section("victims", len(plan.victims), victims)
 
 
-def ahead(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
+def horizon(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
     """The horizon of the plan, and its completeness."""
     if holds:
         why = printable(", ".join(holds))

@@ -57,7 +57,7 @@ def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Itera
 
 NO_RM = "no RM has registered with this server"
 NO_VISIBLE_RM = "no RM that you may see has registered with this server"
-MAY_MEAN_IT = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION})
+MAY_BE_UNKNOWN = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION})
 """Status codes that may mean an unknown RM or partition."""
 
 
@@ -77,7 +77,7 @@ def what_is_missing(channel: grpc.Channel, args: argparse.Namespace, error: grpc
 
     Empty if both exist, or if the server does not list them.
     """
-    if error.code() not in MAY_MEAN_IT:
+    if error.code() not in MAY_BE_UNKNOWN:
         return ""
     stub = StateStub(channel)
     try:

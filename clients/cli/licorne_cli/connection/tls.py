@@ -123,7 +123,7 @@ def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -
         return f"{target} does not speak TLS: leave the TLS options out"
     if not speaks or tls is None or not can_be_read_again(tls):
         return ""
-    return _why_they_part(target, address, tls, patience)
+    return _handshake_failure(target, address, tls, patience)
 
 
 def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
@@ -147,7 +147,7 @@ def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
         return None
 
 
-def _why_they_part(target: str, address: tuple[str, int], tls: TlsConfig, patience: float) -> str:
+def _handshake_failure(target: str, address: tuple[str, int], tls: TlsConfig, patience: float) -> str:
     """The reason why one side refuses the other's certificate; empty if unknown."""
     try:
         context = client_context(tls)

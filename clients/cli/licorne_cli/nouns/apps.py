@@ -266,21 +266,21 @@ def print_one(app: Application, output: str = "table") -> None:
         print_table(GROUP_HEADERS, [group_row(group) for group in app.task_groups])
     if app.placeholder_deadline:
         print(f"\nplaceholders time out at {shown_time(app.placeholder_deadline)}")
-    items = [item_row(item, standing(item), item.node_id) for item in app.allocations]
-    items += [item_row(item, *whereabouts(item)) for item in app.asks]
+    items = [item_row(item, allocation_state(item), item.node_id) for item in app.allocations]
+    items += [item_row(item, *ask_state(item)) for item in app.asks]
     if items:
         print()
         print_table(ITEM_HEADERS, items)
 
 
-def standing(allocation: Allocation) -> str:
+def allocation_state(allocation: Allocation) -> str:
     """The state of an allocation: running, placeholder, or preempting."""
     if allocation.stopping:
         return f"stopping ({allocation.stopping})"
     return "placeholder" if allocation.placeholder else "allocated"
 
 
-def whereabouts(ask: Ask) -> tuple[str, str]:
+def ask_state(ask: Ask) -> tuple[str, str]:
     """The state of an ask, and its node if any."""
     if ask.assumed_node:
         return "assumed", ask.assumed_node

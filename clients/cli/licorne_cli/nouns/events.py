@@ -195,7 +195,7 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Maximum of the pause between two attempts, in seconds. Each failure doubles the pause."""
 
-MAY_PASS = frozenset(
+TRANSIENT = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.NOT_FOUND,
@@ -260,7 +260,7 @@ class Follower:
         where = metadata_of(error)
         if "next_id" in where:
             self._move(int(where["next_id"]), where.get("instance", self._instance))
-        elif not self._heard or error.code() not in MAY_PASS:
+        elif not self._heard or error.code() not in TRANSIENT:
             raise error
         elif not self._pause:
             details = printable(error.details() or error.code().name)

@@ -87,7 +87,7 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
                 raise
             refusals.append(error)
     if not answers:
-        raise telling(refusals)
+        raise most_specific(refusals)
     if len(answers) > 1:
         where = printable(", ".join(answers))
         name = printable(args.application)
@@ -96,7 +96,7 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
     return answer
 
 
-def telling(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
+def most_specific(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
     """The refusal that says more than that the application does not exist, if there is one."""
     ends = "not found"
     return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])

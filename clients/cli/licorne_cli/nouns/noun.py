@@ -150,8 +150,8 @@ class Noun(Generic[T]):
             metavar=f"[{'|'.join(self.verbs)}] {kind.upper()}",
             help=f"{self.about}; {shown}",
         )
-        of_verbs = added(parser, self._add_verb_options)
-        of_lists = added(parser, self.filters)
+        of_verbs = options_of(parser, self._add_verb_options)
+        of_lists = options_of(parser, self.filters)
         parser.set_defaults(of_verbs=of_verbs, of_lists={**of_lists, **OF_LISTS})
         add_listing_arguments(parser, self.listing)
         add_connection_arguments(parser, partition=self.partitioned, forms=())
@@ -236,7 +236,7 @@ class Noun(Generic[T]):
                 say(text)
 
 
-def added(
+def options_of(
     parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]
 ) -> dict[str, object]:
     """The options that `add` adds to a parser: the default of each by its name."""

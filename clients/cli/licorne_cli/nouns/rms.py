@@ -9,7 +9,7 @@ import grpc
 
 from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigurationsRequest
 from licorne.v1.state_pb2 import ResourceManager
-from licorne_cli.connection.channel import MAY_MEAN_IT, all_rms, no_rm, not_there
+from licorne_cli.connection.channel import MAY_BE_UNKNOWN, all_rms, no_rm, not_there
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.apps import age
 from licorne_cli.nouns.noun import Act, Noun, Verb
@@ -80,7 +80,7 @@ def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
     for name in names:
         if name in rms:
             lines.append(planned(rms[name]))
-        elif count := remembered(act, name):
+        elif count := stored_revisions(act, name):
             revisions = counted(count, "revision")
             lines.append(
                 f"RM {printable(name)}, which is not registered, is to be forgotten: "
@@ -91,13 +91,13 @@ def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def remembered(act: Act, name: str) -> int:
+def stored_revisions(act: Act, name: str) -> int:
     """The number of stored revisions of an RM that is not registered."""
     try:
         request = ListConfigurationsRequest(rm_id=name)
         return len(act.admin.ListConfigurations(request, timeout=act.timeout).revisions)
     except grpc.RpcError as error:
-        if error.code() in MAY_MEAN_IT:
+        if error.code() in MAY_BE_UNKNOWN:
             return 0
         raise
 

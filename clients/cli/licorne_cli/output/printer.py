@@ -88,7 +88,7 @@ class Printer(Generic[T]):
 
     def _print_rows(self, rows: Sequence[object], event: str) -> None:
         if self._table is None:
-            columns = [column for column in self._columns if worth(column, rows)]
+            columns = [column for column in self._columns if is_shown(column, rows)]
             self._columns = columns
             heads = sum(column.head for column in columns)
             headers = [column.header for column in columns]
@@ -99,7 +99,7 @@ class Printer(Generic[T]):
         self._table.print([[event, *line] for line in cells] if self._events else cells)
 
 
-def worth(column: Column, rows: Sequence[object]) -> bool:
+def is_shown(column: Column, rows: Sequence[object]) -> bool:
     """True for a column to be shown: an optional one needs a value in some row."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)
 

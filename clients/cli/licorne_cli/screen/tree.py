@@ -126,7 +126,7 @@ def rank(resource: str) -> tuple[int, str]:
     return FIRST_RESOURCES.index(resource) if known else len(FIRST_RESOURCES), resource
 
 
-def grow(snapshot: Snapshot) -> list[Node]:
+def trees(snapshot: Snapshot) -> list[Node]:
     """The roots of the trees of all partitions, in the order of the snapshot."""
     return [root for cluster in snapshot.clusters for root in _tree(cluster)]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from licorne_cli.screen.tree import Key, Node, Opened, Snapshot, Wanted, grow, parents_below, resources, rows
+from licorne_cli.screen.tree import Key, Node, Opened, Snapshot, Wanted, parents_below, resources, rows, trees
 
 LONGEST_FILTER = 64
 PAGE = 10
@@ -69,7 +69,7 @@ class View:
     def saw(self, snapshot: Snapshot) -> None:
         """Take a new snapshot."""
         self.snapshot = snapshot
-        self._roots = grow(snapshot)
+        self._roots = trees(snapshot)
         if self.selected is None and self._roots:
             self.selected = self._roots[0].key
 
