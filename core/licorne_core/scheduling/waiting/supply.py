@@ -65,8 +65,10 @@ class NodePool(Pool):
             self._short = [*known[1 - MAX_SHORT :], supply]
 
     def close(self) -> None:
-        """No supply is of this pool any more: it knows none, as they know it."""
+        """Start afresh: it has no supplies, and must not keep former ones or nodes alive."""
         self._short = []
+        self.rooms.clear()
+        self.least = self.top = None
 
     def rules_out(self, wanted: Items) -> bool:
         """True if a smaller search has failed: then no node would do but those in `rooms`."""
@@ -278,6 +280,7 @@ class Supplies:
     """The supplies in use.
 
     Supplies of one kind share a pool of nodes; for asks that require a node, those of that node do.
+    The shared pool of a kind stays when it has no supplies: a lone ask need not make it anew.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed")
@@ -369,6 +372,7 @@ class Supplies:
         pool = supply.nodes
         pool.supplies -= 1
         if not pool.supplies:
-            del self._pools[type(supply), supply.wanted.required_node]
             self.changed.pop(pool, None)
             pool.close()
+            if supply.wanted.required_node is not None:
+                del self._pools[type(supply), supply.wanted.required_node]
