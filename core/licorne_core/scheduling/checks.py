@@ -3,7 +3,7 @@
 A rule is stated once: its comparison (`obstacle`), the blocker that the ask is parked with
 (`blocker`), and its reports (`reports`). The pass asks for the first obstacle and its blocker.
 Explanations, the census and plans ask for reports, which are made only then. The tables at the end
-are the contents: one line for each rule, with the reason for its place.
+list all rules, each with the reason for its position.
 """
 
 from abc import ABC, abstractmethod
@@ -64,7 +64,7 @@ class CheckContext:
 class Asking:
     """Subject of ask rules: the asks of a group, or one of them with its own reservation.
 
-    A class of its own: compiled, it is made faster than a tuple, and its method called.
+    A plain class, which compiled code creates faster than a tuple.
     """
 
     __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
@@ -98,27 +98,27 @@ class Rule(ABC):
     ) -> None:
         """State which asks the rule is for."""
         self.codes = codes
-        """The codes of its reports."""
+        """Codes of its reports."""
         self.parks = parks
-        """Kind of its blockers; None if no pass comes to asks that break the rule."""
+        """Kind of its blockers; None if no pass tries asks that break the rule."""
         self.spares_reserved = spares_reserved
-        """True if asks that have a node reserved are tried all the same (spec § 8.6)."""
+        """True if the rule does not stop asks with a reserved node (spec § 8.6)."""
         self.only_with_predicate = only_with_predicate
-        """True if it stops only asks with a predicate, which the RM has to accept on a node."""
+        """True if the rule stops only asks with a predicate, whose nodes the RM has to accept."""
         self.only_in_gangs = only_in_gangs
-        """True if it stops only asks of applications that have had placeholders."""
+        """True if the rule stops only asks of applications that have had placeholders."""
 
     @abstractmethod
     def obstacle(self, context: CheckContext, who: Any) -> Any:
-        """The first thing that breaks the rule; None if it is met."""
+        """First obstacle by this rule; None if the rule is met."""
 
     def blocker(self, context: CheckContext, who: Any, obstacle: Any) -> Blocker | None:
-        """The blocker that asks with this obstacle are parked with."""
+        """Blocker that asks with this obstacle are parked with."""
         return None
 
     @abstractmethod
     def reports(self, context: CheckContext, who: Any, obstacle: Any) -> Checks:
-        """All comparisons of the rule with their operands; if there is an obstacle, one fails."""
+        """All comparisons of the rule with their operands; with an obstacle, one has failed."""
 
 
 class _PartitionSchedules(Rule):
@@ -137,7 +137,7 @@ class _PartitionSchedules(Rule):
 
 
 class _ApplicationRuns(Rule):
-    """The application is in a state in which asks are looked at."""
+    """The state of the application allows scheduling of its asks."""
 
     def obstacle(self, context: CheckContext, app: Application) -> AppState | None:
         return None if app.state in SCHEDULABLE else app.state
@@ -147,7 +147,7 @@ class _ApplicationRuns(Rule):
 
 
 class _StartsNext(Rule):
-    """A state-aware leaf lets its applications start one by one (spec § 5.2)."""
+    """The application is the next to start, if its leaf is state-aware (spec § 5.2)."""
 
     def obstacle(self, context: CheckContext, app: Application) -> Application | None:
         if not _starts_in_turn(context, app):
@@ -223,7 +223,7 @@ class _MayStart(Rule):
 
 
 class _AskIsDue(Rule):
-    """The ask does not back off, as its RM has failed to run it (spec § 1.4)."""
+    """The ask does not back off after a failure of its RM to run it (spec § 1.4)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Setback | None:
         request = asking.request
@@ -238,7 +238,7 @@ class _AskIsDue(Rule):
 
 
 class _NoPlaceholderOpen(Rule):
-    """No placeholder of the task group of a real ask is open (spec § 6.4)."""
+    """No placeholder is open in the task group of a real ask (spec § 6.4)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> TaskGroup | None:
         _, task_group, is_placeholder = asking.group.key
@@ -308,7 +308,7 @@ class _WithinMaxima(Rule):
 
 
 class _MayBeAsked(Rule):
-    """The RM may be asked about another ask, as it does not owe too many answers (spec § 8.4)."""
+    """The RM owes few enough answers to be asked about another ask (spec § 8.4)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> AnswersOwed | None:
         return context.predicates.owed if context.predicates.full else None
@@ -330,33 +330,33 @@ APPLICATION_RULES: Final[tuple[Rule, ...]] = (
     _PartitionSchedules((reasons.PARTITION_NOT_SCHEDULING,)),
     _ApplicationRuns((reasons.APPLICATION_NOT_RUNNABLE,)),
     _StartsNext((reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
-    # An operator has said so, and nothing else helps.
+    # Only an operator can remove this obstacle.
     QUEUE_RUNS,
-    # It needs a look at the application only.
+    # Reads the application only.
     _NoBackOff((reasons.APPLICATION_BACKS_OFF,), blockers.BackOff, spares_reserved=True),
-    # Before any ask, as it stops all of them; behind the back-off, which is over at a known time.
+    # Before any ask rule, as it stops all asks; behind the back-off, whose end is known.
     _MayStart(tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
 )
 """Rules for all asks of an application."""
 
 ASK_RULES: Final[tuple[Rule, ...]] = (
-    # No pass comes to the ask before its back-off is over.
+    # No pass tries the ask before its back-off is over.
     _AskIsDue((reasons.ASK_BACKS_OFF,)),
-    # Placeholders keep room for the ask already, or have to be gone before it is placed elsewhere.
-    # It is a look at numbers of the application.
+    # Placeholders keep room for the ask, or have to end before it is placed elsewhere.
+    # Reads counts of the application only.
     _NoPlaceholderOpen(
         (reasons.WAITS_FOR_PLACEHOLDER,),
         blockers.OpenPlaceholders,
         only_in_gangs=True,
         spares_reserved=True,
     ),
-    # Users and groups come before queues: where a limit is in the way, preemption does not help
-    # (spec § 8.3c). Both come before the nodes, as they are fewer.
+    # Users and groups come before queues: preemption does not help against a limit (spec § 8.3c).
+    # Both come before the nodes, as they are fewer.
     _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
-    # A node that is found could not be asked about.
+    # The RM could not be asked about a node that is found.
     _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
 )
-"""Rules that come before the nodes. Nodes cost most, so they come last: `NodeIndex.best`."""
+"""Rules that come before the search for a node, which costs most (`NodeIndex.best`)."""
 
 _FOR_APPLICATIONS: Final = {
     reserved: tuple(r for r in APPLICATION_RULES if r.parks and not (reserved and r.spares_reserved))
@@ -373,11 +373,11 @@ _FOR_ASKS: Final = {
     )
     for in_gang, has_predicate, reserved in product((False, True), repeat=3)
 }
-"""Rules by the properties of an ask: a rule that it cannot break costs it nothing."""
+"""Rules by the properties of an ask: rules that it cannot break are left out."""
 
 
 def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
-    """The first thing that stops all asks of the application, or those that have a node."""
+    """First blocker of all asks of the application, or of its asks with a reserved node (`reserved`)."""
     for rule in _FOR_APPLICATIONS[reserved]:
         obstacle = rule.obstacle(context, app)
         if obstacle is not None:
@@ -386,7 +386,7 @@ def application_blocker(context: CheckContext, app: Application, *, reserved: bo
 
 
 def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
-    """The first thing before the nodes that stops asks of the group, or the ask with a node."""
+    """First blocker of the asks of a group, or of one reserved ask; nodes are not searched."""
     in_gang = len(asking.app.gang.groups) > 0
     has_predicate = asking.group.ask_class.predicate is not None
     for rule in _FOR_ASKS[in_gang, has_predicate, asking.is_reserved]:

@@ -1,8 +1,8 @@
 """The pass: finds the next ask to serve and its node (spec §§ 8.1-8.7).
 
 Reserved asks come first. Then the regular pass goes down from root in key order: queues,
-applications, ask groups; the first ask that every check lets through wins. A blocked item is
-parked with its blocker on the way, so the next pass starts where this one had to stop looking.
+applications, ask groups; the first ask that passes every check is served. Blocked items are parked
+with their blockers, so the next pass does not try them again.
 """
 
 from math import inf
@@ -37,12 +37,12 @@ from licorne_core.values.asks import AskClass, Reservation
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 
-# Read from its enumeration once: that costs as much as two calls, for every allocation.
+# Reading it from the enumeration costs as much as two calls, for every allocation.
 _ACCEPTED: Final = AppState.ACCEPTED
 
 
 Candidate = tuple[Queue, Application, Request, Node]
-"""The decision: this ask of this application in this leaf goes to this node."""
+"""A decision: leaf, application, its ask, and the node that the ask goes to."""
 
 
 Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp
@@ -51,8 +51,8 @@ Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToCl
 class Cycle:
     """Finds the next decision in one partition.
 
-    It books nothing and reserves nothing. It parks items, starts back-offs and asks for nodes to
-    reserve. It notes the outcome on the groups that it tries.
+    It books nothing and reserves nothing. It parks items, starts back-offs, creates reservation and
+    preemption requests, and notes the outcome on the groups that it tries.
     """
 
     __slots__ = (
@@ -94,14 +94,14 @@ class Cycle:
         """Time at which the last turn began, in unix seconds; 0 before the first."""
         self._limit: int | None = None
         self.tired = False
-        """True if the turn has tried enough, and there is more to try."""
+        """True if the turn has used up its work, and there is more to try."""
         self.postponed = False
-        """True if an item waits for the victim searches of another turn."""
+        """True if an item waits for a victim search in another turn."""
         self.tried = 0
         """Number of groups, reserved asks and applications tried so far."""
 
     def begin_turn(self, now: float, work: int) -> None:
-        """Time is `now` for the turn, and it may try about so much (see `cost`)."""
+        """Begin a turn at unix seconds `now`, with about so much `work` to spend (see `cost`)."""
         self.turn_time = now
         for blocker in self._preemption.begin_turn():
             self._context.wakeups.waiting.changed(blocker)
@@ -109,9 +109,10 @@ class Cycle:
         self.tired = False
 
     def next(self) -> Decision | None:
-        """The next decision; None when nothing can be done until something changes.
+        """The next decision; None if no item can be served before a change.
 
-        Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
+        None also when the turn has used up its work: then the cycle is `tired`, and continues where it
+        stopped.
         """
         if not self._parking:
             self._unpark()
@@ -120,13 +121,13 @@ class Cycle:
         try:
             decision = self._first()
         except StillLooking:
-            # No later ask may be served before it: the next turn goes on with it.
+            # No later ask may be served first: the next turn continues this search.
             self.tired = True
         self.postponed = decision is None and self._preemption.is_postponed
         return decision
 
     def _first(self) -> Decision | None:
-        """The first decision among all; None at the end of the pass, or when it is `tired`."""
+        """First decision of the pass; None at its end, or when the cycle is `tired`."""
         wakeups, review = self._context.wakeups, self.review
         decision: Decision | None = None
         if self.turn_time >= review.due_since + OVERDUE:
@@ -146,7 +147,7 @@ class Cycle:
 
     @property
     def cost(self) -> int:
-        """Work so far, in tries: items tried, heaps filled, victims and placeholders searched."""
+        """Work so far, in tries: items tried, heaps filled, victim and placeholder searches, reviews."""
         return (
             self.tried
             + self._heaps.work // WORK_OF_A_TRY
@@ -156,7 +157,7 @@ class Cycle:
         )
 
     def _is_spent(self) -> bool:
-        """True if the turn has tried enough; if not, another try is counted."""
+        """True if the work of the turn is used up; if not, count another try."""
         if self._limit is not None and self.cost >= self._limit:
             self.tired = True
             return True
@@ -166,7 +167,7 @@ class Cycle:
     # Reserved asks
 
     def _among_reserved(self) -> Candidate | ToClear | ToGiveUp | None:
-        """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
+        """First reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
         types = self._context.dirty.ranks.types
         reserved = self._context.wakeups.reserved
         while reserved.ready:
@@ -192,9 +193,9 @@ class Cycle:
     def _for_reserved(
         self, app: Application, request: Request, reservation: Reservation
     ) -> Node | Blocker | ToGiveUp | None:
-        """Return a node, or the blocker; None means: try again when the reserved node changes.
+        """Return a node, or the blocker; None if only a change of the reserved node helps.
 
-        The reservation ends (`ToGiveUp`) if others have a better claim to the room on its node.
+        The reservation ends (`ToGiveUp`) if a claim has room on its node.
         """
         if app.state not in SCHEDULABLE:
             return None
@@ -232,7 +233,7 @@ class Cycle:
     # The regular pass
 
     def _in_queue(self, queue: Queue) -> Decision | None:
-        """The first decision in the queue, its children or applications in key order."""
+        """First decision in the queue: its children or applications in key order."""
         ranking = queue.ranking
         waiting = self._context.wakeups.waiting
         while True:
@@ -275,12 +276,12 @@ class Cycle:
         return blocker
 
     def _answers_for_back_off(self, leaf: Queue) -> Blocker | None:
-        """Keep an ask out of back-off while too many answers are open; answers wake it again."""
+        """Blocker of an application that would back off, if too many answers are owed to tell."""
         predicates = self._context.predicates
         return predicates.owed if leaf.settings.backoff_threshold and predicates.full else None
 
     def _in_app(self, leaf: Queue, app: Application) -> Decision | None:
-        """The application's first ask that passes (spec § 8.3)."""
+        """First ask of the application that passes all checks, or a measure (spec § 8.3)."""
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
         waiting = self._context.wakeups.waiting
@@ -358,7 +359,7 @@ class Cycle:
         self._context.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
         return True
 
-    # Who waits
+    # Parked items
 
     def _park(self, item: Parked, blocker: Blocker) -> None:
         self._context.wakeups.waiting.park(item, blocker)
@@ -366,7 +367,7 @@ class Cycle:
             self._parked.append(item)
 
     def _unpark(self) -> None:
-        """Unpark all items, as without parking every pass tries everything again.
+        """Unpark all items, as without parking every pass tries every item again.
 
         Between two passes they stay parked: a change of their blockers makes the partition runnable.
         """

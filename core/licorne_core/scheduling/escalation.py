@@ -1,9 +1,7 @@
-"""Escalation: steps taken for asks as time passes (spec §§ 1.4, 8.3a, 8.5, 9.2).
+"""Escalation: deadlines of asks for back-off, reservation and preemption (§§ 1.4, 8.3a, 8.5, 9.2).
 
-Asks back off, alone or with their application, have a node reserved, or have victims stopped.
-
-Each application has one heap of deadlines, and the partition one timer for the first of them. An
-ask that its RM could not run has a timer of its own.
+Each application has one heap of deadlines, and one timer of the partition for the earliest of them.
+An ask that its RM could not run has a timer of its own.
 """
 
 from licorne_core.model.apps.application import Application, Awaited, Deadline
@@ -21,7 +19,7 @@ from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 
 MOST_AT_ONCE = 16
-"""Deadlines of one application that are dealt with at a time; others have come by then as well."""
+"""Most deadlines of one application in a row, so that other timers are not delayed."""
 
 _BACK_OFF = Deadline(Awaited.BACK_OFF)
 
@@ -31,9 +29,9 @@ Wants = ReservationRequest | PreemptionRequest
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
 
-    Always true: an application that backs off has a deadline for the end of that. A reservation
-    request is ranked if one of its asks is old enough; it may stay ranked after that ask has gone,
-    until it is tried. So is a preemption request, unless it pauses.
+    Always true: an application that backs off has a deadline for the end of the back-off. A
+    reservation request is ranked if one of its asks is old enough; after the removal of that ask it
+    may stay ranked until it is tried. The same holds for a preemption request, unless it pauses.
     """
 
     __slots__ = ("_dirty", "_timers", "_waiting")
@@ -45,34 +43,34 @@ class Escalation:
         self._timers = timers
 
     def start_back_off(self, app: Application, until: float) -> None:
-        """The application is not tried before then, in unix seconds."""
+        """Let the application back off until unix seconds `until`."""
         app.backoff_until = until
         app.deadlines.set(_BACK_OFF, until)
         self._set_timer(app)
 
     def await_retry(self, request: Request, until: float) -> None:
-        """The RM could not run the ask, and it is not tried before then, in unix seconds."""
+        """Let an ask that the RM could not run back off until unix seconds `until`."""
         self._timers.set(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key), until)
 
     def forget_retry(self, request: Request) -> None:
-        """The ask backs off no more."""
+        """Cancel the deadline of an ask that backs off no longer."""
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want_node(self, group: AskGroup, now: float) -> None:
-        """The group has found no node: its asks may have one reserved when they are old enough."""
+        """Reserve a node for an ask of the group, which found none, once the ask is old enough."""
         if group.reservation_request is None:
             group.reservation_request = ReservationRequest(group, now)
             self.rank(group.reservation_request, now)
 
     def want_victims(self, group: AskGroup, now: float) -> None:
-        """A queue's maximum or the nodes stop the group: its asks may preempt others (§ 9.2)."""
+        """Let asks of the group preempt others, as a queue's maximum or the nodes stop them (§ 9.2)."""
         if group.preemption_request is None:
             delay = group.app.leaf.settings.preemption_delay
             group.preemption_request = PreemptionRequest(group, delay, now)
             self.rank(group.preemption_request, now)
 
     def pause(self, wants: PreemptionRequest, now: float) -> None:
-        """Pause after a search that failed, or could not be used: the next one starts afresh."""
+        """Pause after a failed or unusable search; the next search ignores earlier refusals."""
         wants.refused.clear()
         wants.waits_for = None
         wants.paused_until = now + SEARCH_INTERVAL
@@ -80,26 +78,26 @@ class Escalation:
         self._set_deadline(wants, wants.paused_until)
 
     def wait_for(self, wants: PreemptionRequest, kept: Kept, now: float) -> None:
-        """Others have the nodes with victims: until they give one up no search is of use."""
+        """Wait until a node with victims, which is reserved for another ask, is given up."""
         wants.refused.clear()
         wants.searched_at = ANY_VERSION
         wants.waits_for, wants.waits_until = kept, kept.until
         self._set_deadline(wants, wants.next_time(now))
 
     def ask_about_victims(self, wants: PreemptionRequest) -> None:
-        """The RM is asked which victims have to go; nothing is searched for meanwhile."""
+        """Suspend searches while the RM is asked about victims."""
         wants.is_asking = True
         wants.waits_for = None
         self._withdraw(wants)
 
     def rank_all(self, group: AskGroup, now: float) -> None:
-        """Put whatever the group wants in its place."""
+        """Rank the reservation request and the preemption request of the group, if any."""
         for wants in (group.reservation_request, group.preemption_request):
             if wants is not None:
                 self.rank(wants, now)
 
     def rank(self, wants: Wants, now: float) -> None:
-        """Rank a group's item just behind its first ask that is old enough."""
+        """Rank a request just behind the group's first ask that is old enough."""
         if isinstance(wants, PreemptionRequest):
             if wants.is_asking or now < wants.paused_until:
                 return
@@ -126,7 +124,7 @@ class Escalation:
         group.reservation_request = group.preemption_request = None
 
     def start_afresh(self, group: AskGroup) -> None:
-        """Decide anew if and when asks may preempt others, as settings have changed.
+        """Drop the preemption request, as settings have changed; the next try makes a new one.
 
         An open victim question to the RM stays open, and no ask waits for its answer.
         """
@@ -135,11 +133,11 @@ class Escalation:
             group.preemption_request = None
 
     def forget(self, app: Application) -> None:
-        """The application is gone."""
+        """Cancel the timer of a removed application."""
         self._timers.cancel(Timer(Due.ESCALATE, app.app_id))
 
     def on_time(self, app: Application, now: float) -> None:
-        """Act on the application's deadlines; of very many, first some."""
+        """Act on due deadlines of the application, at most `MOST_AT_ONCE`."""
         for _ in range(MOST_AT_ONCE):
             due = app.deadlines.take_due(now)
             if due is None:
@@ -157,7 +155,7 @@ class Escalation:
         self._dirty.mark_due(app)
 
     def try_again(self, wants: PreemptionRequest, now: float) -> None:
-        """The RM was asked about victims, and the search goes on."""
+        """Rank the request again after the RM's answer about victims."""
         self.rank(wants, now)
         self._dirty.mark_due(wants.app)
 

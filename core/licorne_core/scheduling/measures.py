@@ -1,6 +1,6 @@
 """Measures for asks that no node takes (spec §§ 8.5, 8.7, 9.2, 9.5).
 
-A node is reserved for them, or victims are stopped. This module chooses the node or the victims.
+A measure is a node to reserve, or victims to stop. This module chooses them.
 """
 
 from typing import NamedTuple
@@ -24,13 +24,13 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
 
 REFUSAL_TIME = 15.0
-"""Seconds in which the refusals of an ask by all nodes are logged only once (spec §§ 8.4, 9.5)."""
+"""Least seconds between two log entries about the refusals of an ask (spec §§ 8.4, 9.5)."""
 
 NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 
 
 class ToReserve(NamedTuple):
-    """A decision: this node is to be reserved for this ask (spec §§ 8.5, 8.7)."""
+    """A decision: reserve the node for the ask (spec §§ 8.5, 8.7)."""
 
     app: Application
     request: Request
@@ -38,7 +38,7 @@ class ToReserve(NamedTuple):
 
 
 class Measures:
-    """Decides measures in one partition; it changes waiting lines, and no books."""
+    """Decides measures in one partition; changes waiting lines and deadlines, but no books."""
 
     __slots__ = ("_context",)
 
@@ -47,7 +47,7 @@ class Measures:
         self._context = context
 
     def want_victims(self, group: AskGroup, now: float) -> None:
-        """A queue or the nodes stop the group: its asks may preempt others when it is time."""
+        """Let asks of a blocked group preempt others once they are old enough."""
         if self._context.preemption.enabled and group.ask_class.required_node is None:
             self._context.escalation.want_victims(group, now)
 
@@ -56,7 +56,7 @@ class Measures:
     ) -> ToReserve | ToPreempt | Blocker | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if it pauses from now on, or if that ask is another one by now: then it is ranked anew.
+        None if the request pauses from now on, or is ranked anew as another ask comes first by now.
         """
         first, entry = wants.first(), wants.app.ranking.entry(wants)
         if first is None or entry is None or entry.key != wants.key():
@@ -67,7 +67,7 @@ class Measures:
         return self._to_reserve(wants, first.request)
 
     def _to_reserve(self, wants: ReservationRequest, request: Request) -> ToReserve | Blocker:
-        """The node to reserve (spec §§ 8.5, 8.7), or what is in the way."""
+        """The node to reserve (spec §§ 8.5, 8.7), or the blocker."""
         context, app, ask_class = self._context, wants.app, wants.group.ask_class
         blocker = ask_blocker(context, Asking(app, wants.group))
         if blocker is None and ask_class.required_node is None:
@@ -80,7 +80,7 @@ class Measures:
     def _to_preempt(
         self, wants: PreemptionRequest, request: Request, now: float
     ) -> ToPreempt | Blocker | None:
-        """The victims that are to stop (spec § 9.2)."""
+        """The plans with victims to stop (spec § 9.2), or the blocker; None for a pause."""
         context, app = self._context, wants.app
         leaf: Queue = app.leaf
         blocker = stops_preemption(context, app, wants.group) or self._kept(leaf, wants, request, now)
@@ -107,13 +107,13 @@ class Measures:
                 kept = context.wakeups.kept_nodes.note(leaf, request, found, now, until)
                 context.escalation.wait_for(wants, kept, now)
                 return kept
-            # What only time can change is looked at again in any case.
+            # A refusal that time can lift is searched again even without a change.
             wants.searched_at = version if found.until is None else ANY_VERSION
         context.escalation.pause(wants, now)
         return None
 
     def _kept(self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float) -> Kept | None:
-        """The kept nodes that the ask waits for, or that asks like it wait for."""
+        """Blocker for kept nodes that the ask, or another ask of its likeness, waits for."""
         kept: Kept | None = wants.waits_for
         if kept is not None and now < wants.waits_until and not kept.lets_through():
             return kept
@@ -126,9 +126,9 @@ class Measures:
     def to_clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
     ) -> ToClear | None:
-        """The victims for an ask that requires its node and is stopped by that alone (§ 9.5).
+        """The victims for an ask that only its required node stops (§ 9.5).
 
-        A cluster that is full as a whole is no other reason: victims make room in it.
+        A full cluster does not count as an obstacle, as victims make room in it.
         """
         context = self._context
         is_alone = found is None or is_cluster(found, app.leaf)
@@ -149,13 +149,13 @@ class Measures:
 
 
 def first_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
-    """The first thing before the nodes that stops the ask, if only as one of its application."""
+    """First blocker of the ask or of its whole application; nodes are not searched."""
     blocker = application_blocker(context, asking.app, reserved=asking.is_reserved)
     return blocker or ask_blocker(context, asking)
 
 
 def is_cluster(blocker: Blocker, leaf: Queue) -> bool:
-    """True if it is the size of the cluster that is in the way."""
+    """True if the blocker is the size of the cluster."""
     return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
 
 
@@ -166,6 +166,6 @@ def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -
         return blocker
     blocker.retire_if_unused()
     if group.ask_class.predicate is not None and context.predicates.full:
-        # It may not be tried as long as answers are owed, whatever stops it beside.
+        # Owed answers block the ask in addition to the maximum.
         return context.predicates.owed
     return None

@@ -1,10 +1,10 @@
-"""The order of asks: keys, and what comes before all others (spec §§ 4.9-4.11, 5.2, 6.5, 8.6).
+"""The order of asks: keys of queues and applications, and priority passes (§§ 4.9-4.11, 5.2, 6.5, 8.6).
 
-The keys of queues and applications end in a unique id. Two kinds of items come before the regular
-pass: asks with a reservation, and applications that replace placeholders. Such an item is tried when
-something has changed for it. One that was tried in vain is set aside with its blockers. Ready items
-stand in rankings of their own, one for each queue, or application, that leads to them: so a decision
-costs the same however many are ready, and a key that changes is that of one entry.
+The keys end in a unique id. Two kinds of items come before the regular pass: asks with a reservation,
+and applications that replace placeholders. Such an item is *ready* when a change may help it. After a
+failed try it is set aside with its blockers. Ready items stand in rankings of their own, one for each
+queue or application above them: so a decision costs the same however many are ready, and a changed
+key costs one entry.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
 
     Reads the priority and the share that the queue carries, so these have to be up to date.
     `priority_sort` is the parent's. Pending is compared type by type in the order of `types`:
-    a total order that agrees with «larger in every type» of § 4.10 wherever that says anything.
+    a total order that agrees with the partial order «larger in every type» of § 4.10.
     """
     pending = queue.pending
     tie = [-pending.get(name, 0) for name in types]
@@ -65,7 +65,7 @@ def fair_usage(app: Application, leaf: Queue) -> list[float]:
 
 
 def settle_priority(queue: Queue) -> None:
-    """Carry a queue's changed priority up to where it makes no difference any more (§ 4.11)."""
+    """Propagate a queue's changed priority upwards, until a parent's priority stays (§ 4.11)."""
     parent = queue.parent
     while parent is not None:
         now, before = queue.priority(), queue.counted_priority
@@ -86,10 +86,10 @@ T = TypeVar("T")
 
 
 class PriorityPass(ABC, Generic[T]):
-    """Items of one kind; those that are `ready` are worth a try.
+    """Items of one kind that come before the regular pass; `ready` ones are to be tried.
 
-    Always true: every ready item is in `_new`, or else it is ranked in the first of its `way`, and
-    each of these in the one behind it. `Ranks` tells of every key that changes.
+    Always true: every ready item is in `_new`, or ranked in its parent, and each element of its path
+    to root in the next one. `Ranks` reports every changed key.
     """
 
     __slots__ = ("_blockers", "_new", "_rankings", "ready")
@@ -103,18 +103,18 @@ class PriorityPass(ABC, Generic[T]):
 
     @abstractmethod
     def way(self, item: T) -> Sequence[Queue | Application]:
-        """Path from the item's parent up to root; the same as long as it is ready."""
+        """Path from the item's parent up to root; constant while the item is ready."""
 
     @abstractmethod
     def key(self, item: T) -> Key:
         """Key of the item in its parent."""
 
     def blockers(self, item: T) -> tuple[Blocker, ...]:
-        """Blockers of the item, if it was tried in vain."""
+        """Blockers of the item from its last failed try."""
         return self._blockers.get(item, ())
 
     def wake(self, items: Iterable[T]) -> None:
-        """Note that something changed for the items: they are worth a try."""
+        """Make the items ready, as a change may help them."""
         for item in items:
             if item not in self.ready:
                 self.unblock(item)
@@ -122,7 +122,7 @@ class PriorityPass(ABC, Generic[T]):
                 self._new[item] = None
 
     def park(self, item: T, blockers: Iterable[Blocker]) -> None:
-        """Set an item aside after a failed try, until a blocker or a caller wakes it."""
+        """Set an item aside with its blockers, until a blocker or a caller wakes it."""
         self.set_aside(item)
         found = tuple(blockers)
         if found:
@@ -131,7 +131,7 @@ class PriorityPass(ABC, Generic[T]):
                 blocker.watch(item, self)
 
     def first(self, root: Queue, types: tuple[str, ...]) -> T:
-        """The first of those ready; all keys are up to date."""
+        """First ready item; there is one, and all keys are up to date."""
         if self._new:
             for item in self._new:
                 self._enter(item, types)
@@ -143,7 +143,7 @@ class PriorityPass(ABC, Generic[T]):
         return first
 
     def set_aside(self, item: T) -> None:
-        """Note that the item is not ready any more."""
+        """Make the item not ready."""
         if item not in self.ready:
             return
         del self.ready[item]
@@ -167,28 +167,28 @@ class PriorityPass(ABC, Generic[T]):
                 blocker.retire()
 
     def forget(self, item: T) -> None:
-        """The item waits for nothing, and is not tried."""
+        """Remove the item from its blockers and from the ready items."""
         self.unblock(item)
         self.set_aside(item)
 
     def app_key_changed(self, app: Application) -> None:
-        """The application's place in its leaf may be another one: nothing in it is looked at."""
+        """Rank the application anew in its leaf; its asks keep their ranking."""
         ranking = self._rankings.get(app.leaf)
         if ranking is not None and app in ranking:
             ranking.put(app, app_key(app, app.leaf))
 
     def queue_key_changed(self, queue: Queue, key: Key) -> None:
-        """The queue has this place among its siblings now."""
+        """Rank the queue among its siblings under the key."""
         if queue.parent is not None and queue in self._rankings:
             self._rankings[queue.parent].put(queue, key)
 
     def everything_changed(self) -> None:
-        """Keys may even be of another form: they are all derived anew."""
+        """Derive all keys anew: even their form may have changed."""
         self._rankings.clear()
         self._new = dict(self.ready)
 
     def _enter(self, item: T, types: tuple[str, ...]) -> None:
-        """Rank it in its leaf, and the queues that lead to it."""
+        """Rank the item in its parent, and each element of its path in the next one."""
         member: T | Queue | Application = item
         key = self.key(item)
         for place in self.way(item):
@@ -215,10 +215,11 @@ class Holder(NamedTuple):
 
 
 class ReservedAsks(PriorityPass[Reservation]):
-    """All reservations of a partition; after a failed try, one waits for its node as well.
+    """All reservations of a partition.
 
-    Only pending asks are tried: while the RM is asked about an ask its promise rests. For reviews
-    they form a ring, in the order in which they were made; a new one comes last.
+    Only pending asks are tried: while the RM is asked about an ask, its promise rests. After a failed
+    try a reservation waits for a change of its node, too. For reviews the reservations form a ring, in
+    order of creation.
     """
 
     __slots__ = ("_holders",)
@@ -233,18 +234,18 @@ class ReservedAsks(PriorityPass[Reservation]):
         return len(self._holders)
 
     def __iter__(self) -> Iterator[Reservation]:
-        """All of them, those first whose next turn comes first."""
+        """All reservations, in the order of their next review."""
         return iter(self._holders)
 
     def next_ones(self, most: int) -> list[Reservation]:
-        """So many at most, behind those of the last call; whatever was added or removed since."""
+        """At most so many reservations, which follow those of the last call in the ring."""
         part = list(islice(self._holders, most))
         for reservation in part:
             self._holders.move_to_end(reservation)
         return part
 
     def add(self, reservation: Reservation, holder: Holder) -> None:
-        """Add a reservation. It is tried once, to find its blockers."""
+        """Add a reservation, and make it ready, so that a try finds its blockers."""
         self._holders[reservation] = holder
         self.wake((reservation,))
 
@@ -254,7 +255,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return self._holders.pop(reservation)
 
     def wake(self, items: Iterable[Reservation]) -> None:
-        """Wake pending asks among these, as something changed for them."""
+        """Make those reservations ready whose asks are pending."""
         super().wake(item for item in items if self._holders[item].request.is_pending)
 
     def holder(self, reservation: Reservation) -> Holder:
@@ -262,23 +263,23 @@ class ReservedAsks(PriorityPass[Reservation]):
         return self._holders[reservation]
 
     def wake_on(self, node: Node) -> None:
-        """Wake asks for a change of the node."""
+        """Wake the asks that have the node reserved, as it has changed."""
         self.wake(node.reservations.values())
 
     def wake_of(self, app: Application) -> None:
-        """Wake the asks of an application that counts in its quotas: they need not wait for its start."""
+        """Wake the reserved asks of an application that has started: no `RunningLimit` stops them."""
         found = (request.reservation for request in app.reserved.values())
         self.wake([reservation for reservation in found if reservation is not None])
 
     def wake_all(self) -> None:
-        """Everything may have changed."""
+        """Wake all asks, as anything may have changed."""
         self.wake(self._holders)
 
     def way(self, item: Reservation) -> Sequence[Queue | Application]:
-        """Its application, which may have very many, and the queues above."""
+        """The application of the reservation, and the queues above."""
         holder = self._holders[item]
         return (holder.app, *holder.leaf.lineage)
 
     def key(self, item: Reservation) -> Key:
-        """The place of its ask, which is the same as long as that is pending."""
+        """Place of the ask, which is constant while it is pending."""
         return self._holders[item].request.place[:3]

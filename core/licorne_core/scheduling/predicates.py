@@ -1,16 +1,16 @@
-"""Predicate checks: the RM is asked about the nodes for its asks (spec § 8.4).
+"""Predicate checks: questions to the RM about nodes for its asks (spec § 8.4).
 
 A pass never waits for an answer. Meanwhile the allocation is *assumed*: booked, so that no other
 ask gets the room, and reported to the RM only after it has accepted the node.
 
-The RM judges checks one after the other, and an ask whose first node it accepts counts as placed
-for those that follow. So any number of asks may be assumed on one node, each with a check of its
-own, and the confirmation of one says nothing against the answers about the others.
+The RM judges checks in order. An ask whose first node it accepts counts as placed in the checks that
+follow. So any number of asks may be assumed on one node, each with a check of its own, and a
+confirmation voids no answer about the others.
 
-The result for a class belongs to the node as the RM knows it. Every change that the RM hears of
-voids it. Assumed asks do not: otherwise two classes that are refused on one node would void each
-other's results for ever. Silence is no refusal: it keeps asks from a node for a while, and is never
-reported as a refusal.
+The result for a class belongs to the node as the RM knows it. Every change that the RM is told of
+voids the result. An assumed ask does not: otherwise two classes that are refused on one node would
+void each other's results for ever. A missing answer is no refusal: it keeps asks from a node for a
+while, and is never reported as a refusal.
 """
 
 from collections import Counter
@@ -31,42 +31,44 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
 
 BATCH = 1000
-"""Most nodes in a check: the ask's node, and the next ones."""
+"""Most nodes in a check: the ask's node, and the next ones in node order."""
 
 ALWAYS = 2
-"""Asks that a check is for if so many wait, of however little use the last one was."""
+"""Waiting asks that every check covers, however little use the last check was."""
 
 TIMES_THE_LAST = 8
-"""Bound on the asks of a check: ALWAYS + TIMES_THE_LAST * n; the first check of a class is for all
-waiting asks. n is the number of asks of the class that have needed no check of their own since its
-last check, as they could share answers about others. Up to so many classes that come in turn have
-few checks, and with more of them few nodes are asked about in vain. Nodes for refusals come on top.
+"""Factor in the bound on the asks of a check: `ALWAYS + TIMES_THE_LAST * n`.
+
+`n` is the number of asks of the class that needed no check of their own since its last check, as they
+used answers about other asks. The first check of a class covers all waiting asks. Where up to this
+number of classes alternate, checks are few; where more do, few nodes are asked about in vain. Nodes
+for refusals are added to the bound.
 """
 
 MAX_SPARED = 1024
-"""Classes of which that is kept; of others a check is for all asks that wait."""
+"""Most classes whose `n` is kept; a check of another class covers all waiting asks."""
 
 MAX_DOUBLINGS = 10
-"""Refusals in a row after which a check names no more nodes than before."""
+"""Refusals in a row after which the number of nodes of a check stops to double."""
 
 MAX_ASSUMED = 1024
-"""Asks of a partition that may wait for answers at a time; more are not tried meanwhile."""
+"""Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
 
 MAX_ASSUMED_IN_SILENCE = 8
-"""Asks that may wait for an RM whose silence counts as refusal, until it answers again."""
+"""The same for an RM that missed the last deadline, until it answers again."""
 
 SWEEP_RESULTS = 256
 """Number of results on a node at which those of unwanted classes are forgotten."""
 
 MAX_RESULTS = 8192
-"""Results that are kept for a node; the oldest gives way, and may be asked for again."""
+"""Most results of a node; the oldest is dropped, and may be asked for again."""
 
 RETRY_TIME = 5.0
-"""Seconds for which a node that got no answer is not asked about again, unless it changes."""
+"""Seconds before the RM is asked again about a node without an answer, unless the node changes."""
 
 
 class Assumed(NamedTuple):
-    """A request that waits for an answer, and the node that it is to run on."""
+    """A request that waits for an answer, and its node."""
 
     app: Application
     request: Request
@@ -90,31 +92,31 @@ class PredicateCheck(Call):
         """Start without waiting asks."""
         super().__init__(number)
         self.request = request
-        """The ask that it names."""
+        """Request of the ask that the check names."""
         self.ask_class = request.ask.ask_class
         self.allocate = allocate
-        """True if it is about an allocation, not a reservation."""
+        """True for an allocation, False for a reservation."""
         self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
-        """The nodes asked about, each with its versions as the RM knew them."""
+        """Nodes of the check, with their `known_version` and `narrowed_version` at the question."""
         self.first = next(iter(self.nodes))
-        """Node that the ask would go to: if the RM accepts it, it counts the ask as placed."""
+        """Node of the ask: if the RM accepts this node, it counts the ask as placed."""
         self.assumed: dict[Request, Assumed] = {}
-        """The requests that are booked on one of the nodes meanwhile."""
+        """Requests that wait for the answer, each booked on one of the nodes."""
         self.reservations: list[Reservation] = []
-        """The reservations that end if the RM refuses."""
+        """Reservations that end if the RM refuses."""
 
     @property
     def is_orphaned(self) -> bool:
-        """True if the ask that it names waits for it no more, while others may."""
+        """True if the named ask no longer waits for the answer; other asks may."""
         return self.allocate and self.request not in self.assumed
 
     def is_about(self, node: Node) -> bool:
-        """True if it asks about the node as the RM knows it now."""
+        """True if the check names the node, and the RM was told of no change since."""
         asked = self.nodes.get(node)
         return asked is not None and asked[0] == node.known_version
 
     def stands(self, node: Node) -> bool:
-        """True if an acceptance still counts: the RM has done nothing that may speak against it."""
+        """True if an acceptance still counts: no change by the RM has taken room on the node since."""
         return self.nodes[node][1] == node.narrowed_version
 
 
@@ -124,15 +126,15 @@ class AnswersOwed(Blocker):
     __slots__ = ("_waiting", "is_silent")
 
     def __init__(self, waiting: Sized) -> None:
-        """Start from the waiting requests."""
+        """Observe the waiting requests."""
         super().__init__()
         self._waiting = waiting
         self.is_silent = False
-        """True if the RM let the last deadline pass, and its silence counts as refusal."""
+        """True if the RM missed the last deadline, and a missing answer counts as refusal."""
 
     @property
     def most(self) -> int:
-        """Requests that may wait for answers at a time."""
+        """Most requests that wait for answers at a time."""
         return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
 
     def lets_through(self) -> bool:
@@ -163,27 +165,26 @@ class PredicateChecks:
         self._calls = calls
         self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
         self._waiting: dict[Request, PredicateCheck] = {}
-        # Of classes that were asked about for several asks: how many asks have needed no check of
-        # their own since the last one.
+        # `n` of TIMES_THE_LAST, for classes with a check that covered several asks.
         self._spared: dict[AskClass, int] = {}
         self.owed = AnswersOwed(self._waiting)
         """Blocks asks while too many wait for answers."""
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for answers."""
+        """Number of requests that wait for answers."""
         return len(self._waiting)
 
     @property
     def full(self) -> bool:
-        """True if so many requests wait for answers that no more should."""
+        """True if no other request may wait for an answer."""
         return not self.owed.lets_through()
 
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """True if the RM has to be asked before an ask of the class may go to the node.
 
-        While others are assumed there, its earlier answers do not count: it may have accepted one
-        of them since.
+        While other asks are assumed there, earlier answers do not count: the RM may have accepted one
+        of these asks since.
         """
         if self._rm.predicates is None or ask_class.predicate is None:
             return False
@@ -194,15 +195,15 @@ class PredicateChecks:
     def ask(self, request: Request, node: Node) -> PredicateCheck:
         """Return the check that decides if the request may go to the node in its present state.
 
-        It names a node for each ask of the group that waits and is likely to go by it, and more
-        after refusals. An open check about the node is shared, unless an ask is assumed there: the
-        RM has to judge the second when it knows of the first.
+        A new check names one node for each waiting ask that it covers (`_likely`), and more after
+        refusals. An open check about the node is shared, unless an ask is assumed there: the RM has
+        to know of the first ask when it judges the second.
         """
         group: AskGroup = request.group
         check = self._open_about(group.ask_class, node, allocate=True)
         if check is not None:
             if node.assumed or check.is_orphaned:
-                # Those that come next are asked about as well.
+                # The open check names the next nodes already.
                 return self._put(request, [node], allocate=True)
             self.spared(group.ask_class)
             return check
@@ -212,7 +213,7 @@ class PredicateChecks:
         return self._put(request, [node, *ahead], allocate=True)
 
     def spared(self, ask_class: AskClass) -> None:
-        """Note that an ask of the class shares a check made for another one."""
+        """Note that an ask of the class needed no check of its own."""
         spared = self._spared.get(ask_class)
         if spared is not None:
             self._spared[ask_class] = spared + 1
@@ -223,7 +224,7 @@ class PredicateChecks:
         return check or self._put(request, [node], allocate=False)
 
     def ask_to_preempt(self, proposal: Proposal) -> None:
-        """Ask about the nodes of a proposal for its ask, with any victims."""
+        """Ask about the nodes of the plans of a proposal, for its ask."""
         check = self._put(proposal.request, proposal.unknown, allocate=False)
         check.proposal = proposal
 
@@ -248,10 +249,10 @@ class PredicateChecks:
         return check
 
     def _likely(self, group: AskGroup) -> int:
-        """Number of waiting asks that a check covers: see TIMES_THE_LAST.
+        """Number of waiting asks that a check covers (`TIMES_THE_LAST`).
 
-        Where asks of many classes come in turn, each takes nodes that the others have asked about,
-        and what is answered about them is void before it is of use.
+        Where asks of many classes alternate, they take each other's nodes, and most answers are void
+        before they are of use.
         """
         waiting, spared = group.waiting, self._spared
         if waiting <= ALWAYS:
@@ -263,15 +264,15 @@ class PredicateChecks:
         return waiting if last is None else min(waiting, ALWAYS + TIMES_THE_LAST * last)
 
     def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """The nodes that come next for the class, as far as nothing is known of them yet."""
+        """At most `count` next nodes for the class without a result or an open check."""
         found = self._unknown_ahead(ask_class, candidate, count + 1)
         if len(found) < count:
-            # As many again may have been refused just now.
+            # Up to as many nodes may have been refused just now.
             found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
         return found[:count]
 
     def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """Those of the next `count` nodes without results."""
+        """Nodes among the next `count` without a result or an open check."""
         return [
             node
             for node in self._index.ahead(ask_class, count)
@@ -280,27 +281,27 @@ class PredicateChecks:
             and self._open_about(ask_class, node, allocate=True) is None
         ]
 
-    # Who waits
+    # Waiting requests
 
     def wait(self, check: PredicateCheck, assumed: Assumed) -> None:
-        """A request waits for the answer, booked on its node."""
+        """Let an assumed request wait for the answer of the check."""
         check.assumed[assumed.request] = assumed
         self._waiting[assumed.request] = check
-        # Where a placeholder makes way nothing is booked beside it.
+        # A real ask that takes the room of its placeholder is not booked beside it.
         assumed.node.assumed += check.allocate
 
     def leave(self, request: Request) -> None:
-        """A request waits no more."""
+        """Let the request wait no longer."""
         check = self._waiting.pop(request)
         check.assumed.pop(request).node.assumed -= check.allocate
 
     def is_waiting(self, request: Request) -> bool:
-        """True if the request waits for an answer that has a deadline, once it was written."""
+        """True if the request waits for an open check, which has a deadline if it was written."""
         check = self._waiting.get(request)
         return check is not None and self._calls.is_awaited(check)
 
     def closed(self, check: PredicateCheck) -> None:
-        """The check is answered, or will not be."""
+        """Forget a closed check."""
         for node in check.nodes:
             name = (check.ask_class, check.allocate, node)
             if self._about.get(name) is check:
@@ -308,7 +309,7 @@ class PredicateChecks:
 
 
 class PredicateResults:
-    """Keeps results on the nodes, and the checks whose silence counts as refusal for a while."""
+    """Keeps results on the nodes, and the checks without an answer until their retry."""
 
     __slots__ = ("_index", "_silent", "_timers", "_unanswered")
 
@@ -320,13 +321,13 @@ class PredicateResults:
         self._silent: Counter[AskClass] = Counter()
 
     def is_silent_about(self, ask_class: AskClass) -> bool:
-        """True if nodes are passed over for the class because the RM did not answer."""
+        """True if nodes are skipped for the class because the RM did not answer."""
         return ask_class in self._silent
 
     def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
-        """Keep the results for nodes that are still as they were asked about.
+        """Keep the results for nodes that have not changed since the question.
 
-        Returns those that the RM refused before, in another answer, and accepts now.
+        Return the nodes that an earlier answer refused, and that the RM accepts now.
         """
         name = (check.ask_class, check.allocate)
         taken_back = []
@@ -342,7 +343,7 @@ class PredicateResults:
         return taken_back
 
     def keep_silence(self, check: PredicateCheck, now: float) -> None:
-        """The RM did not answer: its nodes are passed over for a while."""
+        """Skip the nodes of a check without an answer for `RETRY_TIME`."""
         self.keep(check, {node.node_id: NO_ANSWER for node in check.nodes})
         self._unanswered[check.number] = check
         if check.allocate:
@@ -350,7 +351,7 @@ class PredicateResults:
         self._timers.set(Timer(Due.RETRY, check=check.number), now + RETRY_TIME)
 
     def forget_silence(self, number: int) -> list[Node]:
-        """The while is over; the nodes that may be asked about again."""
+        """End the skipping after `RETRY_TIME`; return the nodes to ask about again."""
         check = self._unanswered.pop(number)
         if check.allocate:
             self._silent[check.ask_class] -= 1
@@ -363,13 +364,13 @@ class PredicateResults:
         return again
 
     def _sweep(self, results: dict[tuple[AskClass, bool], str]) -> None:
-        """Make room for another result, at the cost of a few for each that was kept.
+        """Make room for another result, at constant amortized cost.
 
-        Results of classes without pending asks go first. A result that stops a pending ask is kept,
-        or the RM would be asked again for ever (spec § 8.4).
+        Results of classes without pending asks are dropped first. A result that stops a pending ask is
+        kept, or the RM would be asked again for ever (spec § 8.4).
         """
         count = len(results)
-        # At 256, 512, 1024 and so on: not all are gone through for every result.
+        # Scan at 256, 512, 1024 and so on, not for every result.
         if count & (count - 1) == 0:
             for known in [known for known in results if not self._index.is_wanted(known[0])]:
                 del results[known]

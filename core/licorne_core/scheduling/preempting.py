@@ -1,11 +1,11 @@
 """Searches for victims, and questions to the RM that are open (spec §§ 8.4, 9.2, 9.4).
 
 An ask may preempt others when it is old enough, and a queue's maximum or the lack of a node stops
-it. A failed search is repeated after a while, if something has changed by then. The searches of one
-turn are counted, by leaf and by their work: an ask that cannot be helped must not slow the others.
+it. A failed search is repeated after a while, if the books have changed by then. The searches of one
+turn are bounded, by leaf and by work, so that an ask that preemption cannot help does not slow others.
 
-A pass never waits for an answer of the RM. The time for an answer begins when the question is written
-to the RM, and questions that were written together have one deadline.
+A pass never waits for an answer of the RM. The deadline of an answer starts when the question is
+written to the RM, and questions that were written together share a deadline.
 """
 
 from typing import Any, NamedTuple
@@ -40,17 +40,17 @@ class Call:
     def __init__(self, number: int) -> None:
         """Start unwritten."""
         self.number = number
-        """Rises with every question of a registration."""
+        """Number of the question, ascending within a registration."""
         self.sent_with = 0
-        """Number of the last question that was written together with it; 0 while it is not."""
+        """Number of the last question written together with this one; 0 before it is written."""
         self.proposal: Any = None
-        """The plans by which victims are to stop, if they wait for its answer (`Proposal`)."""
+        """The `Proposal` that waits for the answer, if any."""
 
 
 class OpenCalls:
     """The open questions of one partition, of all kinds.
 
-    Always true: every open question has a deadline from when it was written to the RM.
+    Always true: every open question that was written to the RM has a deadline.
     """
 
     __slots__ = ("_open", "_partition", "_rm", "_sent", "_timers", "_unsaid")
@@ -63,25 +63,25 @@ class OpenCalls:
         self._open: dict[int, Call] = {}
         # The open questions that were written together, by the number of the last of them.
         self._sent: dict[int, dict[int, None]] = {}
-        # What the effects do not say yet.
+        # Open questions that are in no effect yet.
         self._unsaid: list[AskedCheck | AskedPreemption] = []
 
     @property
     def numbers(self) -> list[int]:
-        """The open questions, in order."""
+        """Numbers of the open questions, ascending."""
         return list(self._open)
 
     def next_number(self) -> int:
-        """The number of a new question, which has to be opened at once."""
+        """Number of a new question; the caller opens it at once."""
         return self._rm.open_check(self._partition)
 
     def open(self, call: Call, asked: AskedCheck | AskedPreemption) -> None:
-        """The question is asked, in these words."""
+        """Open a question; `asked` is its part of an effect."""
         self._open[call.number] = call
         self._unsaid.append(asked)
 
     def take_unsaid(self) -> list[Effect]:
-        """The questions that no effect has said yet: first those about nodes."""
+        """Effects for questions that are in no effect yet: those about nodes first."""
         unsaid, policy = self._unsaid, self._rm.predicates
         if not unsaid or policy is None:
             return []
@@ -97,17 +97,17 @@ class OpenCalls:
         return effects
 
     def find(self, number: int) -> Call | None:
-        """The open question of that number."""
+        """Open question of the number, if any."""
         return self._open.get(number)
 
     def is_awaited(self, call: Call) -> bool:
-        """True if it is open, and has a deadline if it was written."""
+        """True if the question is open, and has a deadline if it was written."""
         if self._open.get(call.number) is not call:
             return False
         return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers
 
     def note_sent(self, numbers: list[int], now: float) -> None:
-        """These questions, in order, were written: the time for their answers begins."""
+        """Start the deadline of questions that were written together; `numbers` ascend."""
         policy, last = self._rm.predicates, numbers[-1]
         assert policy is not None, "an RM that has no predicates is not asked"
         for number in numbers:
@@ -116,11 +116,11 @@ class OpenCalls:
         self._timers.set(Timer(Due.ANSWER, check=last), now + policy.deadline)
 
     def overdue(self, last: int) -> list[int]:
-        """Unanswered questions among those written together, in order."""
+        """Numbers of the unanswered questions that were written together with `last`, ascending."""
         return list(self._sent[last])
 
     def close(self, number: int) -> Call | None:
-        """The question is answered, or will not be; None if it is not open."""
+        """Close a question and return it; None if it is not open."""
         call = self._open.pop(number, None)
         if call is None:
             return None
@@ -135,16 +135,16 @@ class OpenCalls:
 
 
 MOST_SEARCHES = 10
-"""Searches that the asks of a leaf may have in one turn (spec § 9.2)."""
+"""Most searches for the asks of a leaf in one turn (spec § 9.2)."""
 
 MOST_QUESTIONS = 128
-"""Asks of a partition for which the RM may be asked about victims, or their nodes, at a time."""
+"""Most asks of a partition with an open question about victims, or about their nodes."""
 
 MOST_PLANS = 10
-"""Nodes about which the RM is asked at a time (spec § 9.4.5)."""
+"""Most nodes in a question about victims (spec § 9.4.5)."""
 
 ALLOCATIONS_OF_A_TRY = 8
-"""Looking at so many allocations costs as much as trying one ask."""
+"""Allocations whose examination costs as much as trying one ask."""
 
 DOES_NOT_HELP = "Preemption does not help"
 REASONS = {
@@ -156,7 +156,7 @@ REASONS = {
 
 
 class ToPreempt(NamedTuple):
-    """A decision: by one of these plans, the best first, victims are to stop for the ask."""
+    """A decision: stop the victims of one of these plans for the ask; the best plan is first."""
 
     app: Application
     request: Request
@@ -164,7 +164,7 @@ class ToPreempt(NamedTuple):
 
 
 class ToClear(NamedTuple):
-    """A decision: these victims are to stop for an ask that may go to no other node (§ 9.5)."""
+    """A decision: stop these victims for an ask that requires the node (§ 9.5)."""
 
     app: Application
     request: Request
@@ -173,7 +173,7 @@ class ToClear(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Plans for an ask that a group wants victims for, about which the RM is asked."""
+    """Plans for an ask of a preemption request; the RM is asked about them."""
 
     app: Application
     wants: PreemptionRequest
@@ -187,7 +187,7 @@ class Proposal(NamedTuple):
         return [plan.node for plan in self.plans if name not in plan.node.results]
 
     def upto_known(self) -> "Proposal":
-        """Return the plans up to the first whose node the RM is known to accept."""
+        """The proposal cut after the first plan whose node the RM is known to accept."""
         name = (self.request.ask.ask_class, False)
         for index, plan in enumerate(self.plans):
             if plan.node.results.get(name) == "":
@@ -196,7 +196,7 @@ class Proposal(NamedTuple):
 
 
 class PreemptionCall(Call):
-    """The RM is asked which victims of a proposal have to go."""
+    """A question to the RM: which victims of a proposal are to stop."""
 
     __slots__ = ()
 
@@ -207,7 +207,7 @@ class PreemptionCall(Call):
 
 
 class NextTurn(OfThing):
-    """A leaf has had so many searches that the next one has to wait for another turn."""
+    """The leaf has used up its searches of this turn."""
 
     __slots__ = ("_preemption",)
 
@@ -222,7 +222,7 @@ class NextTurn(OfThing):
 
 
 class QuestionsOpen(Blocker):
-    """The RM is being asked for so many asks that want victims that no more should come."""
+    """Blocks asks with a victim question while too many questions are open."""
 
     __slots__ = ("count",)
 
@@ -230,7 +230,7 @@ class QuestionsOpen(Blocker):
         """Start without open questions."""
         super().__init__()
         self.count = 0
-        """The questions of this partition that are open."""
+        """Number of open victim questions of this partition."""
 
     def lets_through(self) -> bool:
         """True if it may be asked for another one."""
@@ -250,7 +250,7 @@ class Preemption:
     )
 
     def __init__(self, search: PreemptionSearch, rm: RmContext, blockers: Blockers, *, enabled: bool) -> None:
-        """Take the search; if not `enabled`, only asks that require a node preempt (spec § 9.5)."""
+        """Start without searches; if not `enabled`, only asks that require a node preempt (spec § 9.5)."""
         self.search = search
         self._blockers = blockers
         self.enabled = enabled
@@ -265,7 +265,7 @@ class Preemption:
         return self.search.work // ALLOCATIONS_OF_A_TRY
 
     def begin_turn(self) -> list[NextTurn]:
-        """Allow searches of all leaves again; return the blockers of those that had none left."""
+        """Allow all leaves their searches again; return the blockers of asks that wait for this."""
         if not self._searches:
             return []
         self._searches.clear()
@@ -283,11 +283,11 @@ class Preemption:
         return self._searches.get(leaf, 0) < MOST_SEARCHES
 
     def count_search(self, leaf: Queue) -> None:
-        """The leaf has a search less."""
+        """Count a search of the leaf."""
         self._searches[leaf] = self._searches.get(leaf, 0) + 1
 
     def next_turn(self, leaf: Queue) -> NextTurn:
-        """Return the blocker of the leaf's searches until the next turn."""
+        """Blocker of the leaf's searches until the next turn."""
         return self._blockers.get(NextTurn, leaf, self)
 
     def asks_rm(self, request: Request) -> bool:
@@ -299,24 +299,24 @@ class Preemption:
 
     @property
     def rm_judges_victims(self) -> bool:
-        """True if it is asked about victims, and not only about nodes."""
+        """True if the RM is asked about victims, too, not only about nodes."""
         policy = self._rm.predicates
         return policy is not None and policy.judges_victims
 
     def ask(self, calls: OpenCalls, proposal: Proposal) -> None:
-        """Ask the RM which victims have to go."""
+        """Ask the RM which victims of the proposal are to stop."""
         call, request = PreemptionCall(calls.next_number(), proposal), proposal.request
         nodes = [_asked_node(plan) for plan in proposal.plans]
         calls.open(call, AskedPreemption(call.number, request.ask.app_id, request.key, nodes))
 
     def find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
-        """The plans for the ask, or the law that is in the way. `now` is in unix seconds."""
+        """Plans for the ask, or the refusal by a law. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
         found = self.search.find(wants.app, request, now, most=most, refused=wants.refused)
         if not isinstance(found, Refusal):
             return tuple(found)
         if found.law is Law.RM_REFUSED and wants.refused:
-            # The RM may think otherwise next time.
+            # The RM may accept next time.
             return found._replace(until=now + SEARCH_INTERVAL)
         return found
 

@@ -1,7 +1,7 @@
 """Replacement pass: pairs placeholders with real asks (spec § 6.5).
 
-It comes behind the reserved asks and before the regular pass. An application is tried when
-something of it has changed, when a node changes that the RM refused, or when one becomes free.
+It comes behind the reserved asks and before the regular pass. An application is tried when its asks or
+placeholders have changed, or when a node that the RM refused changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.ranking import Key
 
 PLACEHOLDERS_OF_A_TRY = 8
-"""Looking at so many placeholders costs as much as trying one ask."""
+"""Placeholders whose examination costs as much as trying one ask."""
 
 
 class Replacement(NamedTuple):
-    """A decision: this real ask takes the place of this placeholder, and runs on this node.
+    """A decision: the real ask replaces the placeholder, and runs on the node.
 
-    `elsewhere`: it takes room on the node beside the placeholder, mostly as that is on another one.
+    `elsewhere`: the ask takes room on the node other than the placeholder's, mostly on another node.
     """
 
     app: Application
@@ -39,7 +39,7 @@ class Replacement(NamedTuple):
 
 
 class Cancellation(NamedTuple):
-    """A decision: this placeholder is too small for this real ask, and makes way for nothing."""
+    """A decision: cancel the placeholder, which is too small for the real ask."""
 
     app: Application
     request: Request
@@ -47,38 +47,35 @@ class Cancellation(NamedTuple):
 
 
 class InTheWay(NamedTuple):
-    """Reason that an application replaces nothing: blockers, and nodes that the RM refused."""
+    """Obstacles to all replacements of an application: blockers, and nodes that the RM refused."""
 
     blockers: tuple[Blocker, ...]
     nodes: tuple[Node, ...]
 
 
 class ReplacingApps(PriorityPass[Application]):
-    """The applications with placeholders; those that are ready may replace one."""
+    """The applications with placeholders; ready ones may have one to replace."""
 
     __slots__ = ("_refused", "_watched")
 
     def __init__(self) -> None:
         """Start empty."""
         super().__init__()
-        # The nodes that the RM refused, and who waits for a change of them.
+        # The nodes that the RM refused, with the applications that wait for a change of them.
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
     def way(self, item: Application) -> Sequence[Queue | Application]:
-        """Its leaf, and the queues above."""
+        """The application's leaf, and the queues above."""
         lineage: Sequence[Queue] = item.leaf.lineage
         return lineage
 
     def key(self, item: Application) -> Key:
-        """As in the regular pass."""
+        """Key of the application in its leaf, as in the regular pass."""
         return app_key(item, item.leaf)
 
     def wake(self, items: Iterable[Application]) -> None:
-        """Wake applications that have a placeholder to replace, as something changed for them.
-
-        Others have no ask any more that waits for anything.
-        """
+        """Make applications ready that have a placeholder to replace; forget the others."""
         for app in items:
             if app in self.ready:
                 continue
@@ -107,7 +104,7 @@ class ReplacingApps(PriorityPass[Application]):
         return True
 
     def forget(self, app: Application) -> None:
-        """The application waits for nothing, and is not tried."""
+        """Remove the application from its blockers, watched nodes and ready items."""
         super().forget(app)
         for node in self._watched.pop(app, ()):
             waiting = self._refused[node]
@@ -117,7 +114,7 @@ class ReplacingApps(PriorityPass[Application]):
 
 
 class ReplacementSearch:
-    """Finds the possible replacement of an application; it changes nothing."""
+    """Finds the next replacement of an application; changes no books."""
 
     __slots__ = ("_index", "_nodes", "_predicates", "looked_at")
 
@@ -127,16 +124,13 @@ class ReplacementSearch:
         self._index = index
         self._predicates = predicates
         self.looked_at = 0
-        """Asks and placeholders looked at so far, without the first look at each application:
-        `PLACEHOLDERS_OF_A_TRY` of them cost as much as a try.
-        """
+        """Asks and placeholders examined so far; `PLACEHOLDERS_OF_A_TRY` cost as much as a try."""
 
     def find(self, app: Application) -> Replacement | Cancellation | InTheWay:
-        """Return the first placeholder with a real ask to replace it, and the first such ask.
+        """Return the first pair of a real ask and a placeholder, or the obstacles.
 
-        On the placeholder's own node only the RM may object, and the ask itself if it requires
-        another node. If no such node will do, the first pair that fits by size is tried on the
-        other nodes.
+        On the placeholder's own node only a refusal of the RM or another required node is an obstacle.
+        If no pair passes there, the first pair is tried on the other nodes.
         """
         blockers: list[Blocker] = []
         refused: dict[Node, None] = {}
@@ -179,12 +173,12 @@ class ReplacementSearch:
 
 
 class _Spread:
-    """The free placeholders of a task group by node, for asks that require one."""
+    """The free placeholders of a task group by node, for asks that require a node."""
 
     __slots__ = ("_first_of", "_on")
 
     def __init__(self, free: Sequence[Request]) -> None:
-        """Take placeholders in the order of their arrival."""
+        """Index the placeholders, which are in order of arrival."""
         self._on: dict[NodeId, list[Request]] = {}
         self._first_of: dict[AskClass, Request] = {}
         for placeholder in free:
@@ -194,7 +188,7 @@ class _Spread:
             self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
 
     def to_look_at(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
-        """Placeholders for an ask, in order: on its node, and the first that are too small."""
+        """Placeholders on the required node, and the first too small one of each class, by arrival."""
         looks = {
             placeholder.arrival: placeholder
             for kept, placeholder in self._first_of.items()
@@ -205,9 +199,9 @@ class _Spread:
 
 
 def _claims(app: Application) -> Iterator[tuple[Place, TaskGroup]]:
-    """The first real ask of each kind that may replace a placeholder, and its task group.
+    """First ask of each group of real asks with a free placeholder, and its task group.
 
-    Asks of a kind fit alike, so the others need not be looked at.
+    Asks of one group fit alike, so one is enough.
     """
     if app.gang.free_count:
         for group in app.groups.values():
@@ -218,7 +212,7 @@ def _claims(app: Application) -> Iterator[tuple[Place, TaskGroup]]:
 
 
 def is_covered(wanted: AskClass, kept: AskClass) -> bool:
-    """True if a placeholder keeps as much of every type as the real ask wants (spec § 6.5a)."""
+    """True if a placeholder is at least as large as the real ask in every type (spec § 6.5a)."""
     if wanted is kept:
         return True
     room = kept.resources

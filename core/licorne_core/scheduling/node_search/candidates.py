@@ -13,15 +13,14 @@ from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.slices import Tuning, parts_of
 
 WORK_OF_A_TRY = 10
-"""Trying an ask costs as much as so much work of the heaps, which is about microseconds."""
+"""Work of the heaps, in about microseconds, that costs as much as trying one ask."""
 
 
 class NodeIndex:
     """Finds nodes for ask classes, and owns the score and the version of every node.
 
-    Changes of a node have to be reported: `took` when it has less room, `improved` when it has more
-    or may be chosen again, `victims_changed` when allocations there become victims or no longer
-    are, and `left` when it is gone.
+    Every change of a node is reported here: `took` for less room, `improved` for more room or a node
+    that may be chosen again, `victims_changed` for other possible victims, `left` for a removed node.
     """
 
     __slots__ = ("_indexed", "_nodes", "heaps", "supplies", "version")
@@ -31,18 +30,18 @@ class NodeIndex:
         self._nodes = nodes
         self._indexed = tuning.node_index
         self.version = 0
-        """Rises with every change of a node."""
+        """Number of changes of nodes."""
         for _ in self._score_all():
             pass
         self.heaps = NodeHeaps(nodes, tuning.fill_work)
-        """Nodes in order. Their `work` is that of touching many nodes at once."""
+        """Nodes in order. Its `work` counts what touches many nodes at once."""
         self.supplies = Supplies()
-        """Nodes by what is wanted of them, and the asks that wait for these."""
+        """Nodes by shape and ask class, and the asks that wait for them."""
 
     def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
-        """Put another order of nodes in force, step by step; yield the cost of each step.
+        """Put another node order in force, step by step; yield the cost of each step.
 
-        Between two steps nodes may change. None may come or go, and no search may run.
+        Between two steps nodes may change. No node may be added or removed, and no search may run.
         """
         yield from self.heaps.close()
         self._nodes.reorder(policy)
@@ -53,22 +52,22 @@ class NodeIndex:
         yield from self._score_all()
         yield from self.heaps.reopen()
 
-    # Who asks
+    # Classes in use
 
     def class_came(self, ask_class: AskClass) -> None:
-        """Count a group that asks for the class."""
+        """Count a group of the class."""
         self.supplies.get(ask_class.shape).asks += 1
         if ask_class.predicate is not None:
             self.supplies.get(ask_class).asks += 1
 
     def class_went(self, ask_class: AskClass) -> None:
-        """Count a group less that asks for the class."""
+        """Count a group of the class less; drop supplies that no group uses."""
         self._drop(ask_class.shape)
         if ask_class.predicate is not None:
             self._drop(ask_class)
 
     def is_wanted(self, ask_class: AskClass) -> bool:
-        """True if any group asks for the class."""
+        """True if there is a group of the class."""
         supply = self.supplies.find(ask_class)
         return supply is not None and supply.asks > 0
 
@@ -85,13 +84,13 @@ class NodeIndex:
                 if dropped.heap is not None:
                     self.heaps.drop(dropped)
 
-    # Questions
+    # Searches
 
     def best(self, ask_class: AskClass) -> Node | Supply:
-        """The node for an ask of the class, or the supply that is short of it.
+        """First node in node order for an ask of the class, or the supply that is short.
 
         Raises:
-            StillLooking: not all nodes were looked at yet.
+            StillLooking: not all nodes have been searched yet.
         """
         shape = ask_class.shape
         supply = self.supplies.get(shape)
@@ -104,10 +103,10 @@ class NodeIndex:
         return own if node is None else node
 
     def to_reserve(self, ask_class: AskClass) -> Node | Supply:
-        """The node to reserve for an ask of the class, or the supply that is short of it.
+        """Best node to reserve for an ask of the class, or the supply that is short.
 
         Raises:
-            StillLooking: not all nodes were looked at yet.
+            StillLooking: not all nodes have been searched yet.
         """
         supply = self.supplies.reservable(ask_class.shape)
         node = self._find(supply)
@@ -119,7 +118,7 @@ class NodeIndex:
         return supply if node is None else node
 
     def ahead(self, ask_class: AskClass, count: int) -> list[Node]:
-        """The first nodes in order, as far as known cheaply, that an ask of the class may go to."""
+        """At most `count` of the first nodes for the class; nodes that need a long search are left out."""
         if ask_class.required_node is not None:
             return []
         if not self._indexed:
@@ -131,10 +130,7 @@ class NodeIndex:
     # Changes
 
     def improved(self, node: Node) -> list[Blocker]:
-        """Note a node that is new, has more room or may be chosen again; return the open blockers.
-
-        The nodes that may be reserved and those that an ask may go to are different supplies.
-        """
+        """Note a node that is new, has more room or may be chosen again; return the open blockers."""
         found = self.supplies.improved(node)
         self.took(node)
         self.heaps.write(node)
@@ -149,7 +145,7 @@ class NodeIndex:
             yield 1
 
     def took(self, node: Node) -> None:
-        """The node has less room: its score is void, and maybe those of others."""
+        """Note a node with less room: its score is void, and maybe scores of other nodes."""
         self._nodes.changed.note(node)
         for pool in self.supplies.changed:
             pool.took(node)
@@ -160,7 +156,7 @@ class NodeIndex:
         self._nodes.changed.note(node)
 
     def left(self, node: Node) -> None:
-        """The node is gone, and so is its part in the scores of others: no heap keeps it."""
+        """Note a removed node: no heap keeps it, and scores of other nodes may be void."""
         self._void_scores(node)
         node.version += 1
         self.heaps.write(node)
@@ -182,14 +178,14 @@ class NodeIndex:
             return
         voided = list(order.voids(node))
         self.heaps.work += len(voided) - 1
-        # All have their scores before the heaps may read of any: a new one has none yet.
+        # A heap may read any node of the log, so all need scores first: a new node has none yet.
         for better in [mate for mate in voided if _rescore(mate, order)]:
             self.heaps.write(better)
 
-    # How it is found
+    # Search of one supply
 
     def _find(self, supply: Supply) -> Node | None:
-        """The first node of the supply, which is short from now on if there is none."""
+        """First node of the supply; without one the supply is short from now on."""
         required = supply.wanted.required_node
         if required is not None:
             node = self._nodes.by_id.get(required)
@@ -209,25 +205,25 @@ class NodeIndex:
             node = self.heaps.first(supply)
         if node is None:
             supply.run_short()
-            # It is empty, and the next one is made of the nodes that change.
+            # The heap is empty; the next one is filled from changed nodes only.
             self.heaps.drop(supply)
         return node
 
 
 def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
-    """By a look at each node: the first of those that the supply takes."""
+    """First node that the supply takes, by a scan of the nodes."""
     found = [node for node in nodes if supply.takes(node)]
     return min(found, key=lambda node: (supply.rank(node), node.node_id), default=None)
 
 
 def _score_afresh(node: Node, order: NodeOrder) -> None:
-    """Derive the score without comparing it to the one before, which may be of another kind."""
+    """Derive the score anew; the former one may be of another node order."""
     node.score = order.score(node)
     node.version += 1
 
 
 def _rescore(node: Node, order: NodeOrder) -> bool:
-    """Derive the node's score anew; True if it comes earlier in the order than before."""
+    """Derive the node's score anew; True if the node comes earlier in node order now."""
     before = node.score
     score = node.score = order.score(node)
     node.version += 1
@@ -237,7 +233,7 @@ def _rescore(node: Node, order: NodeOrder) -> bool:
 def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:
     """Count the nodes by the reason for which the RM refuses the class there.
 
-    Silence of the RM is no reason.
+    A missing answer of the RM is no reason.
     """
     results = (node.results.get((ask_class, True)) for node in nodes)
     spoken = (reason for reason in results if reason and reason is not NO_ANSWER)

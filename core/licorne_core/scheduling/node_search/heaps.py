@@ -1,21 +1,16 @@
 """Heaps of nodes, kept in order without sorting (spec § 7.6).
 
-One heap holds all open nodes. A supply that fits on none of the first few of them gets a heap of
-its own, unless it wants more of a resource type than any node has (`Greatest`). Changes of
-nodes are written to a log, and a heap reads on in the log when it is asked: a node that became
-better or roomier enters again, one that became worse or full is dealt with when it comes to the
-top. So a decision costs about log(nodes), and a class that fits nowhere costs nothing until a node
-changes that would do.
+One heap holds all open nodes. A supply that takes none of the first few of them gets a heap of its
+own, unless it wants more of a resource type than any node has (`Greatest`). Changes of nodes are
+written to a log, which a heap reads before each search: a node with a better score or more room enters
+again; a worse or full node is removed when it comes to the top. So a decision costs about log(nodes),
+and a class that fits nowhere costs nothing until a node changes that takes it.
 
-A supply's own heap is filled in parts. The first node of the supply is not known before it is full,
-and `StillLooking` says so to the caller. A turn ends with the first ask that is not answered, so
-few heaps are filled at a time.
+A supply's own heap is filled in parts. Until it is full the first node of the supply is not known, and
+the search raises `StillLooking`. This ends the turn, so few heaps are filled at a time.
 
-The number of heaps is bounded, and so is that of their entries (`heaps.py`).
-
-Bounds on heaps of supplies: in number and in entries.
-
-The least recently used heap gives way. It is filled anew when it is needed again.
+The heaps of supplies are bounded in number and in entries. The least recently used heap is dropped, and
+filled anew when it is needed again.
 """
 
 from collections import OrderedDict
@@ -29,20 +24,20 @@ from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, Sup
 from licorne_core.values.slices import parts_of
 
 MAX_HEAPS = 2_000
-"""Supplies that have a heap at a time; half of them, those asked longest ago, give way."""
+"""Most supplies with a heap; beyond that, the least recently used half is dropped."""
 
 MAX_FILLING = 4
-"""Most heaps that are filled at a time; the oldest one gives way."""
+"""Most heaps that are filled at a time; the oldest one is dropped."""
 
 MAX_FILL = 40
-"""Entries that all heaps together may have for each node; a supply in short has next to none."""
+"""Most entries of all heaps together, for each node; a short supply has next to none."""
 
 MAX_ENTRIES = 4_000_000
-"""Entries that all heaps together may have in any case; each takes about 250 bytes."""
+"""Most entries of all heaps together; each takes about 250 bytes."""
 
 
 class HeapRoom:
-    """The supplies that have heaps.
+    """The supplies with heaps, within the bounds.
 
     `_entries` is the sum of the entries of all heaps at their last count.
     """
@@ -56,10 +51,10 @@ class HeapRoom:
         self._filling: dict[Supply, None] = {}
         self._listed: tuple[tuple[int, int], list[Node]] | None = None
         self.supplies: OrderedDict[Supply, None] = OrderedDict()
-        """Supplies with a heap, the one that was asked longest ago first."""
+        """Supplies with a heap, the least recently used first."""
 
     def add(self, supply: Supply, heap: SupplyHeap) -> None:
-        """The supply begins with a heap, which is to be filled; others make room."""
+        """Give the supply a heap that is to be filled; drop others beyond the bounds."""
         while len(self._filling) >= MAX_FILLING:
             self.drop(next(iter(self._filling)))
         supply.heap = heap
@@ -68,23 +63,23 @@ class HeapRoom:
             self._make_room(supply)
 
     def count(self, heap: SupplyHeap) -> None:
-        """The heap may have other entries than before."""
+        """Count the entries of a changed heap."""
         self._entries += len(heap.entries) - heap.counted
         heap.counted = len(heap.entries)
 
     def check(self, asked: Supply | None) -> None:
-        """Make room if all heaps have too many entries; that of the supply `asked` stays."""
+        """Drop heaps if all together have too many entries, but not that of the supply `asked`."""
         if self._has_too_many:
             self._make_room(asked)
 
     def filled(self, supply: Supply) -> None:
-        """The supply's heap is full, or gone."""
+        """Note that the supply's heap is full, or dropped."""
         self._filling.pop(supply, None)
         if not self._filling:
             self._listed = None
 
     def drop(self, supply: Supply) -> None:
-        """The supply has no heap any more."""
+        """Drop the heap of the supply, if it has one."""
         if supply.heap is not None:
             self._entries -= supply.heap.counted
             supply.heap = None
@@ -92,9 +87,9 @@ class HeapRoom:
             self.filled(supply)
 
     def all_nodes(self) -> list[Node]:
-        """Return all nodes in one shared list; it must not be changed.
+        """Return all nodes in one shared list, which must not be changed.
 
-        It is kept as long as there are such heaps, and no longer: nodes in it may be gone.
+        The list is kept only while heaps are being filled, as it would keep removed nodes.
         """
         made_of = self._nodes.made_of
         if self._listed is None or self._listed[0] != made_of:
@@ -106,7 +101,7 @@ class HeapRoom:
         return self._entries > min(MAX_ENTRIES, MAX_FILL * (len(self._nodes.by_id) + 1))
 
     def _make_room(self, asked: Supply | None) -> None:
-        """Drop half of the other heaps, and more if they still have too many entries."""
+        """Drop half of the other heaps, and more while there are too many entries."""
         others = [supply for supply in self.supplies if supply is not asked]
         half = (len(others) + 1) // 2
         for number, supply in enumerate(others):
@@ -116,10 +111,10 @@ class HeapRoom:
 
 
 LOG_SLACK = 256
-"""Most changes in the log, in addition to two for each node, before all heaps catch up."""
+"""Most changes in the log, beyond two for each node, before all heaps read it."""
 
 PROBES = 8
-"""Nodes of the heap of all that are tried before a supply gets a heap of its own."""
+"""First nodes of the heap of all nodes that are tried before a supply gets a heap of its own."""
 
 
 class StillLooking(Exception):
@@ -129,8 +124,8 @@ class StillLooking(Exception):
 class NodeHeaps:
     """The heap of all open nodes, and those of supplies.
 
-    Always true: the unread log of a heap has all nodes that became better since its last use.
-    `work` is the cost of touching many nodes at once, in units of about a microsecond.
+    Always true: the log behind a heap's position has all nodes that became better since its last use.
+    `work` counts what touches many nodes at once, in units of about a microsecond.
     """
 
     __slots__ = (
@@ -151,7 +146,7 @@ class NodeHeaps:
         self._room = HeapRoom(nodes)
         self.work = 0
         self.closed = False
-        """True if there are no heaps, so that nodes may have scores of different orders."""
+        """True while there are no heaps, and nodes may have scores of different node orders."""
         self._log: list[Node] = []
         self._everything = NodeHeap()
         self._everything.fill(nodes.by_id.values())
@@ -169,11 +164,11 @@ class NodeHeaps:
             if heap is not None:
                 yield from heap.empty()
         yield from self._everything.empty()
-        # The log knows nodes as well.
+        # The log holds nodes as well.
         self._catch_up()
 
     def reopen(self) -> Iterator[int]:
-        """All nodes have scores of another order: make the heap of all of them, step by step."""
+        """Make the heap of all nodes, which have scores of another order now, step by step."""
         self.closed = False
         everything = self._everything = NodeHeap()
         everything.read = len(self._log)
@@ -183,16 +178,16 @@ class NodeHeaps:
             yield 1
 
     def write(self, node: Node) -> None:
-        """The node became better, or roomier, or may be chosen again."""
+        """Log a node with a better score or more room, or that may be chosen again."""
         self._log.append(node)
         if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
 
     def first(self, supply: Supply) -> Node | None:
-        """The first node of the supply.
+        """First node of the supply; None if there is none.
 
         Raises:
-            StillLooking: not all nodes were looked at yet.
+            StillLooking: not all nodes have been searched yet.
         """
         heap = supply.heap
         if heap is None:
@@ -214,7 +209,7 @@ class NodeHeaps:
         return heap.best()
 
     def ahead(self, supply: Supply, count: int) -> list[Node]:
-        """The first nodes of the supply, or of all if those will do; all are looked at for that."""
+        """First `count` nodes of the supply, after a search of all nodes if necessary."""
         heap = supply.heap
         if heap is None:
             self._everything.read_on(self._log)
@@ -228,11 +223,11 @@ class NodeHeaps:
         return heap.first(count)
 
     def drop(self, supply: Supply) -> None:
-        """Drop the heap of the supply: it is unused, or has to make room."""
+        """Drop the heap of the supply, if it has one."""
         self._room.drop(supply)
 
     def _probe(self, supply: Supply) -> Node | None:
-        """The first node that will do, if it is among the first few of all."""
+        """First node of the supply, if it is among the first few of all nodes."""
         everything = self._everything
         if everything.read < len(self._log):
             everything.read_on(self._log)
@@ -255,7 +250,7 @@ class NodeHeaps:
         self._room.count(heap)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
-        """True if no open node has that much of a type, or a smaller search has just failed."""
+        """True if no open node has that much of a type, or the search for a smaller shape has failed."""
         greatest = self._greatest[type(supply)]
         greatest.read_on(self._log)
         if greatest.rules_out(supply.items):
@@ -264,14 +259,14 @@ class NodeHeaps:
 
     @property
     def _changes(self) -> tuple[int, int]:
-        """Version of everything that the greatest amounts depend on."""
+        """Version of the nodes, on which the greatest amounts depend."""
         return (self._nodes.changed.count, len(self._nodes.by_id))
 
     def _start(self, supply: Supply) -> SupplyHeap:
-        """Begin with a heap of the supply's own.
+        """Start to fill a heap of the supply's own.
 
-        Of a short supply no other nodes would do than those that have changed. If all nodes have
-        to be looked at, the greatest amounts may be found anew with them.
+        A short supply takes no other nodes than changed ones. A search of all nodes may also find the
+        greatest amounts anew.
         """
         nodes = list(supply.nodes.rooms) if supply.is_short else self._room.all_nodes()
         sizes = None
@@ -284,7 +279,7 @@ class NodeHeaps:
         return heap
 
     def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
-        """Fill one part of a heap; if all have too many entries now, others make room."""
+        """Fill one part of a heap; drop others if all have too many entries then."""
         self.work += heap.fill_on(self._part)
         if not heap.is_filling:
             self._room.filled(supply)
@@ -295,7 +290,7 @@ class NodeHeaps:
         self._room.check(supply)
 
     def _catch_up(self) -> None:
-        """Let every heap read the log to its end, so that it can start anew."""
+        """Let every heap read the log to its end, and empty the log."""
         if not self.closed:
             self._everything.read_on(self._log)
         for supply in self._room.supplies:

@@ -1,8 +1,8 @@
-"""Heaps of nodes in the order of choice, and indexes of what can fit at all.
+"""Heaps of nodes in node order, the greatest amounts of nodes, and an index of items by amounts.
 
-A heap hears of nodes that became better for it, and of removed ones (`offer`). A node that became
-worse, or is out, is dealt with when it comes to the top. `Greatest` has the largest amounts of nodes,
-which rule asks out without a search. `FittingIndex` has items that lack room, searched by room.
+A heap is told of better and of removed nodes (`offer`). A worse node is ranked anew, or removed, when
+it comes to the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items that may
+fit in some room.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,7 +16,7 @@ from licorne_core.values.resources import Items
 
 
 class Entry(NamedTuple):
-    """A node by rank, id and birth, as it was at the version: it would do then."""
+    """A node with its rank at a version; ordered by rank, id and birth."""
 
     rank: Any
     node_id: str
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 DROPPED = 64
-"""Entries that are let go in one step."""
+"""Entries that are released in one step."""
 
 _SLACK = 64
 
@@ -35,10 +35,10 @@ _make = tuple.__new__
 
 
 class NodeHeap:
-    """All open nodes in node order; subclasses take only some, or rank them otherwise.
+    """All open nodes in node order; a subclass takes some nodes only, or ranks them otherwise.
 
-    `keys` has each node's valid entry, `read` is a position in the log of changes. In a `steady`
-    heap a node that has not changed still does.
+    `keys` has the valid entry of each node, `read` is the position in the log of changes. In a `steady`
+    heap the entry of an unchanged node stays valid.
     """
 
     __slots__ = ("entries", "keys", "read", "steady")
@@ -51,7 +51,7 @@ class NodeHeap:
         self.read = 0
 
     def entry(self, node: Node) -> Entry | None:
-        """The node's entry as it is now; None if it would not do."""
+        """Present entry of the node; None if the heap does not take the node."""
         if not node.open:
             return None
         return _make(Entry, (node.score, node.node_id, node.birth, node.version, node))
@@ -62,7 +62,7 @@ class NodeHeap:
         self.put_in_order()
 
     def gather(self, nodes: Iterable[Node]) -> None:
-        """Take in some of the nodes to start from; `put_in_order` follows behind the last."""
+        """Add nodes to start from; the caller ends with `put_in_order`."""
         for node in nodes:
             entry = self.entry(node)
             if entry is not None:
@@ -70,7 +70,7 @@ class NodeHeap:
                 self.keys[node] = entry
 
     def put_in_order(self) -> None:
-        """All nodes to start from are in."""
+        """Order the gathered nodes."""
         heapify(self.entries)
 
     def read_on(self, log: list[Node]) -> None:
@@ -81,7 +81,7 @@ class NodeHeap:
             self.read = len(log)
 
     def offer(self, node: Node) -> None:
-        """Enter a changed node under its new rank; forget one that is out."""
+        """Enter a changed node under its new rank, or remove it."""
         entry = self.keys.get(node)
         if entry is not None and entry.version == node.version:
             return
@@ -93,11 +93,11 @@ class NodeHeap:
                 self.entries = list(self.keys.values())
                 heapify(self.entries)
         elif entry is not None:
-            # It might never come to the top: a node that is gone would be kept for ever.
+            # The entry might never come to the top, and would keep a removed node for ever.
             del self.keys[node]
 
     def best(self) -> Node | None:
-        """The first node in order that would do now."""
+        """First valid node in order."""
         entries = self.entries
         keys = self.keys
         while entries:
@@ -121,7 +121,7 @@ class NodeHeap:
         return None
 
     def first(self, count: int) -> list[Node]:
-        """The first nodes in order, `best` leading."""
+        """At most `count` first valid nodes in order."""
         aside: list[Entry] = []
         while len(aside) < count and self.best() is not None:
             aside.append(heappop(self.entries))
@@ -130,7 +130,7 @@ class NodeHeap:
         return [entry.node for entry in aside]
 
     def empty(self) -> Iterator[int]:
-        """Release all nodes step by step: there may be very many, which takes a while."""
+        """Release all nodes step by step; yield the cost of each step."""
         while self.entries or self.keys:
             del self.entries[-DROPPED:]
             for _ in range(min(DROPPED, len(self.keys))):
@@ -139,32 +139,32 @@ class NodeHeap:
 
 
 def entry_of(node: Node, rank: Any) -> Entry:
-    """The node's entry as it is now, under this rank."""
+    """Present entry of the node, under this rank."""
     return _make(Entry, (rank, node.node_id, node.birth, node.version, node))
 
 
 class Greatest:
     """For each resource type an amount that no open node exceeds.
 
-    Always true: with what it has not read of the log of changes, no open node has more of a type.
-    It rises when a node is noted that has more. A node that leaves, is drained or takes an ask only
-    has less, so the amounts stay, and are too high for a while: then fewer asks are ruled out. They
-    are exact again when all open nodes are noted by a new one.
+    Always true: no open node has more of a type, except nodes in the unread part of the log. An amount
+    rises when a node with more is noted. It does not fall when a node is removed, is drained or takes an
+    ask: then it is too high for a while, and fewer asks are ruled out. A new `Greatest` that notes all
+    open nodes is exact again.
     """
 
     __slots__ = ("_most", "_of", "exact_at", "read")
 
     def __init__(self, of: Callable[[Node], Mapping[str, int]], changes: tuple[int, int]) -> None:
-        """Start without nodes. `of` gives the amounts of a node that count."""
+        """Start without nodes. `of` returns the amounts of a node to compare."""
         self._of = of
         self._most: dict[str, int] = {}
         self.exact_at = changes
-        """Change count at which all nodes were noted: they need not be noted again."""
+        """Version of the nodes at which all of them were noted."""
         self.read = 0
-        """Its position in the log of changes."""
+        """Position in the log of changes."""
 
     def note(self, nodes: Iterable[Node]) -> None:
-        """These nodes are new, or may have more than before; only open ones count."""
+        """Note new nodes, or nodes that may have more than before; only open ones count."""
         most = self._most
         for node in nodes:
             if node.open:
@@ -179,7 +179,7 @@ class Greatest:
             self.read = len(log)
 
     def rules_out(self, items: Items) -> bool:
-        """True if no open node has that much of each type."""
+        """True if of some type no open node has the wanted amount."""
         most = self._most
         return any(value > most.get(name, 0) for name, value in items)
 
@@ -209,18 +209,18 @@ class FittingIndex:
         return len(self._serials)
 
     def __iter__(self) -> Any:
-        """All of them, in the order in which they came."""
+        """Items in the order of their addition."""
         return iter(self._serials)
 
     def add(self, item: Any) -> None:
-        """The item lacks room."""
+        """Add an item that lacks room."""
         self._serial += 1
         self._serials[item] = self._serial
         for name, amount in item.items:
             insort(self._by_type.setdefault(name, []), _Wanted(amount, self._serial, item))
 
     def remove(self, item: Any) -> None:
-        """The item lacks room no longer."""
+        """Remove an item that lacks room no longer."""
         serial = self._serials.pop(item)
         for name, amount in item.items:
             wanting = self._by_type[name]
@@ -229,9 +229,9 @@ class FittingIndex:
                 del self._by_type[name]
 
     def that_may_fit(self, room: Mapping[str, int], *, strict: bool = False) -> Iterable[Any]:
-        """Return the items that can fit in the room, and some others; the caller checks each.
+        """Return the items that fit in the room, and some others; the caller checks each.
 
-        A type that is not in the room is unlimited, or with `strict` unavailable. The search uses
+        A type that `room` does not name is unlimited, or with `strict` unavailable. The search uses
         one type: the most selective of those that all items want.
         """
         total = len(self._serials)

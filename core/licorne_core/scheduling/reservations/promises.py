@@ -1,29 +1,27 @@
 """Promises and limits of reservations (spec §§ 8.5, 9.4.8).
 
 An ask whose victims are being stopped has its node reserved. Its amounts are promised to it in its
-queues, and to its user and group, from the stop of the victims until it is placed or gone, for at most
-the hour of its reservation. Each promise is kept by itself: in every quota, others have to leave free
-the part that the remaining victims do not cover. So no other ask gets freed resources, in whatever
-order victims go.
+queues, and to its user and group. The promise lasts until the ask is placed or removed, at most for the
+hour of its reservation. In every quota, other asks have to leave free the part of the promise that the
+remaining victims do not cover. So no other ask gets freed resources, in whatever order victims end.
 
 While the RM is asked about a node for the ask, the promise rests: the ask itself is booked in its
-quotas, and no other ask gets the promised node. If the RM refuses, or is not asked any more, the
-promise goes on as before.
+quotas, and no other ask gets the promised node. If the RM refuses, or the question is withdrawn, the
+promise continues.
 
-The promise goes on without its node if the node is lost, or can never hold the ask, or is claimed
-by an ask that requires it, or if the RM refuses it. A refusal that comes before all victims on the
-node are gone does not count: without them the RM may agree. Nor does silence. From then on others
-may have the node. The ask may go to any node, and may have another one reserved. An ask that
-requires its node keeps it for as long as it is there, unless the RM refuses it the room that the
-victims have left (`review.py`).
+The promise continues without its node if the node is removed, can never hold the ask, is claimed by an
+ask that requires it, or is refused by the RM. A refusal before the end of all victims on the node does
+not count, as the RM may accept the node without them; nor does a missing answer. Then other asks may
+use the node. The ask may go to any node, and may have another one reserved. An ask that requires its
+node keeps it until the node is removed, or the RM refuses the freed room to it (`review.py`).
 
-An ask of another size keeps its promise up to that size. Freed resources are no more than the old
-promise, and no other ask is to have them. An ask that is to replace a placeholder has the
-placeholder's room: its promise ends.
+A resized ask keeps its promise up to its new size. Freed resources are no more than the old promise, and
+stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, whose room it
+gets.
 
-A reserved node stands idle until its ask fits, so their number is bounded: by
-`reservation.max.nodes` of each queue, by a tenth of the nodes where root has none, and for an
-application by `application.reservation.max.nodes`, or else by half of what the partition may have.
+A reserved node is idle until its ask fits. So the number of reserved nodes is bounded: by
+`reservation.max.nodes` of each queue, by a tenth of the nodes where root has no such property, and for
+an application by `application.reservation.max.nodes`, or else by half of the partition's bound.
 Reservations of asks that require their node do not count (spec § 8.7).
 """
 
@@ -44,7 +42,7 @@ from licorne_core.values.resources import Items, charge, refund
 class Promise:
     """Promise of one ask; `outstanding` are its remaining victims, with their applications.
 
-    `items` are the promised amounts, which may be less than the ask wants by now.
+    `items` are the promised amounts. A resized ask may want more.
     """
 
     __slots__ = ("app", "is_resting", "items", "kept", "outstanding", "request", "reservation")
@@ -57,35 +55,35 @@ class Promise:
         victims: Mapping[Request, Application],
         items: Items,
     ) -> None:
-        """Start a promise, as the victims were stopped."""
+        """Start a promise, unbooked."""
         self.app = app
         self.items = items
         self.request = request
         self.reservation = reservation
         self.outstanding = dict(victims)
         self.kept: dict[Quota, Items] = {}
-        """Amounts that others have to leave free for it now, by quota."""
+        """Amounts that other asks have to leave free now, by quota."""
         self.is_resting = False
-        """True if the ask is booked itself, as the RM is asked about a node for it."""
+        """True while the ask itself is booked, as the RM is asked about a node for it."""
 
     def waits_on(self, node_id: NodeId) -> bool:
-        """True if a victim on the node is not gone yet."""
+        """True if a victim on the node has not ended."""
         return any(
             victim.allocation is not None and victim.allocation.node_id == node_id
             for victim in self.outstanding
         )
 
     def lacks(self, quota: Quota) -> Items:
-        """Amounts that the ask needs in a quota beyond those left free for it; zero for none.
+        """Amounts that the ask needs in a quota beyond those left free for it, maybe zero.
 
-        All its types are named: if the maximum was lowered, the part left free may not be there.
+        All its types are named: under a lowered maximum even the part left free may not fit.
         """
         kept = dict(self.kept.get(quota, ()))
         items = self.request.ask.ask_class.items
         return tuple((name, value - kept.get(name, 0)) for name, value in items)
 
     def book(self) -> None:
-        """Book it in all quotas of its application."""
+        """Book the promise in all quotas of its application."""
         book_promise(self.items, self.app)
         for quota in self.app.quotas:
             self._keep(quota)
@@ -98,7 +96,7 @@ class Promise:
         self.kept.clear()
 
     def follow(self, victim_app: Application) -> None:
-        """A victim of the application is gone or has another size: more or less is to be kept."""
+        """Adjust the kept amounts, as a victim of the application has ended or has another size."""
         if self.is_resting:
             return
         for quota in self.app.quotas:
@@ -122,8 +120,8 @@ class Promise:
 class Promises:
     """The promises of one partition.
 
-    Always true: an ask with a promise has a reservation, and is pending; or it is assumed, and the
-    promise rests. Each remaining victim of an ask is outstanding for it alone.
+    Always true: an ask with a promise has a reservation. It is pending, or it is assumed and the promise
+    rests. Each remaining victim is outstanding for one ask only.
     """
 
     __slots__ = ("_by_victim",)
@@ -133,14 +131,14 @@ class Promises:
         self._by_victim: dict[Request, Promise] = {}
 
     def make(self, promise: Promise) -> None:
-        """Make a promise to an ask with a reserved node, whose victims were stopped."""
+        """Book a promise to an ask with a reservation, and note its victims."""
         promise.request.promise = promise
         promise.book()
         for victim in promise.outstanding:
             self._by_victim[victim] = promise
 
     def victim_gone(self, victim: Request) -> Reservation | None:
-        """Note that a victim is gone; return the reservation to try."""
+        """Note that a victim has ended; return the reservation to try."""
         promise = self._by_victim.pop(victim, None)
         if promise is None:
             return None
@@ -148,13 +146,13 @@ class Promises:
         return promise.reservation
 
     def victim_resized(self, victim: Request) -> None:
-        """A victim that is not gone yet has another size."""
+        """Note another size of a remaining victim."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.follow(promise.outstanding[victim])
 
     def end(self, promise: Promise) -> None:
-        """The reservation has ended, and the promise with it."""
+        """End a promise, with its reservation."""
         for victim in promise.outstanding:
             del self._by_victim[victim]
         if not promise.is_resting:
@@ -163,14 +161,14 @@ class Promises:
 
 
 PART_OF_NODES = 10
-"""Of so many nodes one may be reserved, unless root's property says otherwise; one in any case."""
+"""One node in so many may be reserved, and at least one, unless root has a bound of its own."""
 
 Reserver = Application | Queue
-"""An application, or a queue, that reserved nodes count in."""
+"""An application or a queue, in which reserved nodes count."""
 
 
 class ReservationLimit(OfThing):
-    """As many nodes are reserved for an application, or in a queue, as may be."""
+    """No further node may be reserved for an application, or in a queue."""
 
     __slots__ = ("_limits",)
 
@@ -199,11 +197,11 @@ class ReservationLimits:
         self._reserved: dict[Reserver, int] = {}
 
     def reserved(self, reserver: Reserver) -> int:
-        """The nodes that are reserved for the application, or in the queue and below."""
+        """Number of nodes reserved for the application, or in the queue and below."""
         return self._reserved.get(reserver, 0)
 
     def most(self, reserver: Reserver) -> int | None:
-        """The bound of reserved nodes; None for no bound of its own."""
+        """Most reserved nodes of the application or queue; None for no bound of its own."""
         if isinstance(reserver, Application):
             leaf: Queue = reserver.leaf
             own = leaf.settings.app_reserved_nodes
@@ -222,16 +220,16 @@ class ReservationLimits:
         return most is None or self.reserved(reserver) < most
 
     def full(self, app: Application) -> Reserver | None:
-        """Return the first reserver that allows the application no further reservation."""
+        """First reserver, from the application up to root, without room for a further reservation."""
         return next((one for one in reservers(app) if not self.has_room(one)), None)
 
     def blocker(self, app: Application) -> ReservationLimit | None:
-        """The limit that lets the application have no further node reserved."""
+        """Blocker of further reservations for the application, if any."""
         reserver = self.full(app)
         return None if reserver is None else self._blockers.get(ReservationLimit, reserver, self)
 
     def count(self, app: Application, change: int) -> None:
-        """Count a node (1), or one less (-1), for an ask that does not require it."""
+        """Add `change`, 1 or -1, to the counts of nodes reserved by asks that do not require them."""
         for reserver in reservers(app):
             count = self._reserved.get(reserver, 0) + change
             if count:
@@ -241,5 +239,5 @@ class ReservationLimits:
 
 
 def reservers(app: Application) -> tuple[Reserver, ...]:
-    """The application and its queues: a reservation for it counts in all of them."""
+    """The application and its queues, in all of which its reservations count."""
     return (app, *app.leaf.lineage)

@@ -1,4 +1,4 @@
-"""Making and ending reservations, in all books at once (spec §§ 8.5-8.7)."""
+"""Makes and ends reservations, in all books at once (spec §§ 8.5-8.7)."""
 
 from collections.abc import Mapping
 
@@ -69,10 +69,10 @@ class Reservations:
     def reserve(
         self, app: Application, request: Request, node: Node, since: float, now: float
     ) -> Reservation:
-        """Keep the node for the ask; it counts from unix seconds `since` on.
+        """Reserve the node for the ask; a new reservation begins at unix seconds `since`.
 
-        An ask that may go nowhere else ends the reservations of those that may. One that has a
-        promise without a node has this one from now on, for as long as the promise lasts.
+        An ask that requires the node ends the reservations of other asks there. An ask with a promise
+        but without a node keeps its reservation, which gets this node.
         """
         if request.ask.ask_class.required_node is not None:
             self.give_way(node, now)
@@ -90,7 +90,7 @@ class Reservations:
         return reservation
 
     def _start(self, app: Application, request: Request, since: float) -> Reservation:
-        """A reservation that has no node yet."""
+        """Start a reservation without a node."""
         required = request.ask.ask_class.required_node is not None
         reservation = Reservation(
             app.app_id,
@@ -111,7 +111,7 @@ class Reservations:
     def promise(
         self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
     ) -> None:
-        """Promise the resources of stopped victims to an ask with a reserved node."""
+        """Promise the resources of stopped victims to a reserved ask; its hour begins anew."""
         reservation = request.reservation
         assert reservation is not None, f"{request!r} has its node"
         reservation.time = now
@@ -121,9 +121,9 @@ class Reservations:
         self._wake(reservation)
 
     def take_over(self, promise: Promise, request: Request) -> None:
-        """The ask of a promise that has ended comes back as `request`, in another size.
+        """Continue an ended promise for `request`, its ask in another size.
 
-        Its promise goes on, as far as it still wants that, with a node or without.
+        The promise shrinks to the amounts that the ask still wants. It needs no node.
         """
         wanted = dict(request.ask.ask_class.items)
         still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
@@ -136,10 +136,7 @@ class Reservations:
             self.promises.make(Promise(app, request, reservation, promise.outstanding, items))
 
     def placed(self, request: Request, now: float) -> None:
-        """The ask is booked: its reservation ends.
-
-        But not that of a promise, as long as the RM has to agree to the place.
-        """
+        """End the reservation of a booked ask; while the ask is assumed, only rest its promise."""
         reservation, promise = request.reservation, request.promise
         if reservation is None:
             return
@@ -151,7 +148,7 @@ class Reservations:
             self._wakeups.reserved.forget(reservation)
 
     def resume(self, request: Request) -> None:
-        """The ask is pending again: its promise goes on, if it has one."""
+        """Continue the promise of an ask that is pending again, if it has one."""
         promise = request.promise
         if promise is not None:
             promise.is_resting = False
@@ -159,9 +156,9 @@ class Reservations:
             self._wake(promise.reservation)
 
     def refused(self, request: Request, node: Node, now: float) -> None:
-        """End or move a reservation: the RM has refused the node as it is now.
+        """Take the node from a promise, as the RM has refused the node.
 
-        The promise is of no use there, unless victims are still to go.
+        A refusal does not count while victims remain there, or if the ask requires the node.
         """
         promise = request.promise
         if promise is None or promise.reservation.node_id != node.node_id:
@@ -170,7 +167,7 @@ class Reservations:
             self.lose_node(promise.reservation, now)
 
     def victim_gone(self, victim: Request) -> None:
-        """A victim is gone: is there room now for the ask that it had to go for?"""
+        """Note that a victim has ended, and wake the ask that it was stopped for."""
         reservation = self.promises.victim_gone(victim)
         if reservation is not None:
             self._wake(reservation)
@@ -180,7 +177,7 @@ class Reservations:
         self._wakeups.waiting.runnable = True
 
     def end(self, reservation: Reservation, now: float) -> None:
-        """The ask was served or dropped, or has lost its node; it may then have another one."""
+        """End a reservation, and its promise; a pending ask may have another node reserved."""
         _, app, request = self._wakeups.reserved.remove(reservation)
         request.reservation = None
         del app.reserved[reservation.key]
@@ -208,7 +205,7 @@ class Reservations:
         self._wake(reservation)
 
     def _leave_node(self, reservation: Reservation, app: Application, request: Request, now: float) -> None:
-        """The node, if there is one, is for others, and the ask may have another one."""
+        """Free the reserved node, if any; a pending ask may have another one reserved."""
         node_id, reservation.node_id = reservation.node_id, None
         if request.is_pending:
             wants = request.group.reservation_request
@@ -230,12 +227,12 @@ class Reservations:
             self._journal.note(ended)
 
     def give_way(self, node: Node, now: float) -> None:
-        """An ask that requires the node takes it from those that do not (spec § 8.7)."""
+        """Take the node from asks that do not require it (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
             self.lose_node(reservation, now)
 
     def give_up(self, found: ToGiveUp, now: float) -> None:
-        """Carry out the result of a review; another one follows as long as it may find more."""
+        """Carry out the result of a review, and plan another one if it may find more."""
         if found.findings is not None:
             yielded, self._yielded = self._yielded, {}
             for node in yielded:
@@ -255,18 +252,18 @@ class Reservations:
         self.review_later(now)
 
     def review_later(self, now: float) -> None:
-        """Plan a review in a second, if it may find something and none is planned."""
+        """Plan a review in a second, if it may find a reservation and none is planned."""
         if (len(self._wakeups.reserved) or self._yielded) and _REVIEW not in self._timers:
             self._timers.set(_REVIEW, now + REVIEW_TIME)
 
     def leave(self, node: Node, now: float) -> None:
-        """The node goes: nothing is reserved there any more."""
+        """End the reservations on a node that is removed."""
         for reservation in list(node.reservations.values()):
             self.lose_node(reservation, now)
         self._yielded.pop(node, None)
 
     def shrunk(self, node: Node, now: float) -> None:
-        """The node has another capacity: asks that it can never hold need another one."""
+        """Take a resized node from asks that it can never hold."""
         for reservation in list(node.reservations.values()):
             request = self._wakeups.reserved.holder(reservation).request
             if not (reservation.required or node.holds(request.ask.ask_class.items)):
@@ -291,7 +288,7 @@ class Reservations:
 
 
 def note_allocating(app: Application) -> None:
-    """Keep the queues' lists of accepted applications that are about to run (spec § 4.12)."""
+    """Update the queues' sets of accepted applications that are about to run (spec § 4.12)."""
     leaf = app.leaf
     if app.state is AppState.ACCEPTED and app.is_allocating:
         for queue in leaf.lineage:

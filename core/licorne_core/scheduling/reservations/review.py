@@ -1,30 +1,26 @@
 """Review of reservations: ends those whose ask could not use the node (spec § 8.6).
 
-Each second, once a pass has found nothing else to do, the reservations are looked at. In a
-partition that is never done with its passes, a turn begins with the review that has been due for
-`OVERDUE` seconds. A reservation is given up where its ask
+Reservations are reviewed each second, once a pass has found nothing else to do. In a partition whose
+passes never end, a turn begins with a review that has been due for `OVERDUE` seconds. A reservation is
+given up if it
 
-* is *idle*: it would not be placed if its node were empty, as a maximum, a limit, the state of its
-  application or a refusal of the RM is in the way, and has been so for `reservation.idle.timeout`;
-* *gives way*: it would take its queue above its guarantee, and the node has room for a *claim*: an
-  ask that stays within its own queue's guarantee and that nothing but the nodes stops. A claim that
-  finds no room stands until the next review, as long as that is so, and ends the first such
-  reservation that has room.
-  No ask has that node reserved before the next review: the claim may come later in the order than
-  asks that would.
+* is *idle*: its ask could not be placed even on the empty node. A maximum, a limit, the state of its
+  application or a refusal of the RM has been an obstacle for `reservation.idle.timeout`;
+* *gives way*: its ask would take its queue above the guarantee, and the node has room for a *claim*: an
+  ask that stays within its own queue's guarantee and that only the nodes stop. A claim without room
+  stands until the next review, and ends the first such reservation whose node has room by then.
+  The node is not reserved again before the next review, as the claim may come later in the order than
+  asks that would reserve the node.
 
-The priority pass serves no ask above its queue's guarantee as long as a claim fits there: its node,
-or another one that it would have, goes to the claim. Of several it is the ask of highest priority,
-and then the oldest. The reservation stays.
+The priority pass serves no ask above its queue's guarantee on a node where a claim fits. The claim of
+highest priority, and of these the oldest one, is served instead. The reservation stays.
 
-A node that is given up is open. The ask comes back under its old rank: it may have another node
-reserved as soon as nothing but the nodes stops it. Victims were stopped for a promise
-(spec § 9.4.8), so a reservation with a promise never gives way.
+A node that is given up is open. The ask is pending under its old rank, and may have another node
+reserved as soon as only the nodes stop it. A reservation with a promise never gives way, as victims
+were stopped for it (spec § 9.4.8).
 
-A review looks at so many reservations and hears so many groups of the backlog, and the next review
-goes on behind them. So each reservation is reviewed, and each group heard, after a number of reviews
-that follows from how many there are: whatever reservations begin and end, and whatever leaf and
-application the groups are in.
+A review covers a bounded number of reservations, and of groups of the backlog. The next review continues
+behind them. So the time until each reservation and each group is reviewed depends only on their numbers.
 """
 
 from math import inf
@@ -47,42 +43,42 @@ REVIEW_TIME = 1.0
 """Seconds from one review to the next."""
 
 OVERDUE = 2.0
-"""Seconds for which a review waits for the end of a pass."""
+"""Most seconds for which a review waits for the end of a pass."""
 
 MOST_REVIEWED = 128
-"""Reservations that a review looks at."""
+"""Most reservations in a review."""
 
 MOST_GROUPS = 512
-"""Groups of the backlog that a review hears."""
+"""Most groups of the backlog in a review."""
 
 MOST_CLASSES = 32
-"""Ask classes for which it looks for a node."""
+"""Most ask classes with a claim in a review."""
 
 LOOKS_OF_A_TRY = 10
-"""Comparing so many nodes with asks costs as much as trying one ask."""
+"""Comparisons of a node with an ask that cost as much as trying one ask."""
 
 
 class Finding(NamedTuple):
-    """The fields of a reservation that a review sets."""
+    """Fields of a reservation that a review sets."""
 
     idle_since: float | None
     gives_way: bool
 
 
 class ToGiveUp(NamedTuple):
-    """The decision: some reservations lose their nodes.
+    """A decision: reservations that lose their nodes.
 
-    `idle` ones end as their asks could not have the nodes, `yielded` ones give way.
+    `idle` ones could not use their nodes, `yielded` ones give way.
     """
 
     idle: list[Reservation]
     yielded: list[Reservation]
     findings: dict[Reservation, Finding] | None
-    """Of all reservations that were reviewed; None if this is no review."""
+    """Findings of all reviewed reservations; None if the decision is not from a review."""
 
 
 class Review:
-    """Looks at the reservations of one partition when that is due, and changes no books."""
+    """Reviews the reservations of one partition; changes no books."""
 
     __slots__ = (
         "_claims",
@@ -92,21 +88,21 @@ class Review:
     )
 
     def __init__(self, context: CheckContext) -> None:
-        """No review is due yet."""
+        """Start without a due review."""
         self._context = context
         self._claims: dict[AskClass, list[AskGroup]] = {}
         self.due_since = inf
-        """Since when a review is due, in unix seconds: a second after the last one; inf if none is."""
+        """Time from which a review is due, in unix seconds; inf for none."""
         self.work = 0
-        """Comparisons of nodes with asks so far: `LOOKS_OF_A_TRY` of them cost as much as a try."""
+        """Comparisons of nodes with asks so far; `LOOKS_OF_A_TRY` cost as much as a try."""
 
     def call(self, now: float) -> None:
-        """Plan a review from unix seconds `now` on, as soon as a pass finds nothing else to do."""
+        """Make a review due at unix seconds `now`."""
         self.due_since = now
         self._context.wakeups.waiting.runnable = True
 
     def decide(self, now: float) -> ToGiveUp:
-        """The reservations to give up in unix seconds `now`."""
+        """Review some reservations at unix seconds `now`; return those to give up."""
         self.due_since = inf
         reserved = self._context.wakeups.reserved
         findings: dict[Reservation, Finding] = {}
@@ -128,7 +124,7 @@ class Review:
         return ToGiveUp(idle, [one for one in yielding if self._take_claim(one)], findings)
 
     def gives_way(self, reservation: Reservation) -> bool:
-        """True if the reservation ends for a claim that has room on its node by now."""
+        """True if the reservation gives way to a claim of the last review that has room by now."""
         if not (reservation.gives_way and self._claims):
             return False
         # Victims may have been told to stop for it since.
@@ -136,9 +132,9 @@ class Review:
         return promise is None and self._take_claim(reservation)
 
     def goes_first(self, node: Node, reservation: Reservation) -> Holder:
-        """The ask that goes to a node where the holder of the reservation could go.
+        """The ask to place on a node that takes the reserved ask.
 
-        It is the first claim that fits there, unless the holder's queue is due the room itself.
+        If the reservation may give way, it is the first claim that fits there, or else the reserved ask.
         """
         holder = self._context.wakeups.reserved.holder(reservation)
         if not (node.schedulable and self._gives_way(reservation, holder)):
@@ -156,9 +152,9 @@ class Review:
         return Holder(first.app.leaf, first.app, first.first().request)
 
     def _take_claim(self, reservation: Reservation) -> bool:
-        """Give the node to the first claim that has room on it; True if there is one.
+        """Use up the first claim that has room on the reserved node; True if there is one.
 
-        The asks of a claim may be gone by now, or their queue has got its guarantee.
+        Claims are checked again: their asks may be removed, or their queue may have got its guarantee.
         """
         node = None if reservation.node_id is None else self._context.nodes[reservation.node_id]
         if node is None or not node.schedulable:
@@ -179,7 +175,7 @@ class Review:
         return now if reservation.idle_since is None else reservation.idle_since
 
     def _is_refused(self, reservation: Reservation, request: Request) -> bool:
-        """True if the RM has refused the ask its node, and no victim is yet to go there."""
+        """True if the RM has refused the node to the ask, and all victims there have ended."""
         node_id, promise = reservation.node_id, request.promise
         if node_id is None or not self._context.nodes[node_id].is_refused(request.ask.ask_class):
             return False
@@ -191,7 +187,7 @@ class Review:
         return not is_within_guarantee(holder.leaf, holder.request.ask.ask_class.items)
 
     def _next_claims(self) -> dict[AskClass, list[AskGroup]]:
-        """The groups with a claim, by class."""
+        """Groups with a claim among the next ones of the backlog, by class."""
         found: dict[AskClass, list[AskGroup]] = {}
         for group in self._context.wakeups.backlog.next_groups(MOST_GROUPS):
             if group is not None and self._is_claim(group):
@@ -201,10 +197,10 @@ class Review:
         return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
 
     def _is_claim(self, group: AskGroup, *, strict: bool = False) -> bool:
-        """True if asks of the group wait that only nodes stop, within their queue's guarantee.
+        """True if the group has a claim: pending asks within the guarantee that only nodes stop.
 
-        The group may have been tried long ago, but then it found no node. With `strict` the cluster
-        as a whole must have room for an ask.
+        The group found no node at its last try, which may be long ago. With `strict` the cluster as a
+        whole must have room for an ask.
         """
         self.work += LOOKS_OF_A_TRY
         if not (group.waiting and group.nowhere):
@@ -214,7 +210,7 @@ class Review:
         return self._is_free(group, strict=strict)
 
     def _is_free(self, group: AskGroup, *, strict: bool) -> bool:
-        """True if nothing but the nodes stops the group now, or the cluster unless `strict`."""
+        """True if only the nodes stop the group now, or a full cluster unless `strict`."""
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
@@ -225,7 +221,7 @@ class Review:
 
 
 def _comes_before(group: AskGroup, other: AskGroup) -> bool:
-    """True if the first ask of the group is of higher priority than that of the other, or older."""
+    """True if the first ask of the group has a higher priority than that of the other, or is older."""
     if not group.waiting:
         return False
     key, other_key = group.heap[0][:3], other.heap[0][:3]
@@ -238,10 +234,10 @@ def _class_key(ask_class: AskClass) -> tuple[Items, str]:
 
 
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
-    """First obstacle of a reserved ask, apart from the nodes.
+    """First blocker of a reserved ask, apart from the nodes.
 
-    A full cluster is no obstacle, as the room on the node would be in it; nor are answers that the
-    RM owes, which come soon or are given up.
+    A full cluster does not count, as an empty node would make room in it; nor do answers that the RM
+    owes, which arrive or time out soon.
     """
     _, app, request = holder
     blocker = first_blocker(context, Asking(app, request.group, request))
