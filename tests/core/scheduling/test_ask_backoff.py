@@ -1,4 +1,4 @@
-"""Asks that their RM could not run back off, and the others go first (spec §§ 1.4, 1.6)."""
+"""Back-off of asks that their RM could not run (spec §§ 1.4, 1.6)."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def driver() -> Driver:
 
 
 def fail(driver: Driver, key: str, app_id: str = "one") -> list[str]:
-    """The RM cannot run it; the keys of what is placed instead."""
+    """Report a failure of the RM to run the ask; return the keys of asks placed instead."""
     why = TerminationType.SCHEDULING_FAILED_ON_RM
     return keys(driver.do(releases(release(app_id, key, why=why))))
 
@@ -58,7 +58,7 @@ def test_each_failure_doubles_the_back_off_up_to_the_longest(driver: Driver) -> 
 def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
     driver: Driver,
 ) -> None:
-    """It has no other that waits; the ask is named, and until when it rests."""
+    """Explain without a key names the ask that backs off if no other ask is pending."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     found = last(driver.views.explain(DEFAULT, AppId("one"), ""))
@@ -67,7 +67,7 @@ def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
 
 
 def test_the_others_go_first_meanwhile(driver: Driver) -> None:
-    """Alike asks of the application are served, and so are other queues; then it has its turn."""
+    """Other asks of the class and of other queues are served during the back-off, and the ask after it."""
     driver.do(asks(ask("one", "k1", vcore=1, priority=9)))
     driver.do(asks(ask("one", "k2", vcore=1), ask("two", "k3", vcore=1)))
     assert fail(driver, "k1") == ["k2"]
@@ -77,7 +77,7 @@ def test_the_others_go_first_meanwhile(driver: Driver) -> None:
 
 
 def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> None:
-    """The check that stops it is its back-off, with the failures in a row and the end."""
+    """The failed check is the back-off, with the failures in a row and the end."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     driver.wait(1.0)
@@ -94,7 +94,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
 
 
 def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:
-    """A REQUEST event says how often in a row, and when it is tried again; a counter counts."""
+    """Each failure has a REQUEST event with the failures in a row and the delay, and is counted."""
     driver.do(asks(ask("one", "k", vcore=1)))
     driver.facts.clear()
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -106,7 +106,7 @@ def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:
 
 @pytest.mark.parametrize("how", ["long", "said", "new"])
 def test_a_count_is_forgotten_once_it_ran(driver: Driver, how: str) -> None:
-    """It ran for longer than the longest back-off, or the RM says so, or its key is a new one's."""
+    """The failures are forgotten after a long run, a report by the RM, or a new ask under the key."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     driver.wait(1.0)
@@ -122,7 +122,7 @@ def test_a_count_is_forgotten_once_it_ran(driver: Driver, how: str) -> None:
 
 
 def test_what_backs_off_can_be_changed_at_any_moment(driver: Driver) -> None:
-    """It is resized, placed by the RM, released, and removed with its application."""
+    """An ask that backs off can be resized, placed by the RM, released, and removed."""
     driver.do(nodes(node("m", vcore=9)))
     driver.do(asks(*(ask("one", key, vcore=1) for key in ("k1", "k2", "k3", "k4"))))
     for key in ("k1", "k2", "k3", "k4"):

@@ -1,4 +1,4 @@
-"""Whoever changes a node says so: what searches for victims keep of it is derived anew then."""
+"""Every change of a node is logged, so that victim searches derive their data anew."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def full() -> Driver:
 
 
 def changed(driver: Driver, *commands: Command) -> set[str]:
-    """The nodes that are in the log once the core has done all this, within a few seconds."""
+    """Nodes logged by the commands and the seconds after them."""
     log = driver.scheduler.partitions[DEFAULT].nodes.changed
     read = log.count
     driver.do(*commands)
@@ -42,20 +42,20 @@ CHANGES: dict[str, tuple[Command, str]] = {
 
 @pytest.mark.parametrize("how", CHANGES)
 def test_whatever_changes_a_node_is_noted(how: str) -> None:
-    """Its use, its victims or its state: it has changed, and no other node."""
+    """A change of use, victims or state logs the changed node only."""
     command, changes = CHANGES[how]
     assert changed(full(), command) == {changes}
 
 
 def test_a_reservation_changes_its_node() -> None:
-    """A node that is kept for an ask is no place for others."""
+    """A reservation logs its node."""
     driver = full()
     driver.do(nodes(node("n3", memory=1)), asks(ask("rich", "c", on_node="n2", memory=1)))
     assert changed(driver, asks(ask("rich", "d", memory=2))) == {"n2"}
 
 
 def test_a_node_that_comes_has_changed_and_one_that_goes_is_forgotten() -> None:
-    """The log has the nodes that there are."""
+    """A new node is logged, and a removed one leaves the log."""
     driver = full()
     assert changed(driver, nodes(node("n3", memory=1))) == {"n3"}
     assert changed(driver, nodes(node("n3", NodeAction.DECOMISSION))) == set()

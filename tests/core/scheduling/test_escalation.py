@@ -1,4 +1,4 @@
-"""Back-offs and ages of asks: what happens as time passes (spec §§ 8.3a, 8.5)."""
+"""Deadlines of asks: back-offs and ages (spec §§ 8.3a, 8.5)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ class World:
     """One application with groups of asks by size, and the clock of its partition."""
 
     def __init__(self) -> None:
-        """No asks, at no special time."""
+        """Start without asks."""
         tree = whole_tree(QueueConfig(name="root", queues=(QueueConfig(name="a"),)))
         leaf = tree.get("root.a")
         assert leaf is not None
@@ -55,7 +55,7 @@ class World:
         priority: int = 0,
         required_node: str | None = None,
     ) -> Request:
-        """One more ask that is so many seconds old."""
+        """Add a pending ask of this age in seconds."""
         self.app.arrivals += 1
         arrival = self.app.arrivals
         key = f"k{arrival}"
@@ -162,10 +162,7 @@ def carry_out(world: World, what: str, number: int, seconds: float) -> None:
 def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
     history: list[tuple[str, int, float]],
 ) -> None:
-    """Just behind its first ask that is; until then a deadline says when to look again.
-
-    When that ask is gone its entry stays until it is tried, and then the same holds anew.
-    """
+    """A reservation request is ranked behind its first ask that is old enough, or has a deadline."""
     world = World()
     for step in history:
         carry_out(world, *step)
@@ -187,7 +184,7 @@ def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
 
 
 def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
-    """It is ranked at once (spec § 8.7)."""
+    """The reservation request of an ask that requires its node is ranked at once (spec § 8.7)."""
     world = World()
     wants = world.want(world.ask(required_node="n"))
     assert wants in world.app.ranking
@@ -195,7 +192,7 @@ def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
 
 
 def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -> None:
-    """What was in its way is asked anew; an ask that comes behind them changes nothing."""
+    """A request is unparked when its first old enough ask changes, and only then."""
     world = World()
     low = world.ask(age=5.0)
     world.ask(age=1.5, priority=-1)
@@ -209,7 +206,7 @@ def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -
 
 
 def test_a_group_without_asks_wants_no_node() -> None:
-    """Its request, its place in the order and its deadline go with its last ask."""
+    """Reservation request, rank and deadline are removed with the last ask of the group."""
     world = World()
     request = world.ask()
     wants = world.want(request)
@@ -221,7 +218,7 @@ def test_a_group_without_asks_wants_no_node() -> None:
 
 
 def test_a_back_off_ends_at_its_time() -> None:
-    """Until then it is the application's blocker; who waits for it is woken when it is over."""
+    """A back-off blocks its application until its deadline, and then wakes it."""
     world = World()
     world.escalation.start_back_off(world.app, world.now + 5)
     assert not world.back_off.lets_through()
@@ -235,7 +232,7 @@ def test_a_back_off_ends_at_its_time() -> None:
 
 
 def test_a_back_off_and_an_age_have_each_their_time() -> None:
-    """The partition has one timer for the earlier one, and then for the other."""
+    """The partition's timer is set to the earlier of two deadlines, and then to the other."""
     world = World()
     wants = world.want(world.ask())
     world.escalation.start_back_off(world.app, world.now + 3)
@@ -248,7 +245,7 @@ def test_a_back_off_and_an_age_have_each_their_time() -> None:
 
 
 def test_an_application_that_is_gone_has_no_deadline() -> None:
-    """Neither an age nor a back-off of it comes to pass."""
+    """A removed application has no timer."""
     world = World()
     world.want(world.ask())
     world.escalation.start_back_off(world.app, world.now + 3)

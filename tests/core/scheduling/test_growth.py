@@ -1,4 +1,4 @@
-"""What a decision costs however many sizes wait: counted in lines of Python."""
+"""Cost of a decision by the number of waiting sizes, in executed lines of Python."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -60,7 +60,7 @@ def in_many_queues(count: int) -> tuple[str, list[str]]:
 
 
 class Cost(NamedTuple):
-    """What a release and what it lets in have cost, and who was let in."""
+    """Lines of a release and of the decisions after it, and the placed asks."""
 
     lines: int
     served: list[str]
@@ -82,7 +82,7 @@ class Core:
             self.effects += self.scheduler.handle(Tick(decisions=256), START)
 
     def cost_of(self, command: Command) -> Cost:
-        """Of the command, and of all that is decided then."""
+        """Cost of the command and of the decisions after it."""
         self.effects.clear()
         lines = lines_of_core(lambda: self.do(command))
         return Cost(lines, keys(self.effects))
@@ -127,7 +127,7 @@ def test_a_release_costs_the_same_however_many_sizes_wait(
     *,
     root_is_full: bool,
 ) -> None:
-    """Whether each of them would fit, or only the last in order: a thousand cost as ten do."""
+    """A release costs the same with ten and with a thousand sizes, whichever of them fit."""
     few = cost_of_a_release(sizes, layout, FEW, root_is_full=root_is_full)
     many = cost_of_a_release(sizes, layout, MANY, root_is_full=root_is_full)
     assert (len(few.served), len(many.served)) == (1, 1)
@@ -138,7 +138,7 @@ def test_a_release_costs_the_same_however_many_sizes_wait(
 def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
     layout: Callable[[int], tuple[str, list[str]]],
 ) -> None:
-    """All of them want more than is free."""
+    """A release that no size fits costs the same however many sizes wait."""
     few = cost_of_a_release(none_fits, layout, FEW, root_is_full=False)
     many = cost_of_a_release(none_fits, layout, MANY, root_is_full=False)
     assert (few.served, many.served) == ([], [])

@@ -1,4 +1,4 @@
-"""The asks that a node is reserved for: which of them to try next (spec § 8.6)."""
+"""The order of reserved asks (spec § 8.6)."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ QUOTAS = 2
 
 
 class World:
-    """Two applications in each of two leaves, three asks in each, and who has what reserved."""
+    """Two applications in each of two leaves, three asks in each, and their reservations."""
 
     def __init__(self) -> None:
         """Nothing is reserved yet; asks of higher numbers come later."""
@@ -77,7 +77,7 @@ class World:
         self.reserved.app_key_changed(app)
 
     def turn_asks_round(self) -> None:
-        """Give the asks the opposite ages, of which nobody is told: who looks again finds them."""
+        """Reverse the ages of the asks without a report, so that a second read of keys shows."""
         for owner in self.owners:
             owner.request.create_time = -owner.request.create_time
 
@@ -163,7 +163,7 @@ def carry_out(world: World, step: Step) -> None:
 
 @given(steps)
 def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
-    """Of those ready, by queue, application and ask, after any history and changes of keys."""
+    """After any history of changed keys, the first ready ask is that of a sorted list."""
     world = World()
     for step in history:
         carry_out(world, step)
@@ -178,7 +178,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
 
 
 def test_when_everything_may_have_changed_all_are_tried() -> None:
-    """Whatever was in their way, and in the order of the keys that they have now."""
+    """`wake_all` makes all reserved asks ready, in the order of their present keys."""
     world = World()
     for number in (0, 6):
         world.reserve(number)
@@ -193,7 +193,7 @@ def test_when_everything_may_have_changed_all_are_tried() -> None:
 
 
 def test_priorities_of_asks_come_before_their_ages() -> None:
-    """Within one application the asks go as they would without a node (spec § 5.3.2)."""
+    """Reserved asks of one application are ordered as in the regular pass (spec § 5.3.2)."""
     world = World()
     leaf, app, _ = world.owners[0]
     high = Request(ask(app.app_id, "high", priority=1, vcore=1), 9.0, 9)
@@ -205,7 +205,7 @@ def test_priorities_of_asks_come_before_their_ages() -> None:
 
 
 def test_a_change_of_a_queue_looks_at_none_of_its_asks() -> None:
-    """So that a decision costs the same however many asks are ready in its queue."""
+    """A changed key of a queue reads the key of no ask in it."""
     world = World()
     for number in range(12):
         world.reserve(number)
@@ -218,7 +218,7 @@ def test_a_change_of_a_queue_looks_at_none_of_its_asks() -> None:
 
 
 def test_a_changed_key_of_an_application_is_that_of_one_entry() -> None:
-    """However many asks of it have a node reserved, none of them is looked at for that."""
+    """A changed key of an application reads the key of none of its asks."""
     world = World()
     for number in (0, 1, 2, 3):
         world.reserve(number)

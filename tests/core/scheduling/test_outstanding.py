@@ -1,4 +1,4 @@
-"""The autoscaler's feed: what quota would admit and no node takes (spec § 8.12)."""
+"""Reports of asks that quotas admit and no node takes, for the autoscaler (spec § 8.12)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -33,7 +33,7 @@ from support.core.steps import last, lines_of_core
 
 
 def told(effects: Iterable[Effect]) -> list[str]:
-    """The asks that the RM was told of, with the reason that all have."""
+    """Asks that were reported to the RM, all with the same reason."""
     states = [s for e in effects if isinstance(e, ContainerStatesChanged) for s in e.states]
     assert {state.reason for state in states} <= {REASON}
     return [f"{state.app_id}/{state.key}" for state in states]
@@ -49,7 +49,7 @@ def cluster(queues: str = "[{name: a}]", rest: str = "") -> Driver:
 
 @pytest.mark.row(129)
 def test_each_waiting_ask_is_told_once_after_a_second() -> None:
-    """Those beyond the cluster's size are told, those that were placed are not."""
+    """Each ask beyond the cluster's size is reported once, a second after its arrival."""
     core = cluster()
     wanted = [ask("one", f"k{number}", vcore=4) for number in range(4)]
     assert told(core.do(asks(*wanted))) == []
@@ -62,7 +62,7 @@ def test_each_waiting_ask_is_told_once_after_a_second() -> None:
 
 
 def test_a_waiting_ask_of_another_size_is_still_the_one_that_was_told() -> None:
-    """Once per ask: the key is told, whatever it asks for by now (spec § 5.3.5)."""
+    """A resized ask is not reported again (spec § 5.3.5)."""
     core = cluster()
     assert told(core.do(asks(ask("one", "k", vcore=11)))) == []
     assert told(core.wait(2)) == ["one/k"]
@@ -71,7 +71,7 @@ def test_a_waiting_ask_of_another_size_is_still_the_one_that_was_told() -> None:
 
 
 def test_an_ask_beyond_its_queues_maximum_is_not_told() -> None:
-    """A larger cluster would not help it; with a larger maximum it would."""
+    """An ask beyond its queue's maximum is reported only after the maximum is raised."""
     core = cluster("[{name: a, resources: {max: {vcore: 15m}}}]")
     core.do(asks(*(ask("one", f"k{number}", vcore=5) for number in range(5))))
     assert told(core.wait(2)) == ["one/k2"]
@@ -88,14 +88,14 @@ def test_an_ask_beyond_its_users_limit_is_not_told() -> None:
 
 
 def test_asks_that_require_a_node_are_not_told() -> None:
-    """No other node would take them."""
+    """Asks that require a node are not reported."""
     core = cluster()
     core.do(asks(ask("one", "k", vcore=20, required_node="n1"), ask("one", "j", vcore=20)))
     assert told(core.wait(5)) == ["one/j"]
 
 
 def test_an_ask_that_came_back_is_told_again() -> None:
-    """Telling is once for each time that an ask waits, not once for each key."""
+    """A new ask under the key of a released one is reported."""
     core = cluster()
     core.do(asks(ask("one", "k", vcore=20)))
     assert told(core.wait(2)) == ["one/k"]
@@ -105,7 +105,7 @@ def test_an_ask_that_came_back_is_told_again() -> None:
 
 
 def test_an_ask_that_comes_after_its_like_were_served_is_looked_at_first() -> None:
-    """Nobody is told that it waits for a larger cluster before it was tried."""
+    """An ask that was not tried yet is not reported."""
     core = cluster()
     core.do(asks(ask("one", "k1", vcore=1), ask("one", "large", vcore=20)))
     core.send(asks(ask("one", "k2", vcore=1)))
@@ -114,7 +114,7 @@ def test_an_ask_that_comes_after_its_like_were_served_is_looked_at_first() -> No
 
 
 def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
-    """Whatever changed since the last turn, the walk goes over what there is now."""
+    """A report after a reload covers the new queues."""
     core = cluster("[{name: a, resources: {max: {vcore: 50m}}}]")
     core.do(asks(ask("one", "large", vcore=20)))
     core.send(reload(config("[{name: a, resources: {max: {vcore: 40m}}}]")))
@@ -123,7 +123,7 @@ def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
 
 
 def asking() -> Driver:
-    """The same, with an RM that wants to be asked, and has answered nothing yet."""
+    """The same cluster, with an RM that judges nodes and has not answered yet."""
     core = Driver(reservations=False)
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5)))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -131,7 +131,7 @@ def asking() -> Driver:
 
 
 def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
-    """Once per ask, though the RM was asked about a node for it in between."""
+    """An ask that was assumed since its report is not reported again."""
     core = asking()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
     core.do(refusing(check))
@@ -143,7 +143,7 @@ def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
 
 @pytest.mark.row(129)
 def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
-    """Nobody has refused it a node: neither while the answer is out, nor after its deadline."""
+    """An ask with an open or unanswered check is not reported."""
     core = asking()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(15))))
     # Ten are assumed, and five have no room beside them.
@@ -153,7 +153,7 @@ def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
 
 @pytest.mark.row(129)
 def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the RM owes many answers other asks are not tried, though there are nodes for them."""
+    """An ask that is not tried because of owed answers is not reported."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 2)
     core = Driver(reservations=False)
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=30)))
@@ -163,7 +163,7 @@ def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:
-    """One that another has stepped in front of waits for that one."""
+    """An application that waits for another one's start is not reported."""
     core = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
     core.do(apps(app("two", "root.a")))
     core.do(asks(ask("two", "k", vcore=20, created=core.now - 10)))
@@ -172,7 +172,7 @@ def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:
 
 
 def test_many_asks_are_told_in_parts_that_let_others_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No turn looks at more than a part of what waits, and nothing is left out or told twice."""
+    """A turn reports a part of the asks only, and all parts report each ask once."""
     monkeypatch.setattr(outstanding, "PART", 3)
     core = cluster()
     core.do(asks(*(ask("one", f"k{number}", vcore=20 + number % 4) for number in range(20))))
@@ -192,7 +192,7 @@ def _tick(core: Driver, effects: list[Effect]) -> None:
 def test_telling_of_asks_of_one_class_costs_the_same_for_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four times as many asks of one size cost four times as much, and no turn costs more."""
+    """Four times the asks of one class cost four times the lines, and no more in a turn."""
     monkeypatch.setattr(outstanding, "PART", 20)
     totals, largest = [], []
     for count in (200, 800):
@@ -215,7 +215,7 @@ def test_telling_of_asks_of_one_class_costs_the_same_for_each(
 def test_many_applications_that_ask_for_nothing_are_passed_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A part ends after so many looks, also where nothing waits."""
+    """Applications without asks count towards the part of a turn."""
     monkeypatch.setattr(outstanding, "PART", 10)
     core = cluster()
     core.do(apps(*(app(f"idle-{number}", "root.a") for number in range(30))))
@@ -230,7 +230,7 @@ def test_many_applications_that_ask_for_nothing_are_passed_in_parts(
 
 
 def test_asks_that_come_and_go_are_not_kept_for_the_next_report() -> None:
-    """What is held to report the next asks of a group is bounded by those that wait."""
+    """Entries kept for the reports of a group are bounded by its pending asks."""
     group = AskGroup(None, (AskClass.of({"vcore": 1}), "", False))
     requests = [Request(ask("one", f"k{number}", vcore=1), 0.0, number) for number in range(300)]
     group.push(requests[0].place)
@@ -244,7 +244,7 @@ def test_asks_that_come_and_go_are_not_kept_for_the_next_report() -> None:
 
 
 def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
-    """Reports show all the same that no node takes its asks (row 129)."""
+    """An RM that wants no reports gets none, while views show the state (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -255,7 +255,7 @@ def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
 
 
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
-    """What those before take of it is not there for those behind."""
+    """Asks of queues below one maximum share its headroom."""
     queues = "[{name: p, resources: {max: {vcore: 30m}}, queues: [{name: a}, {name: b}]}]"
     core = Driver()
     core.do(register(config(queues)), nodes(node("n1", vcore=10)))

@@ -1,4 +1,4 @@
-"""What the RM's word about a node holds for: the node as the RM knows it, and one ask (§ 8.4)."""
+"""Validity of predicate results: the node as the RM knows it, and one ask (§ 8.4)."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ Judge = Callable[[str, str], str]
 
 
 def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None) -> Driver:
-    """So many nodes of 10, and an application `one` of an RM that wants to be asked."""
+    """Nodes of 10, and an application `one` of an RM that judges nodes."""
     core = Driver()
     core.do(register(config("[{name: a}]", rest=rest), predicates=policy or PredicatePolicy()))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
@@ -48,7 +48,7 @@ def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None
 
 
 def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Effect], int]:
-    """Answer until nothing is asked any more: all effects, and how many answers it took."""
+    """Answer all checks; return all effects, and the number of answers."""
     everything = list(effects)
     waiting = asked(effects)
     count = 0
@@ -65,7 +65,7 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
 
 
 def test_refusals_come_to_an_end_however_many_wait() -> None:
-    """Many asks assumed on refused nodes go to the one that will do; each is asked about once."""
+    """Asks that were assumed on refused nodes go to the accepted node, each after one question."""
     core = cluster(3)
     wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -79,7 +79,7 @@ def test_refusals_come_to_an_end_however_many_wait() -> None:
 
 
 def test_classes_do_not_stir_each_other_up() -> None:
-    """Asks that are each a class of their own, all refused everywhere, are asked about once."""
+    """Asks of different classes, refused everywhere, are asked about once for each node."""
     core = cluster(3)
     wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -91,7 +91,7 @@ def test_classes_do_not_stir_each_other_up() -> None:
 
 @pytest.mark.parametrize("order", ["fair", "binpacking"])
 def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
-    """An RM that wants one ask of a class on each node gets that, however many come at once."""
+    """An RM that accepts one ask of a class for each node gets one on each node."""
     core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
     taken: set[str] = set()
     used: set[str] = set()
@@ -130,7 +130,7 @@ def test_who_is_not_alone_on_a_node_has_a_check_of_its_own() -> None:
 
 
 def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
-    """Whatever it said, the RM is asked about the node as it is now."""
+    """An answer about a node that has changed since is void."""
     core = cluster(1)
     core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
@@ -141,7 +141,7 @@ def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
 
 
 def test_what_is_told_gives_refused_classes_another_chance() -> None:
-    """An ask may want what another brings to its node: after that is told, the RM is asked anew."""
+    """After an allocation on a refused node the RM is asked again."""
     core = cluster(1)
     effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
     (check,) = asked(effects)
@@ -155,7 +155,7 @@ def test_what_is_told_gives_refused_classes_another_chance() -> None:
 
 
 def test_silence_that_accepts_makes_all_at_once() -> None:
-    """With the open fail mode one deadline makes all that were asked about together."""
+    """With the open fail mode, one deadline allocates all asks of a check."""
     core = cluster(1, policy=PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN))
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
     assert placed(core.wait(1.9)) == []
@@ -163,7 +163,7 @@ def test_silence_that_accepts_makes_all_at_once() -> None:
 
 
 def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
-    """One ask: one node, and twice as many after each refusal; many asks: many nodes."""
+    """A check names one node for each ask, and twice as many after each refusal."""
     core = cluster(200)
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
     counts = [len(check.nodes)]
@@ -177,7 +177,7 @@ def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
 
 
 def in_turn(classes: int, count: int, name: str = "k") -> list[Ask]:
-    """So many asks of each class, those of all classes in turn."""
+    """`count` asks of each class, in alternation of the classes."""
     return [
         ask("one", f"{name}{number}-{place}", vcore=1, predicate=f"p{place}")
         for number in range(count)
@@ -186,7 +186,7 @@ def in_turn(classes: int, count: int, name: str = "k") -> list[Ask]:
 
 
 def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
-    """Of how many nodes the RM was asked in each check; it accepts all of them."""
+    """Numbers of nodes in the checks, all of which the RM accepts."""
     counts: list[int] = []
     waiting = asked(core.do(asks(*wanted)))
     while waiting:
@@ -197,7 +197,7 @@ def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
 
 
 def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
-    """What is accepted for one class is void when another takes the node, so less is asked."""
+    """Checks of alternating classes name few nodes, as most acceptances become void."""
     core = cluster(30)
     counts = asked_about(core, in_turn(12, 6))
     assert counts[:12] == [6] * 12
@@ -206,7 +206,7 @@ def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
 
 
 def test_a_class_that_comes_alone_again_has_few_checks() -> None:
-    """The more asks go by one check, the more the next one is for."""
+    """A check covers more asks if the last one served more."""
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
     counts = asked_about(core, in_turn(1, 30, "alone"))
@@ -218,7 +218,7 @@ def test_a_class_that_comes_alone_again_has_few_checks() -> None:
 def test_what_came_of_checks_is_kept_for_some_classes_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The class that is known longest is forgotten, and is asked about as a new one is."""
+    """Beyond `MAX_SPARED`, the oldest class is treated as a new one."""
     core = cluster(30)
     monkeypatch.setattr(predicates, "MAX_SPARED", 11)
     asked_about(core, in_turn(12, 6))
@@ -226,7 +226,7 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
 
 
 def test_only_so_many_results_are_kept_for_a_node() -> None:
-    """Asks that are each a class of their own do not fill the memory with what was said of them."""
+    """Results of released asks are dropped from a node."""
     core = cluster(2)
     for number in range(predicates.SWEEP_RESULTS + 50):
         name = f"k{number}"
@@ -238,7 +238,7 @@ def test_only_so_many_results_are_kept_for_a_node() -> None:
 
 
 def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
-    """However many asks of a class of their own no node takes, each is asked about once a node."""
+    """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no question is repeated."""
     core = cluster(2)
     count = predicates.SWEEP_RESULTS + 50
     core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
@@ -254,7 +254,7 @@ def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
 
 
 def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> None:
-    """Asks that are each a class of their own keep their log while they wait for answers."""
+    """Refusals of an ask are logged once in 15 seconds, and the log outlasts its checks."""
     core = cluster(1)
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
     answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -268,7 +268,7 @@ def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> 
 def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was passed over while the RM owed too many answers, and nothing else changes for it."""
+    """A reserved ask that owed answers have stopped is tried when one of these asks is released."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
@@ -284,7 +284,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
 
 
 def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
-    """One ask of a class was refused, then another accepted on the same node as it was."""
+    """An acceptance after a refusal of the class on the same node wakes the refused ask."""
     core = cluster(1)
     wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
     wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
@@ -297,7 +297,7 @@ def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
 
 
 def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
-    """An RM that repeats what its nodes have is not asked about them anew."""
+    """An update with the same capacity voids no result."""
     core = cluster(1)
     answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10)))) == []
@@ -305,7 +305,7 @@ def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
 
 
 def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
-    """The RM judged another for that node without it, so what it said of that one is void."""
+    """An acceptance of a node beside the first is void where another ask is assumed."""
     core = cluster(3)
     both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
     (check,) = asked(core.do(both))
@@ -319,7 +319,7 @@ def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
 
 
 def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
-    """The RM has not judged what its silence placed there, and is asked again about the others."""
+    """An allocation by a missed deadline voids later answers about the node."""
     core = Driver(writes=False)
     policy = PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN)
     core.do(register(config("[{name: a}]"), predicates=policy))
@@ -334,7 +334,7 @@ def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
 
 
 def test_an_answer_about_an_ask_that_is_gone_is_no_result() -> None:
-    """The RM may have refused it because it is gone; who waits for the answer is asked about."""
+    """A refusal of a released ask is no result: the RM is asked again for the other ask."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
     (check,) = asked(effects)

@@ -1,4 +1,4 @@
-"""Predicates: the RM decides which nodes its asks go to, and nobody waits for it (spec § 8.4)."""
+"""Predicate checks: the RM judges nodes for its asks, and no pass waits for it (spec § 8.4)."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def cluster(
     *,
     reservations: bool = True,
 ) -> Driver:
-    """So many nodes of 10, and an application `one` of an RM that wants to be asked."""
+    """Nodes of 10, and an application `one` of an RM that judges nodes."""
     core = Driver(reservations=reservations)
     core.do(register(config(queues), predicates=policy))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
@@ -51,7 +51,7 @@ def cluster(
 
 
 def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
-    """S1: a repeat of an ask that is assumed asks nothing anew, and the open check still counts."""
+    """S1: a repeated assumed ask causes no new check, and its open check still counts."""
     core = cluster()
     said = asks(ask("one", "k", vcore=4, predicate="p"))
     (check,) = asked(core.do(said))
@@ -61,7 +61,7 @@ def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_result_holds_as_long_as_its_node_stays_as_it_is(*, changed: bool) -> None:
-    """A node accepted beside the first takes another ask without a check, unless it has changed."""
+    """An accepted node beside the first takes another ask without a check, unless it has changed."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
     (check,) = asked(core.do(refusing(check, "n1")))
@@ -75,7 +75,7 @@ def test_a_result_holds_as_long_as_its_node_stays_as_it_is(*, changed: bool) -> 
 
 
 def test_a_check_has_no_deadline_before_it_is_written() -> None:
-    """The time until then is not the RM's; afterwards it counts."""
+    """The deadline of a check starts when the check is written."""
     core = Driver(writes=False, reservations=False)
     core.do(register(ONE_LEAF, predicates=POLICY))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -93,7 +93,7 @@ def test_a_check_has_no_deadline_before_it_is_written() -> None:
 
 
 def test_silence_is_no_reason() -> None:
-    """Explain names it for what it is, and no event tells of a refusal."""
+    """Explain reports a missing answer as such, and there is no event of a refusal."""
     core = cluster(1, reservations=False)
     core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     core.wait(3)
@@ -103,7 +103,7 @@ def test_silence_is_no_reason() -> None:
 
 
 def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
-    """Whose silence counts as refusal is not asked about everything again and again."""
+    """An RM that misses deadlines gets few checks at a time until it answers."""
     core = cluster(40, reservations=False)
     each = [ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(60)]
     assert len(asked(core.do(asks(*each)))) == len(each)
@@ -115,7 +115,7 @@ def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
 
 
 def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound asks are not looked at until an answer comes; explain says so."""
+    """Asks beyond `MAX_ASSUMED` stay pending until an answer arrives."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 2)
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
@@ -127,7 +127,7 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many others do: the RM has no say in them."""
+    """Asks without a predicate are placed however many asks wait for answers."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
@@ -135,7 +135,7 @@ def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While too many wait for answers they count for no back-off; afterwards they do (§ 8.3a)."""
+    """Asks that owed answers stop count for no back-off; afterwards they do (§ 8.3a)."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
@@ -150,7 +150,7 @@ def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
 def test_an_ask_that_is_assumed_is_still_an_ask_to_its_rm(how: str) -> None:
-    """Whatever the RM does with it meanwhile means the ask, and no release is ever told."""
+    """A change of an assumed ask by the RM applies to the ask, and no release is sent."""
     core = cluster(2)
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -198,7 +198,7 @@ def test_a_reservation_needs_the_word_of_the_rm() -> None:
 
 
 def test_an_answer_to_no_check_is_ignored() -> None:
-    """Unknown numbers, answers given twice and nodes that were not asked about do nothing."""
+    """Unknown numbers, repeated answers and nodes outside the check are ignored."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     assert core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(99)])) == []
@@ -208,7 +208,7 @@ def test_an_answer_to_no_check_is_ignored() -> None:
 
 
 def test_an_rm_without_predicates_is_not_asked() -> None:
-    """All predicates pass (spec § 8.11)."""
+    """Without a predicate policy asks with a predicate are placed without a check (spec § 8.11)."""
     core = Driver()
     core.do(register(ONE_LEAF), nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
     effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
@@ -217,7 +217,7 @@ def test_an_rm_without_predicates_is_not_asked() -> None:
 
 
 def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> None:
-    """The check was about a node that has changed since; the new reservation stands."""
+    """A refusal for a former reservation does not end the present one."""
     core = Driver()
     core.do(
         register(ONE_LEAF, predicates=POLICY),
@@ -234,7 +234,7 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
 
 
 def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application that waits for answers, and an ask in it for a node, wait no more together."""
+    """Unparking an ask inside a parked application unparks both."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     asked_for = [ask("one", key, vcore=1, predicate=key) for key in ("first", "second")]

@@ -1,4 +1,4 @@
-"""How much of the order is derived anew for a decision (DESIGN § 2, scheduling order)."""
+"""Number of keys derived anew for a decision (DESIGN § 2, scheduling order)."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def keys_of_placed(driver: Driver, decisions: int) -> list[str]:
 @pytest.mark.pure
 @pytest.mark.parametrize("levels", [2, 10])
 def test_queues_without_siblings_are_not_ranked_again_for_each_decision(levels: int) -> None:
-    """No key decides anything in a chain: each is derived when asks come, and not again."""
+    """In a chain of single queues, keys are derived at the arrival of asks only."""
     driver = Driver(sweep=1000)
     driver.do(register(config(chain(levels))), nodes(node("n1", vcore=1000)))
     driver.do(apps(app("job", path_of(levels))))
@@ -45,7 +45,7 @@ def test_queues_without_siblings_are_not_ranked_again_for_each_decision(levels: 
 
 
 def test_a_sibling_that_comes_is_compared_with_all_that_was_booked_before() -> None:
-    """A queue that was alone has the share of what it got meanwhile when it is alone no more."""
+    """A queue that was alone has its present share when a sibling gets asks."""
     driver = Driver()
     tree = "[{name: a, queues: [{name: b}]}, {name: c, queues: [{name: d}]}]"
     driver.do(register(config(tree)), nodes(node("n1", vcore=100)))
@@ -57,7 +57,7 @@ def test_a_sibling_that_comes_is_compared_with_all_that_was_booked_before() -> N
 
 
 def test_a_queue_that_was_alone_is_compared_again_when_its_sibling_comes_back() -> None:
-    """It is alone while the other has no asks, and then again among two."""
+    """A queue is compared again when its sibling has asks again."""
     driver = Driver()
     driver.do(register(config("[{name: a}, {name: b}]")), nodes(node("n1", vcore=100)))
     driver.do(apps(app("one", "root.a"), app("two", "root.b")))

@@ -1,4 +1,4 @@
-"""Nodes that the RM lets an ask reserve, and then refuses as its place (spec §§ 8.4-8.6)."""
+"""Nodes that the RM accepts for a reservation and refuses for the allocation (spec §§ 8.4-8.6)."""
 
 import pytest
 
@@ -38,7 +38,7 @@ class Fickle:
         self.refused = 0
 
     def hear(self, effects: list[Effect]) -> list[tuple[str, str, str]]:
-        """Answer what it is asked, and confirm what it is to stop; what was placed in all."""
+        """Answer all checks and confirm all stops; return all placed asks."""
         made = placed(effects)
         for app_id, key, *_ in released(effects):
             made += self.hear(self.core.do(releases(release(app_id, key))))
@@ -59,7 +59,7 @@ class Fickle:
 
 @pytest.mark.parametrize("required", ["", "n1"], ids=["any node", "one node"])
 def test_a_node_is_not_kept_for_an_ask_that_the_rm_refuses_there(required: str) -> None:
-    """What it was reserved for was tried in vain: the room goes to others, and stays theirs."""
+    """A reservation whose allocation the RM refuses ends, and other asks get the room."""
     rm = Fickle()
     big = ask("a", "big", vcore=7, predicate="p", required_node=required or None)
     rm.hear(rm.core.do(asks(big)))
@@ -74,7 +74,7 @@ def test_a_node_is_not_kept_for_an_ask_that_the_rm_refuses_there(required: str) 
 
 
 def test_what_victims_have_freed_in_vain_goes_to_others() -> None:
-    """The node is kept for a daemon while its victims stop; refused there, it is idle."""
+    """A reservation of a required node is idle once the RM refuses the room of its victims."""
     rm = Fickle()
     rm.core.do(asks(ask("b", "victim", vcore=6, policy="s", on_node="n1")))
     daemon = ask("a", "daemon", vcore=5, predicate="p", required_node="n1", policy="o")
@@ -86,7 +86,7 @@ def test_what_victims_have_freed_in_vain_goes_to_others() -> None:
 
 
 def test_a_change_of_the_node_makes_it_worth_another_try() -> None:
-    """A refusal is of the node as it was: an ask that requires it is tried there anew."""
+    """After a change of the node, an ask that requires it is tried there again."""
     rm = Fickle()
     rm.hear(rm.core.do(asks(ask("a", "big", vcore=7, predicate="p", required_node="n1"))))
     rm.hear(rm.core.do(releases(release("base", "base1"))))

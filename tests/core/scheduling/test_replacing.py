@@ -1,4 +1,4 @@
-"""What a search for placeholders costs, and whom it finds for asks that require a node (§ 6.5)."""
+"""Cost and result of the search for placeholders of asks that require a node (§ 6.5)."""
 
 from licorne_core.scheduling.replacing import PLACEHOLDERS_OF_A_TRY, InTheWay, ReplacementSearch
 from licorne_core.values.ids import AppId, PartitionName
@@ -22,7 +22,7 @@ def gang(*sizes: int) -> Driver:
 
 
 def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
-    """Each looks at the placeholders on its node; what is looked at counts as work."""
+    """An ask that requires a node examines the placeholders there only, and they count as work."""
     driver = gang(*[1] * MANY)
     partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
     bound = [
@@ -36,14 +36,14 @@ def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
 
 
 def test_an_ask_takes_the_placeholder_on_the_node_that_it_requires() -> None:
-    """Those that came before it on other nodes are passed over."""
+    """An ask skips earlier placeholders on nodes other than the required one."""
     driver = gang(2, 2, 2)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [key for _, key, *_ in released(effects)] == ["p2"]
 
 
 def test_a_placeholder_that_is_too_small_and_came_before_is_stopped_first() -> None:
-    """So it is wherever the ask has to go; one that came later is left alone."""
+    """A too small placeholder that came earlier is cancelled first, on any node; later ones stay."""
     driver = gang(2, 1, 2, 1)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [(key, why) for _, key, why, _ in released(effects)] == [

@@ -1,4 +1,4 @@
-"""Asks with a node of their own whose application has not started yet (spec §§ 5.2, 8.6, 10.5)."""
+"""Reserved asks of applications that have not started yet (spec §§ 5.2, 8.6, 10.5)."""
 
 from licorne_core.messages.commands import PredicatePolicy, Tick
 from licorne_core.values.ids import AppId, PartitionName
@@ -26,7 +26,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def reserving(text: str, *app_ids: str) -> Driver:
-    """Two nodes that are more than half full, one of them reserved for the first of these."""
+    """Two nodes more than half full, one of them reserved for the first application."""
     driver = Driver()
     driver.do(register(text), nodes(node("n1", vcore=10), node("n2", vcore=10)))
     driver.do(apps(app("fill", "root.f", user="bob")))
@@ -39,7 +39,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
 
 
 def test_a_starting_application_that_is_displaced_may_go() -> None:
-    """One with a reservation starts beside it; the first one's five minutes end with it."""
+    """A starting application that a reserved one has displaced can be removed, with its timer."""
     driver = reserving(AWARE, "big", "older")
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
     driver.wait(1)
@@ -51,7 +51,7 @@ def test_a_starting_application_that_is_displaced_may_go() -> None:
 
 
 def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
-    """The same when the other one waited for a word of the RM."""
+    """The same for an application that an assumed ask has displaced."""
     driver = Driver()
     driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
@@ -67,7 +67,7 @@ def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
 
 
 def test_an_application_that_goes_waits_for_no_age() -> None:
-    """Its asks were to be old enough in a second, while another RM had its turn."""
+    """A removed application leaves no deadline for the age of its asks."""
     driver = Driver()
     for rm in ("rm1", "rm2"):
         driver.do(register(config("[{name: a}]"), rm=rm))
@@ -85,7 +85,7 @@ def test_an_application_that_goes_waits_for_no_age() -> None:
 
 
 def test_a_reserved_ask_starts_no_application_too_many() -> None:
-    """The node stays reserved, explain says why, and with the user's other one gone it starts."""
+    """A limit on applications stops a reserved ask until another application of the user is removed."""
     driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
     driver.do(asks(ask("small", "s", vcore=1)))
     effects = driver.do(releases(release("fill", "f1"), release("fill", "f2")))
@@ -98,7 +98,7 @@ def test_a_reserved_ask_starts_no_application_too_many() -> None:
 
 
 def test_the_end_of_a_reservation_is_a_place_for_another_application() -> None:
-    """One with a reservation counts in its queues (§ 4.12), and no more when it has given up."""
+    """An application counts in its queues until its reservation ends (§ 4.12)."""
     text = config("[{name: a, maxapplications: 1}, {name: f}]")
     driver = reserving(text, "big", "small")
     assert placed(driver.do(asks(ask("small", "s", vcore=1)))) == []
@@ -107,7 +107,7 @@ def test_the_end_of_a_reservation_is_a_place_for_another_application() -> None:
 
 
 def test_an_application_that_backs_off_may_go() -> None:
-    """What it waited for is forgotten with it (§ 8.3a)."""
+    """An application that backs off can be removed, with its reservation (§ 8.3a)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")
     driver.do(asks(ask("big", "huge", vcore=9, priority=2), ask("big", "small", vcore=1)))
@@ -118,7 +118,7 @@ def test_an_application_that_backs_off_may_go() -> None:
 
 
 def test_a_reserved_ask_is_tried_again_when_its_application_runs() -> None:
-    """An application that runs already passes, however many may start."""
+    """A reserved ask is tried again when its application has started."""
     driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
     driver.do(asks(ask("small", "s", vcore=1)))
     driver.do(releases(release("fill", "f1"), release("fill", "f2")))
@@ -127,7 +127,7 @@ def test_a_reserved_ask_is_tried_again_when_its_application_runs() -> None:
 
 
 def test_a_higher_limit_lets_a_reserved_ask_through() -> None:
-    """So does a configuration that allows one more."""
+    """A raised limit wakes a reserved ask."""
     driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
     driver.do(asks(ask("small", "s", vcore=1)))
     driver.do(releases(release("fill", "f1"), release("fill", "f2")))

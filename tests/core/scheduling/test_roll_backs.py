@@ -1,4 +1,4 @@
-"""Asks that are assumed while the RM is asked about their nodes, and what takes them back (§ 8.4).
+"""Roll-backs of assumed asks (§ 8.4).
 
 A node of 10 holds 2 of application `there`; asks k1 and k2 of 3 each are assumed on it.
 """
@@ -58,13 +58,13 @@ def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedC
 
 
 def assumed(core: Driver) -> list[str]:
-    """The keys of what waits for the word of the RM."""
+    """Keys of the assumed asks."""
     every = core.scheduler.partitions[DEFAULT].applications.values()
     return [r.key for owner in every for r in owner.booked() if r.state.value == "assumed"]
 
 
 def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
-    """Answer yes to all checks that follow; the keys of what was allocated."""
+    """Accept all checks that follow; return the keys of the allocations."""
     told = list(effects)
     waiting = asked(effects)
     for check in waiting:
@@ -75,13 +75,13 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
 
 
 def accept(core: Driver, checks: Sequence[AskedCheck]) -> list[Effect]:
-    """Answer yes to these checks; all that comes of it."""
+    """Accept these checks; return all effects."""
     return core.do(*map(answering, checks))
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
 def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
-    """The one before it still fits, and is allocated once the RM agrees to the node as it is."""
+    """A loss of room rolls back the latest assumed ask, and an earlier one is checked again."""
     core, checks = assuming()
     effects = core.do(SQUEEZES[how])
     assert assumed(core) == ["k1"]
@@ -94,7 +94,7 @@ def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
 
 @pytest.mark.parametrize("how", SQUEEZES)
 def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> None:
-    """With fail-open what still fits is allocated after the deadlines, and nothing else."""
+    """With the open fail mode, only asks that still fit are allocated after the deadlines."""
     core, _ = assuming(FailMode.OPEN)
     core.do(SQUEEZES[how])
     assert keys(core.wait(DEADLINE - 0.5)) == []
@@ -103,7 +103,7 @@ def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> Non
 
 
 def test_all_that_does_not_fit_is_taken_back() -> None:
-    """As many as have to be, and what the RM knows of is never told to stop (spec § 7.2)."""
+    """All assumed asks that do not fit are rolled back, and no allocation is stopped (spec § 7.2)."""
     core, checks = assuming()
     effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1)))
     assert (assumed(core), released(effects)) == ([], [])
@@ -111,7 +111,7 @@ def test_all_that_does_not_fit_is_taken_back() -> None:
 
 
 def test_what_wants_nothing_of_what_is_missing_stays() -> None:
-    """A type that an ask does not want may be short without it."""
+    """A shortage of a type rolls back only asks that want the type."""
     core, _ = assuming()
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))
     core.do(asks(ask("one", "m", memory=5, predicate="q")))
@@ -123,7 +123,7 @@ def test_what_wants_nothing_of_what_is_missing_stays() -> None:
 
 
 def test_what_is_taken_back_waits_in_its_old_place() -> None:
-    """Before asks of its class that came later; it goes when there is room again."""
+    """A rolled back ask comes before later asks of its class."""
     core, checks = assuming()
     core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
     core.do(SQUEEZES["shrunk"])
@@ -135,7 +135,7 @@ def test_what_is_taken_back_waits_in_its_old_place() -> None:
 
 @pytest.mark.parametrize("fail_mode", FailMode)
 def test_a_drained_node_gives_all_back(fail_mode: FailMode) -> None:
-    """The RM was asked about a node that took asks: neither its yes nor its silence counts."""
+    """Draining rolls back all assumed asks; neither an acceptance nor a deadline counts."""
     core, checks = assuming(fail_mode)
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert assumed(core) == []
@@ -146,7 +146,7 @@ def test_a_drained_node_gives_all_back(fail_mode: FailMode) -> None:
 
 
 def test_asks_that_require_a_drained_node_stay_on_it() -> None:
-    """It takes them as before (spec § 7.7); the RM is asked about the node as it is now."""
+    """Asks that require a drained node stay assumed there, and are checked again (spec § 7.7)."""
     core, _ = assuming()
     daemon = asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1"))
     (check,) = asked(core.do(daemon))
@@ -157,7 +157,7 @@ def test_asks_that_require_a_drained_node_stay_on_it() -> None:
 
 
 def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
-    """They wait for a node of that name."""
+    """A removed node rolls back even asks that require it, which wait for a node of that name."""
     core, _ = assuming()
     core.do(asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1")))
     effects = core.do(nodes(node("n1", NodeAction.DECOMISSION)))
@@ -169,7 +169,7 @@ def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
 
 
 def test_what_is_taken_back_gives_its_room_to_others() -> None:
-    """On the node, in the queue and in the application, at once."""
+    """A roll-back frees room on the node, in the queue and in the application at once."""
     core, checks = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))
     assert last(core.views.explain(DEFAULT, "there", "plain")).verdict == "pending"

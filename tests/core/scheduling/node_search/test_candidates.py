@@ -1,4 +1,4 @@
-"""The node index gives the node that a look at all nodes gives (spec §§ 7.4, 7.5)."""
+"""The node index finds the same node as a scan of all nodes (spec §§ 7.4, 7.5)."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ SHAPES = [
 
 
 def book_of(policy: NodeSortType, *capacities: dict[str, int]) -> NodeBook:
-    """Nodes n0, n1, … of these capacities, in two zones by turns."""
+    """Nodes n0, n1, … of these capacities, in two alternating zones."""
     attribute = "zone" if policy is NodeSortType.SPREAD else ""
     book = NodeBook(NodeSortPolicy(type=policy, attribute=attribute))
     for number, capacity in enumerate(capacities):
@@ -36,7 +36,7 @@ def book_of(policy: NodeSortType, *capacities: dict[str, int]) -> NodeBook:
 
 
 def index_of(book: NodeBook, *, indexed: bool = True) -> NodeIndex:
-    """An index that knows the nodes as they are."""
+    """A node index over the nodes of the book."""
     index = NodeIndex(book, Tuning(node_index=indexed))
     for node in book.by_id.values():
         index.improved(node)
@@ -44,7 +44,7 @@ def index_of(book: NodeBook, *, indexed: bool = True) -> NodeIndex:
 
 
 def node_for(index: NodeIndex, ask_class: AskClass) -> Node | None:
-    """The node for an ask of the class, if there is one."""
+    """The node of the index for an ask of the class, if any."""
     found = index.best(ask_class)
     return found if isinstance(found, Node) else None
 
@@ -61,7 +61,7 @@ steps = st.lists(
 
 @given(st.sampled_from(NodeSortType), steps)
 def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int, int]]) -> None:
-    """After any history of nodes both find the same node for every class, whatever the order."""
+    """After any history of nodes, index and scan find the same node for every class in every node order."""
     book = book_of(policy, *({"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)))
     index, scan = index_of(book), index_of(book, indexed=False)
     booked: dict[Node, list[Items]] = {node: [] for node in book.by_id.values()}
@@ -91,7 +91,7 @@ def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int
 
 
 def test_a_change_of_order_scores_each_node_once() -> None:
-    """A reload that spreads costs as many scores as there are nodes, however large the groups."""
+    """A change to the spread order computes one score for each node, however large the groups."""
     count = 40 * WORK_OF_A_TRY
     book = book_of(NodeSortType.FAIR, *[{"vcore": 4}] * count)
     index = index_of(book)
@@ -110,7 +110,7 @@ def test_a_change_of_order_scores_each_node_once() -> None:
 def test_nodes_may_change_while_another_order_is_put_in_force(
     kinds: tuple[NodeSortType, NodeSortType], back: bool, changed: list[int]
 ) -> None:
-    """After the last step nodes come in the order in which one made of the same nodes has them."""
+    """After the last step, nodes are in the same order as in a new index of the same nodes."""
     former, latter = reversed(kinds) if back else kinds
     book = book_of(former, *[{"vcore": 8}] * 40)
     index = index_of(book)
@@ -142,7 +142,7 @@ def test_nodes_may_change_while_another_order_is_put_in_force(
 
 
 def test_what_a_change_voids_counts_as_work() -> None:
-    """A turn ends the earlier the larger the groups are of which every change voids the scores."""
+    """Scores voided by a change count as work of the turn."""
     book = book_of(NodeSortType.SPREAD, *[{"vcore": 4}] * 40)
     index = index_of(book)
     before = index.heaps.work // WORK_OF_A_TRY
@@ -164,7 +164,7 @@ def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
 
 
 def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
-    """A class that found no node is reported by the first change that would give it one."""
+    """The first change that makes a node fit reports the supply that was short."""
     book, index, node, supply = short_of_big()
     assert index.improved(node) == []
     assert not supply.lets_through()
@@ -175,7 +175,7 @@ def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
 
 
 def test_hope_ends_when_the_room_is_taken() -> None:
-    """A supply that was given hope lets nobody through once its node is full again."""
+    """A supply lets no ask through once the node that could fit is full again."""
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
     index.improved(node)
@@ -186,7 +186,7 @@ def test_hope_ends_when_the_room_is_taken() -> None:
 
 
 def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that helps a supply when the log is full is found later, whoever waits meanwhile."""
+    """A changed node is found although the log was emptied before the search."""
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
@@ -197,7 +197,7 @@ def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
 def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of classes is served, though only so many have a heap of their own."""
+    """More classes than the bound on heaps are all served."""
     monkeypatch.setattr(heaps, cap, 3)
     small = [{"vcore": 1}] * (2 * heaps.PROBES)
     book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
@@ -210,7 +210,7 @@ def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("policy", NodeSortType)
 def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
-    """Nodes that come and go for ever, and are never first in order, leave nothing behind."""
+    """A removed node is in no heap, even if it never was the first one."""
     book = book_of(policy, {"vcore": 8}, {"vcore": 8})
     index = index_of(book)
     taken = (("vcore", -1 if policy is NodeSortType.BINPACKING else 1),)
@@ -237,13 +237,13 @@ def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
     ],
 )
 def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: float) -> None:
-    """Every wanted type adds the part of it that is missing, at most 1 (spec § 8.5)."""
+    """Each wanted type adds its missing fraction, at most 1 (spec § 8.5)."""
     node = Node(NodeId("n"), available, {}, schedulable=True)
     assert fit_score(node, tuple(wanted.items())) == score
 
 
 def test_a_new_node_has_a_score_before_heaps_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that moves its zone forward while the log is full is found, and breaks nothing."""
+    """A new node that changes the scores of its zone is found while the log is full."""
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
     book = book_of(NodeSortType.SPREAD, {"vcore": 4}, {"vcore": 4}, {"vcore": 4})
     index = index_of(book)

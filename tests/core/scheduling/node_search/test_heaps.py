@@ -32,7 +32,7 @@ class Nodes:
     """Nodes with scores that the test sets, as the node index does."""
 
     def __init__(self, count: int, vcore: int = 8, part: int = 1_000_000) -> None:
-        """All open and empty, the first one first; what filling heaps may cost at a time."""
+        """All nodes are open, empty and in order; `part` is the cost of filling a heap at a time."""
         self.book = NodeBook(NodeSortPolicy())
         for number in range(count):
             node = Node(NodeId(f"n{number:03}"), {"vcore": vcore}, {}, schedulable=True)
@@ -42,7 +42,7 @@ class Nodes:
         self.heaps = NodeHeaps(self.book, part)
 
     def set_score(self, node: Node, score: int) -> None:
-        """Another place in the order; only what became better is written into the log."""
+        """Set the score of the node; only a better score is logged."""
         before, node.score = node.score, score
         node.version += 1
         if score < before:
@@ -62,7 +62,7 @@ class Nodes:
 
 
 class CountedWalks(dict[NodeId, Node]):
-    """Nodes by id, and how often somebody has begun to walk over all of them."""
+    """Nodes by id, with the number of iterations over all of them."""
 
     walks = 0
 
@@ -86,10 +86,7 @@ def has_heap(supply: Supply) -> bool:
 def test_the_first_nodes_are_those_of_a_sorted_list(
     history: list[tuple[str, int, int]], vcore: int, part: int
 ) -> None:
-    """For a supply with a heap of its own and for one without, after any history of the nodes.
-
-    Nodes may change while a heap is filled; before that has ended, it says nothing.
-    """
+    """With a heap of its own or without, a supply has the first node of a sorted list after any history."""
     nodes = Nodes(10, part=part)
     few, every, kept = supply_of(vcore), supply_of(1), supply_of(vcore, ReservableSupply)
     for what, number, value in history:
@@ -114,7 +111,7 @@ def test_the_first_nodes_are_those_of_a_sorted_list(
 
 
 def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
-    """Most asks fit on what comes first, and cost nothing but a look at that."""
+    """A supply that takes one of the first nodes costs no work."""
     nodes = Nodes(heaps.PROBES + 2)
     for node in nodes.all[: heaps.PROBES]:
         book_on_node((("vcore", 4),), node)
@@ -132,7 +129,7 @@ def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
 
 @pytest.mark.parametrize("kind", [Supply, ReservableSupply])
 def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -> None:
-    """Any number of sizes beyond the largest node costs one look at all nodes at the most."""
+    """Sizes beyond the largest node cost no search, however many they are."""
     nodes = Nodes(2 * heaps.PROBES)
     supplies = [supply_of(vcore, kind) for vcore in range(9, 40)]
     assert [nodes.heaps.first(supply) for supply in supplies] == [None] * len(supplies)
@@ -141,7 +138,7 @@ def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -
 
 
 def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
-    """When all nodes were filled meanwhile, one size is looked for in vain, and no other."""
+    """After all nodes were filled, only the first failing size costs a search."""
     nodes = Nodes(2 * heaps.PROBES)
     for node in nodes.all:
         book_on_node((("vcore", 5),), node)
@@ -156,7 +153,7 @@ def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
 
 
 def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> None:
-    """Though no single type rules it out: the nodes that have it lack the other one."""
+    """A failed search rules out larger shapes even where no single type does."""
     nodes = Nodes(2 * heaps.PROBES)
     for number, node in enumerate(nodes.all):
         nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
@@ -187,7 +184,7 @@ def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> N
 
 
 def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
-    """The greatest amounts rise with every node that has more, whoever has read the log before."""
+    """The greatest amounts rise with a grown node, although another reader has read the log before."""
     nodes = Nodes(2 * heaps.PROBES)
     assert nodes.heaps.first(supply_of(9)) is None
     grown = nodes.all[-1]
@@ -199,7 +196,7 @@ def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
 
 
 def test_a_heap_is_filled_part_by_part() -> None:
-    """Each question costs about the part that it may, and the last one has the answer."""
+    """Each search costs about one part, and the last one finds the node."""
     nodes = Nodes(40, part=8)
     supply = supply_of(1, ReservableSupply)
     asked = 0
@@ -215,7 +212,7 @@ def test_a_heap_is_filled_part_by_part() -> None:
 
 
 def test_a_look_ahead_is_not_made_in_parts() -> None:
-    """Whoever has a node already wants to know the next ones now."""
+    """`ahead` fills the heap at once."""
     nodes = Nodes(40, part=1)
     for node in nodes.all[:20]:
         book_on_node((("vcore", 4),), node)
@@ -223,7 +220,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
 
 
 def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more supplies than may have one, half of the others give theirs up, the newest not."""
+    """Beyond `MAX_HEAPS`, the least recently used half of the heaps is dropped, but not the newest."""
     monkeypatch.setattr(heaps, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
@@ -236,7 +233,7 @@ def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyP
 
 
 def test_few_heaps_are_filled_at_a_time() -> None:
-    """Of very many that are begun, the latest few are kept, and they share one list of nodes."""
+    """Only the latest started heaps are kept, and they share one list of nodes."""
     nodes = Nodes(40, part=8)
     counted = nodes.book.by_id = CountedWalks(nodes.book.by_id)
     supplies = [supply_of(1 + number % 8, ReservableSupply) for number in range(30)]
@@ -248,7 +245,7 @@ def test_few_heaps_are_filled_at_a_time() -> None:
 
 
 def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
-    """The list that heaps share is made anew when nodes came; each finds the first of its own."""
+    """The shared list of nodes is made anew after the arrival of a node."""
     nodes = Nodes(40, part=8)
     early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     with suppress(StillLooking):
@@ -269,7 +266,7 @@ def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
 
 
 def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A supply that begins with a heap beyond the most makes room at once, not when it is full."""
+    """A started heap counts against `MAX_HEAPS` before it is full."""
     monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
     nodes = Nodes(40, part=8)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
@@ -283,7 +280,7 @@ def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> N
 def test_all_heaps_together_have_so_many_entries(
     bound: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond that, half of the others make room, those asked longest ago."""
+    """Beyond the bound on entries, the least recently used half of the other heaps is dropped."""
     monkeypatch.setattr(heaps, bound, most)
     nodes = Nodes(20)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
@@ -295,7 +292,7 @@ def test_all_heaps_together_have_so_many_entries(
 
 
 def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heap that grows when it reads of better nodes makes others give way."""
+    """Entries that a heap adds from the log count against the bound on entries."""
     monkeypatch.setattr(heaps, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
     old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
@@ -312,7 +309,7 @@ def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.Monke
 
 
 def test_another_order_of_all_nodes_voids_every_heap() -> None:
-    """What was in front under the former order is not asked about any more."""
+    """After a change of the node order every search follows the new order."""
     nodes = Nodes(4)
     supply = supply_of(1, ReservableSupply)
     assert nodes.heaps.first(supply) is nodes.all[0]
@@ -326,7 +323,7 @@ def test_another_order_of_all_nodes_voids_every_heap() -> None:
 
 
 def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
-    """No other node would do, whatever else was written into the log."""
+    """A short supply fills its heap from changed nodes only."""
     nodes = Nodes(20)
     supply = supply_of(9)
     assert nodes.heaps.first(supply) is None
@@ -343,7 +340,7 @@ def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
 
 
 def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All heaps read it to its end before it starts anew."""
+    """All heaps read the log to its end before it is emptied."""
     monkeypatch.setattr(heaps, "LOG_SLACK", 0)
     nodes = Nodes(12)
     supply = supply_of(2, ReservableSupply)

@@ -1,4 +1,4 @@
-"""Nodes in the order of choice, and items that lack room by the room that they want (spec § 7.6)."""
+"""Heaps of nodes in node order, and the index of items by wanted amounts (spec § 7.6)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ TYPES = ["vcore", "memory", "gpu"]
 
 
 class Lacking(NamedTuple):
-    """Somebody who wants amounts; two of the same number are one."""
+    """An item that wants amounts; items of the same number are equal."""
 
     number: int
     items: tuple[tuple[str, int], ...]
@@ -25,7 +25,7 @@ rooms = st.dictionaries(st.sampled_from(TYPES), st.integers(-2, 8), max_size=3)
 
 
 def fits(items: tuple[tuple[str, int], ...], room: Mapping[str, int], *, strict: bool) -> bool:
-    """Whether amounts fit; a type that is not named is unlimited, or with `strict` zero."""
+    """True if the amounts fit; a type that is not named is unlimited, or with `strict` zero."""
     return all(amount <= room.get(name, 0) for name, amount in items if strict or name in room)
 
 
@@ -37,7 +37,7 @@ def fits(items: tuple[tuple[str, int], ...], room: Mapping[str, int], *, strict:
 def test_nobody_who_fits_is_left_out(
     history: list[dict[str, int] | int], room: dict[str, int], *, strict: bool
 ) -> None:
-    """A look at all of them finds nobody else, after any coming and going (a number goes)."""
+    """After any additions and removals, a scan finds no other fitting item (a number is a removal)."""
     index = FittingIndex()
     known: list[Lacking] = []
     for number, step in enumerate(history):
@@ -55,7 +55,7 @@ def test_nobody_who_fits_is_left_out(
 
 
 def test_of_many_sizes_only_those_that_fit_are_looked_at() -> None:
-    """What is freed is compared with the sizes, not with each of them in turn."""
+    """A search among many sizes compares only a few of them with the freed amounts."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 1), ("vcore", size))) for size in range(1, 301)]
     for one in reversed(sizes):
@@ -66,7 +66,7 @@ def test_of_many_sizes_only_those_that_fit_are_looked_at() -> None:
 
 
 def test_the_type_that_lets_fewest_through_decides() -> None:
-    """Plenty of one type does not bring those who lack another one."""
+    """Items that lack a scarce type are not returned for a plentiful one."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 100 - size), ("vcore", size))) for size in range(1, 100)]
     for one in sizes:
@@ -75,7 +75,7 @@ def test_the_type_that_lets_fewest_through_decides() -> None:
 
 
 def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
-    """Of two entries that are equal in rank and id the birth decides, never the nodes."""
+    """Entries of equal rank and id are ordered by birth, without comparing nodes."""
     heap = NodeHeap()
     old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
     for birth, node in enumerate((old, new)):
@@ -88,7 +88,7 @@ def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
 
 
 def test_a_heap_gives_its_first_nodes_without_losing_them() -> None:
-    """A look ahead leaves the heap as it was."""
+    """`first` leaves the heap unchanged."""
     nodes = [Node(NodeId(f"n{number}"), {"vcore": 1}, {}, schedulable=True) for number in range(6)]
     for number, node in enumerate(nodes):
         node.score = number

@@ -1,4 +1,4 @@
-"""Asks within their queue's guarantee go before reserved ones that are above it (spec § 8.6)."""
+"""Asks within their queue's guarantee are placed before reserved asks above it (spec § 8.6)."""
 
 import pytest
 
@@ -26,10 +26,7 @@ QUEUES = (
 
 
 def reserved(other: int = 1, due: int = 20) -> Driver:
-    """Node n1 of 10 is reserved for an ask of 6 of `other`, and full; so is n2.
-
-    Of each, all is freed as `base1` and `base2` are released.
-    """
+    """Nodes of 10, filled by `base1` and `base2`; n1 is reserved for an ask of 6 of `other`."""
     core = Driver()
     core.do(register(config(QUEUES.format(other=other, due=due), properties=MANY_RESERVED)))
     drained = node("n3", NodeAction.CREATE_DRAIN, vcore=100)
@@ -43,12 +40,12 @@ def reserved(other: int = 1, due: int = 20) -> Driver:
 
 
 def free(core: Driver, name: str) -> list[tuple[str, str]]:
-    """The asks that are placed as a node is freed, with their nodes."""
+    """Release an allocation; return the asks that are placed, with their nodes."""
     return [(key, at) for _, key, at in placed(core.do(releases(release("base", name))))]
 
 
 def test_room_goes_to_a_claim_before_the_reserved_ask() -> None:
-    """It came since the last review, and the reserved ask has the rest once that is enough."""
+    """A claim newer than the last review is placed before the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("d", "n1")]
@@ -56,21 +53,21 @@ def test_room_goes_to_a_claim_before_the_reserved_ask() -> None:
 
 
 def test_room_elsewhere_goes_to_a_claim_too() -> None:
-    """Reserved asks are tried on other nodes before all others, so that is no way round."""
+    """On another node, too, a claim is placed before the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base2") == [("d", "n2")]
 
 
 def test_claims_share_the_room_with_the_reserved_ask_as_far_as_it_goes() -> None:
-    """What no claim wants is the reserved ask's, which keeps its node meanwhile."""
+    """Room that the claim leaves on the node goes to the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=4)))
     assert free(core, "base1") == [("d", "n1"), ("big", "n1")]
 
 
 def test_the_claim_of_highest_priority_is_first_and_then_the_oldest() -> None:
-    """Whatever order their queues are in."""
+    """Of several claims, priority and then age decide, not the order of queues."""
     core = reserved()
     core.do(asks(ask("late", "old", vcore=7)))
     core.wait(0.1)
@@ -82,14 +79,14 @@ def test_the_claim_of_highest_priority_is_first_and_then_the_oldest() -> None:
 
 @pytest.mark.parametrize(("other", "due"), [(20, 20), (1, 3)], ids=["holder due", "nobody due"])
 def test_an_ask_that_is_due_nothing_more_goes_behind(other: int, due: int) -> None:
-    """The reserved ask is within its own queue's guarantee, or the other one is above its own."""
+    """A reserved ask within its guarantee is served first, and so is one facing an ask above its own."""
     core = reserved(other, due)
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("big", "n1")]
 
 
 def test_a_drained_node_is_the_reserved_asks_alone() -> None:
-    """It may go there as the node was reserved for it; a claim may not (spec § 7.7)."""
+    """A drained node takes the ask that has it reserved, but no claim (spec § 7.7)."""
     core = reserved()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "d", vcore=7)))

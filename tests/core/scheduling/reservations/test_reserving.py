@@ -40,7 +40,7 @@ def waiting(queues: str = "[{name: a}]") -> Driver:
 
 @pytest.mark.row(126)
 def test_a_reserved_ask_takes_another_node_that_comes_free_first() -> None:
-    """The reservation is given up when the ask fits elsewhere."""
+    """A reserved ask is placed on another node that has room first, and its reservation ends."""
     core = waiting()
     assert placed(core.do(releases(release("small", "s2")))) == [("big", "b", "n2")]
     assert reserved(core) == {}
@@ -48,7 +48,7 @@ def test_a_reserved_ask_takes_another_node_that_comes_free_first() -> None:
 
 
 def test_nothing_is_reserved_in_a_cluster_that_is_full_as_a_whole() -> None:
-    """The ask has to fit under every maximum, the cluster's size included."""
+    """No node is reserved for an ask beyond a maximum or beyond the size of the cluster."""
     core = fragmented()
     core.do(asks(ask("small", "x", vcore=5), ask("small", "y", vcore=5)))
     core.do(asks(ask("big", "b", vcore=8)))
@@ -57,7 +57,7 @@ def test_nothing_is_reserved_in_a_cluster_that_is_full_as_a_whole() -> None:
 
 
 def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:
-    """What could not be used in an hour is given up; the ask may reserve a better node."""
+    """A reservation ends after an hour, and the ask may have a better node reserved."""
     core = waiting()
     core.do(nodes(node("n3", vcore=9, action=NodeAction.CREATE_DRAIN)))
     core.do(asks(ask("small", "f", vcore=2, on_node="n3")))
@@ -68,7 +68,7 @@ def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:
 
 
 def test_reservations_can_be_switched_off() -> None:
-    """Without them the ask waits, and every node stays open."""
+    """With reservations switched off, the ask is pending and every node stays open."""
     core = fragmented(reservations=False)
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(10)
@@ -87,14 +87,14 @@ def test_reservations_can_be_switched_off() -> None:
     ids=["ask", "application", "node", "size of the node"],
 )
 def test_a_reservation_goes_with_its_ask_its_application_and_its_node(end: Command) -> None:
-    """Nothing is left reserved for what is not there any more."""
+    """A reservation ends with the removal of its ask, application or node."""
     core = waiting()
     core.do(end)
     assert "n1" not in reserved(core).values()
 
 
 def test_a_drained_node_keeps_its_reservation_and_takes_its_ask() -> None:
-    """Draining stops new asks, not the one that the node was kept for (spec § 7.7)."""
+    """A drained node still takes the ask that has it reserved (spec § 7.7)."""
     core = waiting()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert reserved(core) == {"b": "n1"}
@@ -102,7 +102,7 @@ def test_a_drained_node_keeps_its_reservation_and_takes_its_ask() -> None:
 
 
 def test_a_reserved_ask_that_is_resized_keeps_its_node_if_that_can_hold_it() -> None:
-    """In-place resizing changes what is waited for, not where (spec § 8.9)."""
+    """A resized ask keeps its reserved node if the node can hold the new size (spec § 8.9)."""
     core = waiting()
     core.do(asks(ask("big", "b", vcore=7)))
     assert reserved(core) == {"b": "n1"}
@@ -111,7 +111,7 @@ def test_a_reserved_ask_that_is_resized_keeps_its_node_if_that_can_hold_it() -> 
 
 
 def test_an_accepted_application_with_a_reservation_counts_as_about_to_run() -> None:
-    """No other application starts in its place, and it passes its own check (spec § 4.12)."""
+    """An accepted application with a reservation counts against the running limit (spec § 4.12)."""
     core = waiting("[{name: a, maxapplications: 2}]")
     assert placed(core.do(asks(ask("third", "t", vcore=1)))) == []
     assert placed(core.do(releases(release("small", "s1")))) == [("big", "b", "n1")]
@@ -120,7 +120,7 @@ def test_an_accepted_application_with_a_reservation_counts_as_about_to_run() -> 
 
 @pytest.mark.row(124)
 def test_an_ask_reserves_the_full_node_that_it_requires_at_once() -> None:
-    """Neither age nor room is asked for; several asks share the node, larger than it or not."""
+    """Asks of any age and size reserve their required node at once, several on one node."""
     core = fragmented()
     core.do(asks(*(ask("big", f"d{size}", vcore=size, required_node="n1") for size in (7, 8))))
     assert reserved(core) == {"d7": "n1", "d8": "n1"}
@@ -130,7 +130,7 @@ def test_an_ask_reserves_the_full_node_that_it_requires_at_once() -> None:
 
 @pytest.mark.row(128)
 def test_an_ask_that_fits_its_required_node_takes_it_in_spite_of_a_reservation() -> None:
-    """A daemon set does not wait behind an ask that a node is kept for."""
+    """An ask that fits on its required node is placed there despite a reservation of another ask."""
     core = waiting()
     made = core.do(asks(ask("third", "d", vcore=1, required_node="n1")))
     assert placed(made) == [("third", "d", "n1")]

@@ -1,4 +1,4 @@
-"""What a reservation keeps, how many there may be, and when it is given up (spec §§ 8.4-8.6)."""
+"""Reservations: kept amounts, bounds, and reviews that give them up (spec §§ 8.4-8.6)."""
 
 import pytest
 
@@ -42,7 +42,7 @@ FULL = "[{name: base}, {name: full, resources: {max: {vcore: 12m}}}, {name: due}
 
 
 def held_in_vain() -> Driver:
-    """Node n1 is reserved for an ask of 7 that the maximum of its queue stops since now."""
+    """Node n1 is reserved for an ask of 7, which the maximum of its queue stops from now on."""
     core = cluster(FULL)
     core.do(asks(ask("full", "big", vcore=7)))
     core.wait(3)
@@ -54,7 +54,7 @@ def held_in_vain() -> Driver:
 
 @pytest.mark.row(125)
 def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
-    """Two seconds and a review later the node takes an ask that waits."""
+    """After the idle time-out and a review, the node takes another pending ask."""
     core = held_in_vain()
     core.do(asks(ask("due", "waits", vcore=5), ask("due", "too", vcore=6)))
     assert reserved(core) == {"big": "n1"}
@@ -64,7 +64,7 @@ def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
 
 
 def test_a_maximum_that_is_reached_for_a_moment_costs_no_reservation() -> None:
-    """What stops the ask for less than the time-out changes nothing."""
+    """An obstacle that lasts for less than the time-out ends no reservation."""
     core = held_in_vain()
     core.wait(1.5)
     core.do(releases(release("full", "more")))
@@ -74,7 +74,7 @@ def test_a_maximum_that_is_reached_for_a_moment_costs_no_reservation() -> None:
 
 
 def test_the_time_out_can_be_set() -> None:
-    """`reservation.idle.timeout` says for how long a node is kept in vain."""
+    """`reservation.idle.timeout` sets the time until an idle reservation ends."""
     patient = FULL.replace("{name: full,", "{name: full, properties: {reservation.idle.timeout: 20s},")
     core = cluster(patient)
     core.do(asks(ask("full", "big", vcore=7)))
@@ -88,7 +88,7 @@ def test_the_time_out_can_be_set() -> None:
 
 @pytest.mark.row(125)
 def test_an_ask_that_may_run_again_has_a_node_reserved_at_once() -> None:
-    """It is old enough, and comes before those behind it as before."""
+    """An ask whose reservation ended reserves a node again as soon as it may run, in its old rank."""
     core = held_in_vain()
     core.do(asks(ask("due", "younger", vcore=8)))
     core.wait(4)
@@ -114,7 +114,7 @@ REASONS = {
 @pytest.mark.parametrize("queues", REASONS.values(), ids=REASONS.keys())
 @pytest.mark.parametrize("required", [False, True], ids=["any node", "one node"])
 def test_whatever_stops_the_ask_ends_its_reservation(queues: str, required: bool) -> None:
-    """Each check that stops an ask with a node in the pass makes its reservation idle."""
+    """Each check that stops a reserved ask in the pass makes its reservation idle."""
     core = Driver()
     core.do(register(config(queues, properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
@@ -132,7 +132,7 @@ def test_whatever_stops_the_ask_ends_its_reservation(queues: str, required: bool
 
 
 def test_a_cluster_that_is_full_as_a_whole_keeps_its_reservations() -> None:
-    """The room on the node would be in the cluster: large asks wait for nothing else."""
+    """A full cluster makes no reservation idle."""
     core = cluster("[{name: base}, {name: a}]")
     core.do(asks(ask("a", "big", vcore=7)))
     core.wait(3)
@@ -159,14 +159,14 @@ def lent(queues: str = DUE) -> Driver:
 
 
 def test_what_is_reserved_gives_way_to_a_queue_below_its_guarantee() -> None:
-    """The ask fits on the node that an ask without a guarantee has reserved."""
+    """A reservation above its queue's guarantee ends if an ask within its own guarantee fits there."""
     core = lent()
     assert placed(core.do(asks(ask("due", "small", vcore=2)))) == []
     assert placed(core.wait(1)) == [("due", "small", "n1")]
 
 
 def test_it_gives_way_as_soon_as_there_is_room() -> None:
-    """What becomes free on the node goes to the claim, and not to the ask that has it reserved."""
+    """Freed room on the node goes to the claim, not to the reserved ask."""
     core = lent()
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
     core.wait(2)
@@ -177,7 +177,7 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
 
 @pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
 def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
-    """Room for an ask that has gone, or whose queue has its guarantee, ends no reservation."""
+    """A claim ends no reservation once its ask is removed or its queue has its guarantee."""
     core = lent()
     core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=5)))
@@ -194,7 +194,7 @@ def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
 
 @pytest.mark.parametrize("guaranteed", [2, 12])
 def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> None:
-    """The ask goes beyond its queue's guarantee, or the reserved one stays within its own."""
+    """No reservation gives way to an ask above its guarantee, or if its own ask is within it."""
     own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
     core = lent(
         f"[{{name: base}}, {{name: other, {own}}},"
@@ -206,7 +206,7 @@ def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> 
 
 
 def test_other_asks_go_beside_the_reserved_amount() -> None:
-    """A reservation keeps its amounts, of each type; the rest of the node is for all."""
+    """A reservation keeps its amounts of each type; other asks may use the rest of the node."""
     core = Driver()
     core.do(register(config("[{name: a}]", properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10, gpu=2)), apps(app("a", "root.a")))
@@ -221,7 +221,7 @@ def test_other_asks_go_beside_the_reserved_amount() -> None:
 
 
 def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
-    """`reservation.exclusive` counts at once for what stands reserved, in both directions."""
+    """A changed `reservation.exclusive` applies to existing reservations at once, in both directions."""
     queues = "[{{name: a, properties: {{reservation.exclusive: '{}'}}}}, {{name: b}}]"
     shared, exclusive = (config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true"))
     core = Driver()
@@ -237,7 +237,7 @@ def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
 
 
 def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
-    """With `reservation.exclusive: true` nobody else goes there, however small (spec § 8.4)."""
+    """With `reservation.exclusive: true` the node takes no other ask, however small (spec § 8.4)."""
     core = Driver()
     exclusive = "[{name: a, properties: {reservation.exclusive: 'true'}}, {name: b}]"
     core.do(register(config(exclusive, properties=MANY_RESERVED)))
@@ -263,7 +263,7 @@ def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
     ids=["default", "partition", "half for an application", "queue", "application", "none"],
 )
 def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> None:
-    """For an application, in a queue and in the partition; one that ends makes way for another."""
+    """Reserved nodes are bounded by application, queue and partition; an end allows another one."""
     core = cluster(f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties)
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
     core.wait(10)
@@ -276,7 +276,7 @@ def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> No
 
 
 def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
-    """As nodes come more may be; those of asks that require their node do not count."""
+    """A tenth of the nodes may be reserved, apart from those of asks that require their node."""
     core = cluster("[{name: base}, {name: a}, {name: b}]", 19, properties="")
     core.do(asks(*(ask("base", f"d{n}", vcore=9, required_node=f"n{n}") for n in range(1, 4))))
     core.do(asks(ask("a", "k1", vcore=8), ask("b", "k2", vcore=8)))
@@ -288,7 +288,7 @@ def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
 
 
 def test_a_raised_bound_counts_at_once() -> None:
-    """After a reload of the configuration, and without waiting for anything else."""
+    """A raised bound applies at once after a reload of the configuration."""
     core = cluster("[{name: base}, {name: a}]", 3, properties="")
     core.do(asks(ask("a", "k1", vcore=8), ask("a", "k2", vcore=8)))
     core.wait(5)
@@ -298,7 +298,7 @@ def test_a_raised_bound_counts_at_once() -> None:
 
 
 def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
-    """Let time pass with a decision in each turn, so that no pass comes to its end."""
+    """Let time pass with a decision in each turn, so that no pass ends."""
     core.do(nodes(node("busy", vcore=1, small=1000)))
     core.send(asks(*(ask("base", f"s{n}", small=1) for n in range(1000))))
     made = []
@@ -309,21 +309,21 @@ def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
 
 
 def test_a_partition_that_is_never_done_is_reviewed_all_the_same() -> None:
-    """A review that has been due for two seconds comes before all else."""
+    """A review that has been due for two seconds precedes the pass."""
     core = held_in_vain()
     assert busy(core, 7) == []
     assert "big" not in reserved(core)
 
 
 def test_claims_are_heard_in_a_partition_that_is_never_done() -> None:
-    """Who has found no node when it was tried last has its room from a reservation."""
+    """A claim gets the room of a reservation even where passes never end."""
     core = lent()
     core.do(asks(ask("due", "small", vcore=2)))
     assert busy(core, 7) == [("due", "small", "n1")]
 
 
 def test_a_drained_node_is_claimed_by_nobody() -> None:
-    """It takes the ask that it is reserved for, and no other (spec § 7.7)."""
+    """A drained node takes the ask that has it reserved, and no claim (spec § 7.7)."""
     core = lent()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "small", vcore=2)))
@@ -332,7 +332,7 @@ def test_a_drained_node_is_claimed_by_nobody() -> None:
 
 
 def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> None:
-    """Its own bound is half of what root may have, which follows the number of nodes."""
+    """The default bound of an application is half of root's, which grows with the nodes."""
     core = cluster("[{name: base}, {name: a}]", 10, properties="")
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(3))))
     core.wait(5)
@@ -342,7 +342,7 @@ def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> N
 
 
 def test_a_review_hears_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In however many leaves they wait."""
+    """The number of claims in a review is bounded, in however many leaves they are."""
     monkeypatch.setattr(review, "MOST_CLASSES", 2)
     due = "resources: {guaranteed: {vcore: 99m}}"
     leaves = ", ".join(f"{{name: d{n}, {due}}}" for n in range(5))

@@ -1,4 +1,4 @@
-"""A review looks at a bounded number of reservations: each has its turn (spec § 8.6)."""
+"""A review covers a bounded number of reservations, in a ring (spec § 8.6)."""
 
 from math import ceil
 from random import Random
