@@ -162,7 +162,7 @@ DECIDING = (
     ),
     Defect(
         "reserved-asks-first",
-        "Review.goes_first",
+        "Review.served_first",
         never("takes"),
         "a reserved ask above its queue's guarantee has room before those who are due it",
         ("test_claims_first",),

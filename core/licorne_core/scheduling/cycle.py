@@ -23,7 +23,7 @@ from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, To
 from licorne_core.scheduling.replacing import (
     PLACEHOLDERS_OF_A_TRY,
     Cancellation,
-    InTheWay,
+    Obstacles,
     Replacement,
     ReplacementSearch,
 )
@@ -177,7 +177,7 @@ class Cycle:
             leaf, app, request = reserved.holder(reservation)
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
-                leaf, app, request = self.review.goes_first(found, reservation)
+                leaf, app, request = self.review.served_first(found, reservation)
                 return leaf, app, request, found
             if isinstance(found, ToGiveUp):
                 return found
@@ -222,10 +222,10 @@ class Cycle:
             stopped = QUEUE_RUNS.obstacle(self._context, app)
             if stopped is not None:
                 blocker = QUEUE_RUNS.blocker(self._context, app, stopped)
-                replacing.watch(app, InTheWay((blocker,), ()))
+                replacing.watch(app, Obstacles((blocker,), ()))
                 continue
             found = self._replacements.find(app)
-            if not isinstance(found, InTheWay):
+            if not isinstance(found, Obstacles):
                 return found
             replacing.watch(app, found)
         return None

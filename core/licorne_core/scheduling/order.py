@@ -102,7 +102,7 @@ class PriorityPass(ABC, Generic[T]):
         self.ready: dict[T, None] = {}
 
     @abstractmethod
-    def way(self, item: T) -> Sequence[Queue | Application]:
+    def path_up(self, item: T) -> Sequence[Queue | Application]:
         """Path from the item's parent up to root; constant while the item is ready."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ class PriorityPass(ABC, Generic[T]):
             del self._new[item]
             return
         member: T | Queue | Application = item
-        for place in self.way(item):
+        for place in self.path_up(item):
             ranking = self._rankings[place]
             ranking.discard(member)
             if ranking:
@@ -191,7 +191,7 @@ class PriorityPass(ABC, Generic[T]):
         """Rank the item in its parent, and each element of its path in the next one."""
         member: T | Queue | Application = item
         key = self.key(item)
-        for place in self.way(item):
+        for place in self.path_up(item):
             ranking = self._rankings.get(place)
             if ranking is not None:
                 ranking.put(member, key)
@@ -275,7 +275,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         """Wake all asks, as anything may have changed."""
         self.wake(self._holders)
 
-    def way(self, item: Reservation) -> Sequence[Queue | Application]:
+    def path_up(self, item: Reservation) -> Sequence[Queue | Application]:
         """The application of the reservation, and the queues above."""
         holder = self._holders[item]
         return (holder.app, *holder.leaf.lineage)

@@ -46,7 +46,7 @@ class Cancellation(NamedTuple):
     placeholder: Request
 
 
-class InTheWay(NamedTuple):
+class Obstacles(NamedTuple):
     """Obstacles to all replacements of an application: blockers, and nodes that the RM refused."""
 
     blockers: tuple[Blocker, ...]
@@ -65,7 +65,7 @@ class ReplacingApps(PriorityPass[Application]):
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
-    def way(self, item: Application) -> Sequence[Queue | Application]:
+    def path_up(self, item: Application) -> Sequence[Queue | Application]:
         """The application's leaf, and the queues above."""
         lineage: Sequence[Queue] = item.leaf.lineage
         return lineage
@@ -79,12 +79,12 @@ class ReplacingApps(PriorityPass[Application]):
         for app in items:
             if app in self.ready:
                 continue
-            if any(_claims(app)):
+            if any(_first_asks(app)):
                 super().wake((app,))
             else:
                 self.forget(app)
 
-    def watch(self, app: Application, found: InTheWay) -> None:
+    def watch(self, app: Application, found: Obstacles) -> None:
         """Park a failed application with its blockers, and watch the nodes that the RM refused."""
         self.forget(app)
         self.park(app, found.blockers)
@@ -126,7 +126,7 @@ class ReplacementSearch:
         self.looked_at = 0
         """Asks and placeholders examined so far; `PLACEHOLDERS_OF_A_TRY` cost as much as a try."""
 
-    def find(self, app: Application) -> Replacement | Cancellation | InTheWay:
+    def find(self, app: Application) -> Replacement | Cancellation | Obstacles:
         """Return the first pair of a real ask and a placeholder, or the obstacles.
 
         On the placeholder's own node only a refusal of the RM or another required node is an obstacle.
@@ -135,8 +135,8 @@ class ReplacementSearch:
         blockers: list[Blocker] = []
         refused: dict[Node, None] = {}
         first: tuple[Request, Request] | None = None
-        spreads: dict[TaskGroup, _Spread] = {}
-        for place, task_group in sorted(_claims(app)) if app.state in SCHEDULABLE else ():
+        by_node: dict[TaskGroup, _ByNode] = {}
+        for place, task_group in sorted(_first_asks(app)) if app.state in SCHEDULABLE else ():
             request = place.request
             ask_class = request.ask.ask_class
             if ask_class.predicate is not None and self._predicates.full:
@@ -145,10 +145,10 @@ class ReplacementSearch:
             free: Sequence[Request] = task_group.free
             first = first or (request, free[0])
             if ask_class.required_node is not None:
-                if task_group not in spreads:
-                    spreads[task_group] = _Spread(free)
+                if task_group not in by_node:
+                    by_node[task_group] = _ByNode(free)
                     self.looked_at += len(free)
-                free = spreads[task_group].to_look_at(ask_class, ask_class.required_node)
+                free = by_node[task_group].for_ask(ask_class, ask_class.required_node)
             self.looked_at += 1
             for placeholder in free:
                 self.looked_at += 1
@@ -164,7 +164,7 @@ class ReplacementSearch:
             if isinstance(found, Node):
                 return Replacement(app, request, placeholder, found, elsewhere=True)
             blockers.append(found)
-        return InTheWay(tuple(dict.fromkeys(blockers)), tuple(refused))
+        return Obstacles(tuple(dict.fromkeys(blockers)), tuple(refused))
 
     def _node_of(self, placeholder: Request) -> Node:
         allocation = placeholder.allocation
@@ -172,7 +172,7 @@ class ReplacementSearch:
         return self._nodes[allocation.node_id]
 
 
-class _Spread:
+class _ByNode:
     """The free placeholders of a task group by node, for asks that require a node."""
 
     __slots__ = ("_first_of", "_on")
@@ -187,7 +187,7 @@ class _Spread:
             self._on.setdefault(allocation.node_id, []).append(placeholder)
             self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
 
-    def to_look_at(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
+    def for_ask(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
         """Placeholders on the required node, and the first too small one of each class, by arrival."""
         looks = {
             placeholder.arrival: placeholder
@@ -198,7 +198,7 @@ class _Spread:
         return [looks[arrival] for arrival in sorted(looks)]
 
 
-def _claims(app: Application) -> Iterator[tuple[Place, TaskGroup]]:
+def _first_asks(app: Application) -> Iterator[tuple[Place, TaskGroup]]:
     """First ask of each group of real asks with a free placeholder, and its task group.
 
     Asks of one group fit alike, so one is enough.

@@ -1,6 +1,6 @@
 """Cost and result of the search for placeholders of asks that require a node (§ 6.5)."""
 
-from licorne_core.scheduling.replacing import PLACEHOLDERS_OF_A_TRY, InTheWay, ReplacementSearch
+from licorne_core.scheduling.replacing import PLACEHOLDERS_OF_A_TRY, Obstacles, ReplacementSearch
 from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
@@ -31,7 +31,7 @@ def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
     assert driver.do(asks(*bound)) == []
     search = ReplacementSearch(partition.nodes.by_id, partition.index, partition.predicates)
     found = search.find(partition.applications[AppId("job")])
-    assert isinstance(found, InTheWay)
+    assert isinstance(found, Obstacles)
     assert 0 < search.looked_at < MANY * PLACEHOLDERS_OF_A_TRY
 
 

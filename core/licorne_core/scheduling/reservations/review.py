@@ -131,7 +131,7 @@ class Review:
         promise = self._context.wakeups.reserved.holder(reservation).request.promise
         return promise is None and self._take_claim(reservation)
 
-    def goes_first(self, node: Node, reservation: Reservation) -> Holder:
+    def served_first(self, node: Node, reservation: Reservation) -> Holder:
         """The ask to place on a node that takes the reserved ask.
 
         If the reservation may give way, it is the first claim that fits there, or else the reserved ask.
