@@ -226,7 +226,7 @@ def plan_configuration(
 
 def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
     partitions = rehearsal.partitions
-    asks = waiting_asks(partitions, lambda: rehearsal.has_left(FOR_BEFORE))
+    asks = waiting_asks(partitions, lambda: rehearsal.has_budget(FOR_BEFORE))
     wanted = set()
     if isinstance(command.config, Configuration):
         named = (partition_name(command.rm_id, one.name) for one in command.config.partitions)
@@ -263,7 +263,7 @@ def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> Confi
         checksum=config.checksum,
         changed=True,
         warnings=config.warnings,
-        complete=not (rehearsal.is_over or before.holds) and ahead <= MOST_AHEAD,
+        complete=not (rehearsal.is_cut_short or before.holds) and ahead <= MOST_AHEAD,
         horizon=horizon,
         holds=before.holds,
         queues=queues.items,
@@ -319,7 +319,7 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
         if ask.partition.name not in there:
             message = f"partition {ask.partition.name} is removed"
             found.add(_stopped(ask, ask.code, PARTITION_REMOVED, message), *_kinds(ask))
-    for ask in waiting_asks(rehearsal.partitions, lambda: rehearsal.has_left(1.0)):
+    for ask in waiting_asks(rehearsal.partitions, lambda: rehearsal.has_budget(1.0)):
         known = before.waiting.get(ask.request)
         if known is None or ask.code in ("", known.code):
             continue

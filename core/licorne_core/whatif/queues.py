@@ -182,7 +182,7 @@ class Snapshot(NamedTuple):
     values: Mapping[str, str]
     applications: int
     """Number of applications in the queue and below."""
-    goes: bool
+    drains: bool
     """True if the queue drains."""
     over_max: Mapping[str, int]
     """Excess of allocated amounts over the maximum."""
@@ -207,9 +207,9 @@ def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, Snapshot]]:
         below = sum(inside[child] for child in queue.children.values())
         inside[queue] = len(queue.applications) + below
     for queue in queues:
-        goes = queue.state is QueueState.DRAINING
+        drains = queue.state is QueueState.DRAINING
         over = {} if queue.parent is None else over_max(queue)
-        yield queue, Snapshot(_values(partition, queue), inside[queue], goes, over)
+        yield queue, Snapshot(_values(partition, queue), inside[queue], drains, over)
 
 
 def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[PlannedQueue]:
@@ -244,7 +244,7 @@ def _compared(
     )
     if before is None:
         change = ADDED
-    elif after.goes and not before.goes:
+    elif after.drains and not before.drains:
         change = DRAINING if after.applications else REMOVED
     elif values:
         change = CHANGED

@@ -83,7 +83,7 @@ class Rehearsal:
     """Allocations in the order of placement."""
     stopped: list[Stopped]
     """Victims of preemption in the order of stops."""
-    is_over: bool
+    is_cut_short: bool
     """True if the budget was spent before the end."""
 
     def __init__(self, scheduler: Scheduler, rm_id: RmId, now: float, spent: Spent) -> None:
@@ -93,7 +93,7 @@ class Rehearsal:
         self.now = now
         self.placed = []
         self.stopped = []
-        self.is_over = False
+        self.is_cut_short = False
         self._start = now
         self._spent = spent
         self._replies: list[Command] = []
@@ -114,11 +114,11 @@ class Rehearsal:
         held = dict.fromkeys(hold.value for one in self.partitions for hold in one.holds)
         return tuple(held)
 
-    def has_left(self, share: float) -> bool:
+    def has_budget(self, share: float) -> bool:
         """True if less than `share` of the budget is spent. Otherwise the rehearsal ends incomplete."""
-        has_left = self._spent() < share
-        self.is_over = self.is_over or not has_left
-        return has_left
+        has_budget = self._spent() < share
+        self.is_cut_short = self.is_cut_short or not has_budget
+        return has_budget
 
     def carry_out(self, command: Command) -> list[Effect]:
         """Handle a command to its end; return its effects."""
@@ -129,13 +129,13 @@ class Rehearsal:
             last = told.pop() if told and isinstance(told[-1], Unfinished) else None
             rest = last.rest if isinstance(last, Unfinished) else None
             effects += told
-        self._hear(effects)
+        self._note_effects(effects)
         return effects
 
     def go_on(self, end: float, is_done: Callable[[], bool]) -> None:
         """Run the copy until `end`, in unix seconds, or until `is_done`."""
         self._settle()
-        while not (self.is_over or is_done()):
+        while not (self.is_cut_short or is_done()):
             deadline = self.scheduler.next_deadline()
             if deadline is None or deadline > end:
                 return
@@ -144,10 +144,10 @@ class Rehearsal:
 
     def _settle(self) -> None:
         """Let the core decide and the RM reply, until nothing more is due now."""
-        while self.has_left(FOR_TURNS):
+        while self.has_budget(FOR_TURNS):
             deadline = self.scheduler.next_deadline()
             if deadline is not None and deadline <= self.now:
-                self._hear(self.scheduler.handle(Tick(decisions=DECISIONS), self.now))
+                self._note_effects(self.scheduler.handle(Tick(decisions=DECISIONS), self.now))
             elif self._replies:
                 replies, self._replies = self._replies, []
                 for reply in replies:
@@ -155,7 +155,7 @@ class Rehearsal:
             else:
                 return
 
-    def _hear(self, effects: Iterable[Effect]) -> None:
+    def _note_effects(self, effects: Iterable[Effect]) -> None:
         seconds = self.now - self._start
         for effect in effects:
             if isinstance(effect, Happened) or effect.rm_id != self.rm_id:
@@ -164,13 +164,13 @@ class Rehearsal:
                 name = effect.partition
                 self.placed += [Placed(name, made, seconds) for made in effect.allocations]
             elif isinstance(effect, AllocationsReleased):
-                self._hear_releases(effect, seconds)
+                self._confirm_releases(effect, seconds)
             elif isinstance(effect, PredicatesAsked):
                 self._answer_predicates(effect)
             elif isinstance(effect, PreemptionsAsked):
                 self._answer_preemptions(effect)
 
-    def _hear_releases(self, effect: AllocationsReleased, seconds: float) -> None:
+    def _confirm_releases(self, effect: AllocationsReleased, seconds: float) -> None:
         confirmed = []
         for told in effect.releases:
             if told.termination not in _ASKED:

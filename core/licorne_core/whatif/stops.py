@@ -47,7 +47,7 @@ def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool])
     reservation, a promise or no group is checked by itself.
     """
     for partition in partitions:
-        looker = Looker(partition)
+        obstacles = ObstacleFinder(partition)
         for app in partition.applications.values():
             if not app.pending_count:
                 continue
@@ -56,10 +56,10 @@ def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool])
             for number, request in enumerate(app.pending(), 1):
                 if number % LOOKS == 0 and not may_go_on():
                     return
-                yield Waiting(partition, app, request, looker.look(app, request))
+                yield Waiting(partition, app, request, obstacles.first_failing(app, request))
 
 
-class Looker:
+class ObstacleFinder:
     """Finds the obstacles to asks of one partition, which must not change meanwhile."""
 
     def __init__(self, partition: Partition) -> None:
@@ -68,7 +68,7 @@ class Looker:
         self._by_group: dict[object, Check | None] = {}
         self._by_class: dict[AskClass, NodesCheck] = {}
 
-    def look(self, app: Application, request: Request) -> Check | None:
+    def first_failing(self, app: Application, request: Request) -> Check | None:
         """First check that the ask fails; None for none."""
         asking, group = subject_of(app, request), request.group
         if asking.is_reserved or asking.promise is not None or group is None:

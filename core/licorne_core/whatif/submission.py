@@ -15,7 +15,7 @@ from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normaliz
 from licorne_core.whatif.configuration import victim_of
 from licorne_core.whatif.plans import PlannedAsk, PlannedVictim, SubmissionPlan
 from licorne_core.whatif.rehearsal import MOST_AHEAD, Placed, Rehearsal, Spent, seconds_ahead
-from licorne_core.whatif.stops import Looker, Waiting
+from licorne_core.whatif.stops import ObstacleFinder, Waiting
 
 REJECTED = "REJECTED"
 """Code of an ask that would be rejected."""
@@ -65,7 +65,7 @@ def plan_submission(
         victims=_victims(rehearsal, app),
         horizon=horizon,
         holds=holds,
-        complete=not (rehearsal.is_over or holds) and ahead <= MOST_AHEAD,
+        complete=not (rehearsal.is_cut_short or holds) and ahead <= MOST_AHEAD,
     )
 
 
@@ -102,8 +102,8 @@ def _asks(
         for made in rehearsal.placed
         if made.partition == partition.name and made.allocation.ask.app_id == app.app_id
     }
-    looker = Looker(partition)
-    return [_planned(partition, app, ask, placed, refused, looker) for ask in asks]
+    obstacles = ObstacleFinder(partition)
+    return [_planned(partition, app, ask, placed, refused, obstacles) for ask in asks]
 
 
 def _planned(
@@ -112,7 +112,7 @@ def _planned(
     ask: Ask,
     placed: dict[AllocationKey, Placed],
     refused: dict[AllocationKey, str],
-    looker: Looker,
+    obstacles: ObstacleFinder,
 ) -> PlannedAsk:
     node, code, message, seconds = "", "", "", 0.0
     request = app.requests.get(ask.key)
@@ -124,7 +124,7 @@ def _planned(
     elif request is None:
         code, message = GONE, f"application {app.app_id} is {app.state.value}"
     elif request.is_pending:
-        waiting = Waiting(partition, app, request, looker.look(app, request))
+        waiting = Waiting(partition, app, request, obstacles.first_failing(app, request))
         code, message = waiting.code, waiting.message()
     return PlannedAsk(
         partition=partition.name,

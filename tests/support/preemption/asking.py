@@ -27,10 +27,10 @@ ENDLESS = 10**9
 
 
 def search(
-    cluster: Cluster, key: str, *, steps: int = ENDLESS, most: int = 1, glance: int = 32
+    cluster: Cluster, key: str, *, steps: int = ENDLESS, most: int = 1, first_nodes: int = 32
 ) -> list[Plan] | Law:
     """What the core finds for a pending request; of a refusal the law only."""
-    built = build(cluster, glance)
+    built = build(cluster, first_nodes)
     app, request = built.request(key)
     found = built.search.find(app, request, cluster.now, steps=steps, most=most)
     return found.law if isinstance(found, Refusal) else found

@@ -58,7 +58,7 @@ class Built(NamedTuple):
         return queue
 
 
-def build(cluster: Cluster, glance: int = 32) -> Built:
+def build(cluster: Cluster, first_nodes: int = 32) -> Built:
     """Everything as the records have it, and a search over it that glances at so many nodes."""
     tree = whole_tree(_config(cluster, cluster.queue("root")))
     nodes = NodeBook(NodeSortPolicy())
@@ -69,7 +69,7 @@ def build(cluster: Cluster, glance: int = 32) -> Built:
     applications: dict[AppId, Application] = {}
     losses = Losses()
     reserved: list[Reservation] = []
-    search = PreemptionSearch(tree.root, nodes, applications, reserved, losses, glance=glance)
+    search = PreemptionSearch(tree.root, nodes, applications, reserved, losses, first_nodes=first_nodes)
     built = Built(tree, nodes, applications, reserved, losses, search)
     for queue_record in cluster.queues:
         queue = built.queue(queue_record.path)

@@ -14,7 +14,7 @@ from licorne_core.scheduling.preemption.laws import (
     Fence,
     Out,
     above_guarantee,
-    beside,
+    branch_of,
     compared,
     highest_priority,
     is_over_guarantee,
@@ -36,7 +36,7 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Items
 
 
-class Giver(NamedTuple):
+class VictimLeaf(NamedTuple):
     """A leaf with possible victims of the ask, and the bounds on victims there."""
 
     leaf: Queue
@@ -60,11 +60,11 @@ class Candidates:
         "_books",
         "_by_cost",
         "_fence",
-        "_givers",
         "_index",
         "_leaf",
         "_protected",
         "_some",
+        "_victim_leaves",
         "_wanted",
         "found",
         "judged",
@@ -93,7 +93,7 @@ class Candidates:
         self.names = tuple([name for name, _ in wanted])
         self.now = now
         self._by_cost = leaf.settings.preemption_victim_order is VictimOrder.COST
-        self._givers: dict[Queue, Giver | Out] = {}
+        self._victim_leaves: dict[Queue, VictimLeaf | Out] = {}
         self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
         self._books: dict[Queue, Mapping[str, int]] = {}
         self._allowances: dict[Queue, Allowance] = {}
@@ -129,51 +129,53 @@ class Candidates:
         for age, app, request in tenants:
             if only_regular and age[0]:
                 return
-            giver = self.giver(app.leaf)
-            if isinstance(giver, Giver):
-                candidate = self.judge(app, request, node, giver)
+            victim_leaf = self.victim_leaf(app.leaf)
+            if isinstance(victim_leaf, VictimLeaf):
+                candidate = self.judge(app, request, node, victim_leaf)
                 if isinstance(candidate, Candidate):
                     yield candidate
 
     def any_on(self, node: Node) -> bool:
         """True if leaf and priority allow a victim on the node."""
-        apps = self._index.on(node).apps
+        apps = self._index.contents(node).apps
         known = self._some.get(apps)
         if known is None:
-            known = self._some[apps] = any(self._may_give(*lowest) for lowest in apps)
+            known = self._some[apps] = any(self._may_have_victim(*lowest) for lowest in apps)
         return known
 
-    def _may_give(self, app_id: AppId, priority: int) -> bool:
-        giver = self.giver(self._index.applications[app_id].leaf)
-        if not isinstance(giver, Giver):
+    def _may_have_victim(self, app_id: AppId, priority: int) -> bool:
+        victim_leaf = self.victim_leaf(self._index.applications[app_id].leaf)
+        if not isinstance(victim_leaf, VictimLeaf):
             return False
-        return giver.priority is None or priority <= giver.priority
+        return victim_leaf.priority is None or priority <= victim_leaf.priority
 
     def in_order(self) -> Iterator[Candidate]:
         """All candidates, in rank order."""
         if self._by_cost:
-            candidates = [one for giver in self.givers() for one in self.of(giver)]
+            candidates = [one for victim_leaf in self.victim_leaves() for one in self.of(victim_leaf)]
             return iter(sorted(candidates, key=_rank))
-        return merge(*[self.of(giver) for giver in self.givers()], key=_rank)
+        return merge(*[self.of(victim_leaf) for victim_leaf in self.victim_leaves()], key=_rank)
 
-    def of(self, giver: Giver) -> Iterator[Candidate]:
+    def of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
         """Candidates of a leaf, in the order of age."""
         index = self._index
-        for running in index.leaf(giver.leaf).order:
+        for running in index.leaf(victim_leaf.leaf).order:
             if running.may_go:
                 request, node = running.request, index.nodes[running.allocation.node_id]
                 app = index.applications[request.ask.app_id]
-                judged = self.judge(app, request, node, giver)
+                judged = self.judge(app, request, node, victim_leaf)
                 if isinstance(judged, Candidate):
                     yield judged
 
-    def largest(self, giver: Giver, name: str) -> int:
+    def largest(self, victim_leaf: VictimLeaf, name: str) -> int:
         """Largest amount of a type in one allocation of the leaf."""
-        return self._index.leaf(giver.leaf).largest.get(name, 0)
+        return self._index.leaf(victim_leaf.leaf).largest.get(name, 0)
 
-    def judge(self, app: Application, request: Request, node: Node, giver: Giver) -> Candidate | Out:
+    def judge(
+        self, app: Application, request: Request, node: Node, victim_leaf: VictimLeaf
+    ) -> Candidate | Out:
         """Return an allocation of the leaf as a candidate, or the reason that it is none."""
-        out = self.refusal(request, giver)
+        out = self.refusal(request, victim_leaf)
         if out is not None:
             return out
         ask_class = request.ask.ask_class
@@ -181,15 +183,15 @@ class Candidates:
         gives = tuple([sizes.get(name, 0) for name in self.names])
         lost: Items = ()
         rank: Age | Cost = age_of(request)
-        if giver.may_lose or self._by_cost:
+        if victim_leaf.may_lose or self._by_cost:
             run = seconds_run(request, self.now)
-            lost = _loss(ask_class.items, run, giver)
+            lost = _loss(ask_class.items, run, victim_leaf)
             if self._by_cost:
                 rank = costs_of(request, run)
-        charges = _charges(ask_class.items, lost, giver)
+        charges = _charges(ask_class.items, lost, victim_leaf)
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
 
-    def refusal(self, request: Request, giver: Giver) -> Out | None:
+    def refusal(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
         """Reason that an allocation of the leaf may not be a victim; None if it may."""
         self.judged += 1
         if request.state not in MAY_GO:
@@ -201,31 +203,31 @@ class Candidates:
         sizes = ask_class.resources
         if max([sizes.get(name, 0) for name in self.names]) <= 0:
             return Out.OTHER_TYPES
-        if giver.priority is not None and ask.priority > giver.priority:
+        if victim_leaf.priority is not None and ask.priority > victim_leaf.priority:
             return Out.HIGHER_PRIORITY
-        minimum = giver.leaf.settings.preemption_minimum_runtime
-        if minimum or giver.may_lose:
+        minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
+        if minimum or victim_leaf.may_lose:
             run = seconds_run(request, self.now)
             if run < minimum:
                 return Out.TOO_YOUNG
-            lost = _loss(ask_class.items, run, giver)
-            if any(amount > giver.may_lose[name] for name, amount in lost):
+            lost = _loss(ask_class.items, run, victim_leaf)
+            if any(amount > victim_leaf.may_lose[name] for name, amount in lost):
                 return Out.LOSS_LIMIT
         self.found = True
         return None
 
     # Leaves
 
-    def givers(self) -> Iterator[Giver]:
+    def victim_leaves(self) -> Iterator[VictimLeaf]:
         """Leaves with possible victims, in the order of their paths."""
         for leaf in self.leaves():
-            giver = self.giver(leaf)
-            if isinstance(giver, Giver):
-                yield giver
+            victim_leaf = self.victim_leaf(leaf)
+            if isinstance(victim_leaf, VictimLeaf):
+                yield victim_leaf
 
-    def any_giver(self) -> bool:
+    def any_victim_leaf(self) -> bool:
         """True if any leaf has possible victims. Otherwise no node need be looked at."""
-        return next(self.givers(), None) is not None
+        return next(self.victim_leaves(), None) is not None
 
     def leaves(self) -> Iterator[Queue]:
         """All leaves inside the fence."""
@@ -238,41 +240,41 @@ class Candidates:
                 below = queue.children
                 waiting += [below[name] for name in sorted(below, reverse=True)]
 
-    def giver(self, leaf: Queue) -> Giver | Out:
+    def victim_leaf(self, leaf: Queue) -> VictimLeaf | Out:
         """Return the bounds on victims in the leaf, or the reason that it has none."""
-        known = self._givers.get(leaf)
+        known = self._victim_leaves.get(leaf)
         if known is None:
-            known = self._givers[leaf] = self._judge_leaf(leaf)
+            known = self._victim_leaves[leaf] = self._judge_leaf(leaf)
         return known
 
     def compared(self, leaf: Queue, priority: int) -> Comparison:
         """Compare the ask to an allocation of a leaf inside the fence (law 6)."""
-        apart = beside(leaf, self._fence)
-        assert apart, f"{leaf!r} is inside the fence, and not the ask's"
-        return compared(apart, self._fence, priority)
+        branch = branch_of(leaf, self._fence)
+        assert branch, f"{leaf!r} is inside the fence, and not the ask's"
+        return compared(branch, self._fence, priority)
 
     def next_loss_change(self, leaf: Queue) -> float | None:
         """Time at which the oldest loss of the leaf expires; None without losses."""
         return self._index.losses.next_change(leaf.path, self.now)
 
-    def _judge_leaf(self, leaf: Queue) -> Giver | Out:
+    def _judge_leaf(self, leaf: Queue) -> VictimLeaf | Out:
         self.judged += 1
         if leaf is self._leaf or self._protected in leaf.lineage:
             return Out.OWN_QUEUE
-        apart = beside(leaf, self._fence)
-        if apart is None:
+        branch = branch_of(leaf, self._fence)
+        if branch is None:
             return Out.OUTSIDE_FENCE
         if leaf.settings.preemption is PreemptionPolicy.DISABLED:
             return Out.DISABLED_POLICY
-        priority = highest_priority(apart, self._fence)
+        priority = highest_priority(branch, self._fence)
         if isinstance(priority, Out):
             return priority
-        above = tuple([self._above(queue) for queue in apart if queue.guaranteed])
+        above = tuple([self._above(queue) for queue in branch if queue.guaranteed])
         if not is_over_guarantee(above, self._wanted):
             return Out.BELOW_GUARANTEE
-        guarantees = tuple([self._allowances[queue] for queue in apart if queue.guaranteed])
-        may_lose = self._index.losses.left(leaf, self.now)
-        return Giver(leaf, priority, guarantees, above, dict(may_lose), may_lose)
+        guarantees = tuple([self._allowances[queue] for queue in branch if queue.guaranteed])
+        may_lose = self._index.losses.remaining(leaf, self.now)
+        return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
         """Amounts of the queue above its guarantee, before any what-if victim."""
@@ -291,22 +293,22 @@ def _rank(candidate: Candidate) -> Any:
     return candidate.rank
 
 
-def _loss(items: Items, run: float, giver: Giver) -> Items:
+def _loss(items: Items, run: float, victim_leaf: VictimLeaf) -> Items:
     """Loss of the leaf by one victim, in the types of its loss limit, zeros included."""
-    if not giver.may_lose:
+    if not victim_leaf.may_lose:
         return ()
     lost = dict(loss_of(items, run))
-    return tuple([(name, lost.get(name, 0)) for name in giver.may_lose])
+    return tuple([(name, lost.get(name, 0)) for name in victim_leaf.may_lose])
 
 
-def _charges(items: Items, lost: Items, giver: Giver) -> tuple[tuple[Allowance, str, int], ...]:
+def _charges(items: Items, lost: Items, victim_leaf: VictimLeaf) -> tuple[tuple[Allowance, str, int], ...]:
     """Charges of a victim to the allowances of its leaf, without allowances that it does not use."""
     charges = [
         (allowance, name, amount)
-        for allowance in giver.guarantees
+        for allowance in victim_leaf.guarantees
         for name, amount in items
         if name in allowance
     ]
     if lost:
-        charges += [(giver.losses, name, amount) for name, amount in lost]
+        charges += [(victim_leaf.losses, name, amount) for name, amount in lost]
     return tuple(charges)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.preemption.candidates import Candidates, Giver
+from licorne_core.scheduling.preemption.candidates import Candidates, VictimLeaf
 from licorne_core.scheduling.preemption.laws import quota_shortage
 from licorne_core.scheduling.preemption.victim_index import room_shortage
 from licorne_core.scheduling.preemption.victims import Candidate, Vector, Victim, WhatIf, covers, less
@@ -51,7 +51,7 @@ class CoveringSets:
         if not all(largest for _, largest in needs):
             return None
         size = max([-(-need // largest) for need, largest in needs], default=0)
-        while self._what_if.left > 0:
+        while self._what_if.steps_left > 0:
             reached = self._search(0, size, missing)
             if reached is None:
                 return tuple(self._chosen)
@@ -71,7 +71,7 @@ class CoveringSets:
         what_if = self._what_if
         most = 0
         index = start
-        while what_if.left > 0 and (one := self._at(index)) is not None:
+        while what_if.steps_left > 0 and (one := self._at(index)) is not None:
             for largest, need in zip(self._largest(index), missing, strict=True):
                 if largest * size < need:
                     return size if largest else most
@@ -116,12 +116,12 @@ class OtherNodes:
     """All candidates of a search in rank order, found as far as needed."""
 
     __slots__ = (
+        "_cached_first",
         "_candidates",
         "_known",
         "_largest",
         "_most",
         "_source",
-        "_undisturbed",
         "_what_if",
         "asked",
     )
@@ -137,16 +137,19 @@ class OtherNodes:
         self._source: Iterator[Candidate] | None = None
         self._most: Vector | None = None
         self._largest: Vector | None = None
-        self._undisturbed: dict[Kinds, tuple[Candidate, ...] | None] = {}
+        self._cached_first: dict[Kinds, tuple[Candidate, ...] | None] = {}
         self.asked = False
 
     @property
     def most(self) -> Vector:
         """Upper bound on the sum of all candidates within the laws, by type of the ask."""
         if self._most is None:
-            givers = list(self._candidates.givers())
+            victim_leaves = list(self._candidates.victim_leaves())
             self._most = tuple(
-                [sum(_most_of(giver, name) for giver in givers) for name in self._candidates.names]
+                [
+                    sum(_most_of(victim_leaf, name) for victim_leaf in victim_leaves)
+                    for name in self._candidates.names
+                ]
             )
         return self._most
 
@@ -155,10 +158,10 @@ class OtherNodes:
         """Largest amount of one candidate, by type of the ask."""
         if self._largest is None:
             candidates = self._candidates
-            givers = list(candidates.givers())
+            victim_leaves = list(candidates.victim_leaves())
             self._largest = tuple(
                 [
-                    max((candidates.largest(giver, name) for giver in givers), default=0)
+                    max((candidates.largest(victim_leaf, name) for victim_leaf in victim_leaves), default=0)
                     for name in candidates.names
                 ]
             )
@@ -172,21 +175,21 @@ class OtherNodes:
             if one.victim.node is not node:
                 yield one
 
-    def undisturbed(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
+    def cached_first(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
         """Return `first` while no victim is taken off. Cached, as it is equal for most nodes."""
-        if kinds not in self._undisturbed:
+        if kinds not in self._cached_first:
             found = self.first(missing, None, kinds)
-            if self._what_if.left <= 0:
+            if self._what_if.steps_left <= 0:
                 return None
-            self._undisturbed[kinds] = found
-        known = self._undisturbed[kinds]
+            self._cached_first[kinds] = found
+        known = self._cached_first[kinds]
         if known is None or all(one.victim.node is not node for one in known):
             return known
         return self.first(missing, node, kinds)
 
     def least(self) -> int | None:
         """Lower bound on the number of regular victims of any plan; None if unknown."""
-        found = self._undisturbed.get(frozenset({0}))
+        found = self._cached_first.get(frozenset({0}))
         return None if found is None else len(found)
 
     def first(self, missing: Vector, node: Node | None, kinds: Kinds) -> tuple[Candidate, ...] | None:
@@ -216,11 +219,11 @@ class OtherNodes:
         return known[index]
 
 
-def _most_of(giver: Giver, name: str) -> int:
+def _most_of(victim_leaf: VictimLeaf, name: str) -> int:
     """Most that victims of the leaf can free of a type: its usage, bounded by guarantees."""
-    leaf = giver.leaf
+    leaf = victim_leaf.leaf
     most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
-    for above in giver.above:
+    for above in victim_leaf.above:
         if name in above:
             most = min(most, above[name])
     return max(0, most)

@@ -14,14 +14,14 @@ from licorne_core.scheduling.preemption.victims import Vector, covers
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
 
-GLANCE = 32
+FIRST_NODES = 32
 """Nodes that are tried by id first: most searches end there, and need no victim counts.
 
 Measured by Python calls of the first search of a size among 500 and 2,000 nodes: 187 and 187;
 without these nodes, 21,204 and 84,204.
 """
 WALK = 8
-"""Most nodes looked at to find the first nodes, as a multiple of `GLANCE`."""
+"""Most nodes looked at to find the first nodes, as a multiple of `FIRST_NODES`."""
 
 RESPECTED = 4.0
 """Seconds for which a reservation holds against asks of higher priority: twice the wait for one."""
@@ -97,7 +97,7 @@ class AskHosts:
 
     __slots__ = (
         "_candidates",
-        "_glance",
+        "_first_nodes",
         "_index",
         "_ranked",
         "_refused",
@@ -115,7 +115,7 @@ class AskHosts:
         index: VictimIndex,
         candidates: Candidates,
         request: Request,
-        glance: int,
+        first_nodes: int,
         refused: Collection[Node],
     ) -> None:
         """Start for a pending ask. `refused` nodes get no plan."""
@@ -123,19 +123,19 @@ class AskHosts:
         self._candidates = candidates
         self._request = request
         self._wanted = request.ask.ask_class.items
-        self._glance = glance
+        self._first_nodes = first_nodes
         self._refused = refused
         self._seen: set[Node] = set()
         # All nodes by their least number of victims, from the first use on.
         self._ranked: VictimCounts | None = None
         self.looked_at = 0
 
-    def will_do(self) -> bool:
+    def will_have_room(self) -> bool:
         """True if a node will have room without further victims."""
         with_room = self._all_ranked().with_room()
         return any(self.lacking(node) is not None for node in with_room)
 
-    def exist(self) -> bool:
+    def any_host(self) -> bool:
         """True if any node can host the ask."""
         nodes = self._index.in_order()
         return any(self.lacking(node) is not None for node in nodes)
@@ -165,7 +165,7 @@ class AskHosts:
         """True if the RM has refused the nodes. A missing answer is no refusal."""
         if self._refused:
             return True
-        if self.exist():
+        if self.any_host():
             return False
         now, applications = self._candidates.now, self._index.applications
         return any(
@@ -183,7 +183,7 @@ class AskHosts:
         index = self._index
         hosts = 0
         for node in index.in_order():
-            if len(self._seen) >= self._glance or hosts >= self._glance * WALK:
+            if len(self._seen) >= self._first_nodes or hosts >= self._first_nodes * WALK:
                 return
             self.looked_at += 1
             if node.schedulable and node not in self._refused:
@@ -191,7 +191,7 @@ class AskHosts:
                 if short is not None:
                     hosts += 1
                     fewest = index.fewest(node, self._wanted, short, self._is_spared)
-                    if fewest is not None and self._may_do(fewest, node):
+                    if fewest is not None and self._may_suffice(fewest, node):
                         yield fewest, node, short
                         self._seen.add(node)
 
@@ -201,10 +201,10 @@ class AskHosts:
         self.looked_at += ranked.recount(self._index)
         for fewest, node in ranked.in_order():
             self.looked_at += 1
-            if node not in seen and node not in self._refused and self._may_do(fewest, node):
+            if node not in seen and node not in self._refused and self._may_suffice(fewest, node):
                 yield fewest, node
 
-    def may_lack(self, most: Vector) -> bool:
+    def least_is_within(self, most: Vector) -> bool:
         """True if the least room lacking on any node is within `most`, by type."""
         least = self._all_ranked().least_lacking()
         return least is not None and covers(most, least)
@@ -227,7 +227,7 @@ class AskHosts:
     def _is_spared(self, leaf: Queue) -> bool:
         return keeps_all(leaf, self._wanted)
 
-    def _may_do(self, fewest: int, node: Node) -> bool:
+    def _may_suffice(self, fewest: int, node: Node) -> bool:
         """True if the node needs no victims, or has possible ones."""
         return not fewest or self._candidates.any_on(node)
 

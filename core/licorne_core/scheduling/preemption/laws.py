@@ -153,7 +153,7 @@ def fence_of(leaf: Queue, priority: int, wanted: Items) -> Fence:
     return Fence(leaf.lineage[-1], priorities)
 
 
-def beside(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
+def branch_of(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
     """Queues from the leaf up to, and without, the meeting queue; None outside the fence.
 
     The *meeting queue* is the lowest one that holds both the leaf and the ask.
@@ -164,8 +164,8 @@ def beside(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
     return None
 
 
-def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None:
-    """Law 6: the highest priority of a victim in the lowest of the queues `apart` (from `beside`).
+def highest_priority(branch: tuple[Queue, ...], fence: Fence) -> int | Out | None:
+    """Law 6: the highest priority of a victim in the lowest of the queues `branch` (from `branch_of`).
 
     Ask and victim are compared as children of their meeting queue, in the way of the order of queues
     (spec §§ 4.10, 4.11). So the settings of the meeting queue and of the queues above do not count.
@@ -173,8 +173,8 @@ def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None
     either all allocations there are protected, or none (ANY_PRIORITY). None is protected either if
     the ask counts as the highest priority of int32.
     """
-    priority = fence.priorities[_meeting(apart)]
-    for queue in reversed(apart):
+    priority = fence.priorities[_meeting(branch)]
+    for queue in reversed(branch):
         if priority >= INT32_MAX:
             return ANY_PRIORITY
         settings = queue.settings
@@ -184,17 +184,17 @@ def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None
     return priority
 
 
-def compared(apart: tuple[Queue, ...], fence: Fence, priority: int) -> Comparison:
-    """Compare the ask to an allocation of the priority in the lowest of the queues `apart` (law 6)."""
-    for queue in apart:
+def compared(branch: tuple[Queue, ...], fence: Fence, priority: int) -> Comparison:
+    """Compare the ask to an allocation of the priority in the lowest of the queues `branch` (law 6)."""
+    for queue in branch:
         priority = queue.counts_as(priority)
-    meeting = _meeting(apart)
+    meeting = _meeting(branch)
     return Comparison(meeting.path, fence.priorities[meeting], priority)
 
 
-def _meeting(apart: tuple[Queue, ...]) -> Queue:
+def _meeting(branch: tuple[Queue, ...]) -> Queue:
     """The meeting queue of ask and victim."""
-    meeting: Queue | None = apart[-1].parent
+    meeting: Queue | None = branch[-1].parent
     assert meeting is not None, "only root has no parent, and root is on every way"
     return meeting
 

@@ -178,7 +178,7 @@ class Losses:
         self._expire(now)
         return self._sums.get(leaf, EMPTY)
 
-    def left(self, leaf: Queue, now: float) -> dict[str, int]:
+    def remaining(self, leaf: Queue, now: float) -> dict[str, int]:
         """Losses that the leaf may still have in this hour, by type of its loss limit."""
         limit = leaf.settings.preemption_loss_limit
         lost = self.lost(leaf.path, now) if limit else EMPTY

@@ -119,8 +119,8 @@ class Planning:
         self._other_nodes = OtherNodes(candidates, what_if)
         # True once a node was tried in vain: from then on the totals of all candidates are compared.
         self._failed = False
-        self._share = what_if.left
-        self._limit = what_if.left
+        self._share = what_if.steps_left
+        self._limit = what_if.steps_left
 
     def best(self, hosts: AskHosts, most: int, *, with_spare: bool) -> list[Plan]:
         """Return the best plans, best first: at most `most`, each for another node.
@@ -128,13 +128,13 @@ class Planning:
         Not for an ask that fits on a node and within the maxima of its queues.
         """
         plans: list[Found] = []
-        self._share = max(1, self._what_if.left // SHARES)
-        self._limit = self._what_if.left + GREEDY_STEPS
-        if not self._glance(hosts, plans, most):
-            self._look(hosts, plans, most)
+        self._share = max(1, self._what_if.steps_left // SHARES)
+        self._limit = self._what_if.steps_left + GREEDY_STEPS
+        if not self._try_first(hosts, plans, most):
+            self._try_others(hosts, plans, most)
         return [self._with_spare(one) if with_spare else one.plan for one in plans]
 
-    def _glance(self, hosts: AskHosts, plans: list[Found], most: int) -> bool:
+    def _try_first(self, hosts: AskHosts, plans: list[Found], most: int) -> bool:
         """Try the first nodes by id; True if no other node can have a better plan."""
         for fewest, node, short in hosts.first():
             if fewest > self._least():
@@ -145,7 +145,7 @@ class Planning:
                 return True
         return False
 
-    def _look(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
+    def _try_others(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
         """Try the other nodes by their least number of victims, smallest first."""
         if self._failed and self._is_hopeless(hosts):
             return
@@ -165,7 +165,7 @@ class Planning:
 
     def _is_hopeless(self, hosts: AskHosts) -> bool:
         """True if each node lacks more than all candidates together can free."""
-        return not hosts.may_lack(self._other_nodes.most)
+        return not hosts.least_is_within(self._other_nodes.most)
 
     def _try(self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int) -> None:
         """Search for victims on a node, and keep the plan if it is among the `most` best.
@@ -203,7 +203,7 @@ class Planning:
         """Victims for a node: the first success by kinds, then by victims on the node, then on others."""
         regular = KINDS[0]
         if not any(short):
-            there = self._other_nodes.undisturbed(node, regular, self._beyond)
+            there = self._other_nodes.cached_first(node, regular, self._beyond)
             if there is not None:
                 return (), there
         here = self._candidates.on_node(node)
@@ -247,7 +247,7 @@ class Planning:
                 if chosen:
                     found = others.first(beyond, node, kinds)
                 else:
-                    found = others.undisturbed(node, kinds, beyond)
+                    found = others.cached_first(node, kinds, beyond)
             other_nodes = found or ()
             return found is not None
 

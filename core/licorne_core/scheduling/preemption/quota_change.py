@@ -297,7 +297,7 @@ class Enforcement:
         items = request.ask.ask_class.items
         if not (_fits(items, rest) and _exceeds_max(self._queue, items, rest)):
             return False
-        allowed = self._losses.left(leaf, self._now)
+        allowed = self._losses.remaining(leaf, self._now)
         if allowed and not _fits(loss_of(items, seconds_run(request, self._now)), allowed):
             return False
         return all(_keeps_guarantee(queue, items) for queue in leaf.lineage)

@@ -24,8 +24,8 @@ from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates, Giver
-from licorne_core.scheduling.preemption.hosts import GLANCE, AskHosts, next_to_yield, room_lacking
+from licorne_core.scheduling.preemption.candidates import Candidates, VictimLeaf
+from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield, room_lacking
 from licorne_core.scheduling.preemption.laws import (
     Comparison,
     Law,
@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
 class PreemptionSearch:
     """Finds victims in one partition."""
 
-    __slots__ = ("_glance", "_index", "_root", "work")
+    __slots__ = ("_first_nodes", "_index", "_root", "work")
 
     work: int
     """Work of all searches so far: allocations, leaves, nodes and what-if steps looked at."""
@@ -96,14 +96,14 @@ class PreemptionSearch:
         reserved: Iterable[Reservation],
         losses: Losses,
         *,
-        glance: int = GLANCE,
+        first_nodes: int = FIRST_NODES,
     ) -> None:
         """Search these live objects of a partition; `reserved` are all its reservations.
 
-        `glance` is the number of nodes tried by id first. It affects the cost, not the result.
+        `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
         """
         self._root = root
-        self._glance = glance
+        self._first_nodes = first_nodes
         self._index = VictimIndex(nodes, applications, reserved, losses)
         self.work = 0
 
@@ -131,12 +131,12 @@ class PreemptionSearch:
             return refusal(Law.OVER_GUARANTEE, entitled, request)
         beyond = quota_shortage(leaf.lineage, wanted)
         candidates = self._candidates(app, entitled, request, now)
-        hosts = AskHosts(self._index, candidates, request, self._glance, refused)
+        hosts = AskHosts(self._index, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
         found: list[Plan] | Refusal = []
-        if not any(beyond) and hosts.will_do():
+        if not any(beyond) and hosts.will_have_room():
             found = refusal(Law.WAITS_FOR_RELEASES, entitled, request)
-        elif candidates.any_giver():
+        elif candidates.any_victim_leaf():
             planning = Planning(candidates, what_if, beyond)
             with_spare = request.ask.ask_class.predicate is not None
             found = planning.best(hosts, most, with_spare=with_spare)
@@ -151,7 +151,7 @@ class PreemptionSearch:
             found = refusal(Law.NODES_KEPT, entitled, request)
         elif hosts.are_refused():
             found = refusal(Law.RM_REFUSED, entitled, request)
-        elif hosts.exist():
+        elif hosts.any_host():
             found = why_no_candidates(candidates, entitled, request)
         else:
             found = refusal(Law.NO_NODE, entitled, request)
@@ -211,10 +211,10 @@ class PreemptionSearch:
             return None
         if self._index.nodes.get(request.allocation.node_id) is not node:
             return None
-        giver = candidates.giver(app.leaf)
-        if not isinstance(giver, Giver):
+        victim_leaf = candidates.victim_leaf(app.leaf)
+        if not isinstance(victim_leaf, VictimLeaf):
             return None
-        judged = candidates.judge(app, request, node, giver)
+        judged = candidates.judge(app, request, node, victim_leaf)
         return judged if isinstance(judged, Candidate) else None
 
 
@@ -238,12 +238,12 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
     """Return the refusal of an ask that may trigger preemption, with counts of excluded allocations."""
     why = _Reasons(candidates)
     for leaf in candidates.leaves():
-        giver = candidates.giver(leaf)
-        if isinstance(giver, Giver):
-            why.count(giver)
+        victim_leaf = candidates.victim_leaf(leaf)
+        if isinstance(victim_leaf, VictimLeaf):
+            why.count(victim_leaf)
         else:
-            why.out[giver] += 1
-            if giver is Out.HIGHER_FENCE:
+            why.out[victim_leaf] += 1
+            if victim_leaf is Out.HIGHER_FENCE:
                 # The fence's own priority counts, so the priority inside does not matter.
                 why.note_priority(leaf, 0)
     law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
@@ -293,23 +293,23 @@ class _Reasons:
         first = min(self._times, default=None)
         return self._candidates.now if first is None and self._is_cut_off else first
 
-    def count(self, giver: Giver) -> None:
+    def count(self, victim_leaf: VictimLeaf) -> None:
         """Count the excluded allocations of a leaf, up to the bound."""
         candidates = self._candidates
-        minimum = giver.leaf.settings.preemption_minimum_runtime
+        minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
         if self._left > 0:
-            for request in _running(giver.leaf):
+            for request in _running(victim_leaf.leaf):
                 self._left -= 1
-                judged = candidates.refusal(request, giver)
+                judged = candidates.refusal(request, victim_leaf)
                 if judged is not None:
                     self.out[judged] += 1
                 if judged is Out.HIGHER_PRIORITY:
-                    self.note_priority(giver.leaf, request.ask.priority)
+                    self.note_priority(victim_leaf.leaf, request.ask.priority)
                 if judged is Out.TOO_YOUNG:
                     self._times.append(candidates.now + minimum - seconds_run(request, candidates.now))
                 if self._left <= 0:
                     break
         self._is_cut_off |= self._left <= 0 and minimum > 0
-        until = candidates.next_loss_change(giver.leaf) if giver.may_lose else None
+        until = candidates.next_loss_change(victim_leaf.leaf) if victim_leaf.may_lose else None
         if until is not None:
             self._times.append(until)

@@ -18,14 +18,14 @@ from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.laws import keeps_all
 from licorne_core.scheduling.preemption.ledger import Losses
-from licorne_core.scheduling.preemption.victims import InLeaf, Vector
+from licorne_core.scheduling.preemption.victims import LeafAllocations, Vector
 from licorne_core.values.asks import Reservation
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId
 from licorne_core.values.resources import Items
 
 
-class OnNode(NamedTuple):
+class NodeContents(NamedTuple):
     """Contents of a node."""
 
     change: int
@@ -56,10 +56,10 @@ class VictimIndex:
 
     __slots__ = (
         "_by_size",
+        "_contents",
         "_in_order",
         "_leaves",
         "_newest",
-        "_on",
         "applications",
         "changed",
         "losses",
@@ -84,9 +84,9 @@ class VictimIndex:
         self.losses = losses
         self._in_order: list[Node] = []
         self._newest = 0
-        self._on: dict[Node, OnNode] = {}
+        self._contents: dict[Node, NodeContents] = {}
         self._by_size: dict[Items, VictimCounts] = {}
-        self._leaves: dict[Queue, InLeaf] = {}
+        self._leaves: dict[Queue, LeafAllocations] = {}
 
     def in_order(self) -> list[Node]:
         """All nodes by id. The list must not be changed; a new one is made when a node comes or goes.
@@ -98,25 +98,27 @@ class VictimIndex:
         if newest != self._newest or len(self._in_order) != len(nodes):
             self._newest = newest
             self._in_order = [nodes[node_id] for node_id in sorted(nodes)]
-            self._on = {node: on for node, on in self._on.items() if nodes.get(node.node_id) is node}
+            self._contents = {
+                node: on for node, on in self._contents.items() if nodes.get(node.node_id) is node
+            }
         return self._in_order
 
-    def on(self, node: Node) -> OnNode:
+    def contents(self, node: Node) -> NodeContents:
         """Return the contents of the node."""
-        known = self._on.get(node)
+        known = self._contents.get(node)
         number = self.changed.number(node)
         if known is None or known.change != number:
-            known = self._on[node] = _on(node, number)
+            known = self._contents[node] = _contents_of(node, number)
         return known
 
-    def leaf(self, leaf: Queue) -> InLeaf:
+    def leaf(self, leaf: Queue) -> LeafAllocations:
         """Return the allocations of the leaf by age. The caller must not change them."""
         known = self._leaves.get(leaf)
         if known is None:
             if len(self._leaves) > MOST_LEAVES:
                 self._leaves.clear()
-            known = self._leaves[leaf] = InLeaf(leaf)
-        known.catch_up()
+            known = self._leaves[leaf] = LeafAllocations(leaf)
+        known.refresh()
         return known
 
     def counts(self, wanted: Items) -> "VictimCounts":
@@ -131,9 +133,9 @@ class VictimIndex:
 
     def check(self) -> None:
         """Check rule P5: the caches agree with nodes and leaves. Raises InvariantBroken."""
-        for node, known in self._on.items():
+        for node, known in self._contents.items():
             number = self.changed.number(node)
-            if known.change == number and known != _on(node, number):
+            if known.change == number and known != _contents_of(node, number):
                 raise InvariantBroken(f"P5: {node!r}: other applications are there than are kept")
         for counts in self._by_size.values():
             counts.check(self)
@@ -149,7 +151,9 @@ class VictimIndex:
         if not any(short):
             return 0
         applications = self.applications
-        there = [sizes for app_id, sizes in self.on(node).largest if not spared(applications[app_id].leaf)]
+        there = [
+            sizes for app_id, sizes in self.contents(node).largest if not spared(applications[app_id].leaf)
+        ]
         fewest = 0
         for (name, _), lacking in zip(wanted, short, strict=True):
             if lacking:
@@ -160,7 +164,7 @@ class VictimIndex:
         return fewest
 
 
-def _on(node: Node, change: int) -> OnNode:
+def _contents_of(node: Node, change: int) -> NodeContents:
     apps: dict[AppId, int] = {}
     largest: dict[AppId, dict[str, int]] = {}
     asks = [allocation.ask for allocation in node.allocations]
@@ -175,7 +179,7 @@ def _on(node: Node, change: int) -> OnNode:
         for name, amount in ask_class.items:
             if amount > sizes.get(name, 0):
                 sizes[name] = amount
-    return OnNode(change, tuple(apps.items()), tuple(largest.items()))
+    return NodeContents(change, tuple(apps.items()), tuple(largest.items()))
 
 
 class VictimCounts:

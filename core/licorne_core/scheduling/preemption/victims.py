@@ -113,9 +113,9 @@ class Candidate:
 class WhatIf:
     """What-if books: victims are taken off allowances and put back, in a bounded number of steps."""
 
-    __slots__ = ("_most", "gave_up", "left", "steps")
+    __slots__ = ("_most", "gave_up", "steps", "steps_left")
 
-    left: int
+    steps_left: int
     """Steps left for the present attempt."""
     steps: int
     """Steps so far, of all attempts."""
@@ -123,9 +123,9 @@ class WhatIf:
     """True if the last attempt used up its steps."""
 
     def __init__(self, most: int) -> None:
-        """Allow `most` steps, apart from those of greedy attempts."""
+        """Allow `most` steps, branch from those of greedy attempts."""
         self._most = most
-        self.left = most
+        self.steps_left = most
         self.steps = 0
         self.gave_up = False
 
@@ -136,15 +136,15 @@ class WhatIf:
 
     def within(self, share: int, attempt: Callable[[], Result]) -> Result:
         """Return the result of an attempt with at most `share` steps."""
-        self.left = min(share, self._most - self.steps)
+        self.steps_left = min(share, self._most - self.steps)
         result = attempt()
-        self.gave_up = self.left <= 0
+        self.gave_up = self.steps_left <= 0
         return result
 
     def take(self, candidate: Candidate) -> bool:
         """Take a victim off, if the laws allow it in addition to the victims already taken off."""
         self.steps += 1
-        self.left -= 1
+        self.steps_left -= 1
         charges = candidate.charges
         for allowance, name, amount in charges:
             if allowance[name] < amount:
@@ -188,29 +188,29 @@ class Running(NamedTuple):
         return request.allocation is self.allocation and request.state in MAY_GO
 
 
-class InLeaf:
+class LeafAllocations:
     """Cached allocations of a leaf by age.
 
-    Always true after `catch_up`: `order` has all possible victims of the leaf, in rank order. It may
+    Always true after `refresh`: `order` has all possible victims of the leaf, in rank order. It may
     have other booked allocations too, and a few that have ended. `largest` is the largest amount of
     one allocation in `order`, by type.
     """
 
-    __slots__ = ("_came", "_known", "_leaf", "_released", "_seen", "largest", "order")
+    __slots__ = ("_added", "_known", "_leaf", "_released", "_seen", "largest", "order")
 
     def __init__(self, leaf: Queue) -> None:
         """Start empty."""
         self._leaf = leaf
         self.order: list[Running] = []
         self.largest: dict[str, int] = {}
-        # The allocations in `order`, and the counters and usage of the leaf at the last `catch_up`.
+        # The allocations in `order`, and the counters and usage of the leaf at the last `refresh`.
         self._known: set[Allocation] = set()
         self._seen: tuple[int, int, dict[str, int]] | None = None
         # At the last removal of ended allocations: the counter of releases. Since then: additions.
         self._released = 0
-        self._came = 0
+        self._added = 0
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Add allocations booked since the last call."""
         leaf, counters = self._leaf, self._leaf.counters
         now = (counters.allocations_made, counters.allocations_released, dict(leaf.allocated))
@@ -219,21 +219,21 @@ class InLeaf:
         self._seen = now
         # No counter has the assumed allocations that were rolled back, so additions count too.
         ended = counters.allocations_released - self._released
-        if max(ended, self._came - len(self.order) // 2) > MOST_ENDED:
+        if max(ended, self._added - len(self.order) // 2) > MOST_ENDED:
             self._released = counters.allocations_released
             self._take_out_ended()
-        came = [one for app in leaf.applications.values() for one in self._new_in(app)]
-        if len(came) > MOST_ENDED:
-            self.order += came
+        added = [one for app in leaf.applications.values() for one in self._new_in(app)]
+        if len(added) > MOST_ENDED:
+            self.order += added
             self.order.sort(key=_age_of)
         else:
-            for one in came:
+            for one in added:
                 insort(self.order, one, key=_age_of)
-        self._note(came)
+        self._note(added)
 
     def check(self) -> None:
         """Rule P5: the order has all possible victims. Raises InvariantBroken."""
-        self.catch_up()
+        self.refresh()
         kept = [one.request for one in self.order if one.may_go]
         apps = self._leaf.applications.values()
         here = [one for app in apps for one in app.booked() if one.state in MAY_GO]
@@ -255,12 +255,12 @@ class InLeaf:
         self.largest = {}
         self._known = set()
         self._note(self.order)
-        self._came = 0
+        self._added = 0
 
-    def _note(self, came: Sequence[Running]) -> None:
+    def _note(self, added: Sequence[Running]) -> None:
         largest = self.largest
-        self._came += len(came)
-        for one in came:
+        self._added += len(added)
+        for one in added:
             self._known.add(one.allocation)
             for name, amount in one.allocation.ask.ask_class.items:
                 if amount > largest.get(name, 0):

@@ -25,10 +25,10 @@ def test_the_best_plans_are_those_of_trying_everything(part: range) -> None:
     plans = 0
     for seed in part:
         cluster = Drawing(seed).cluster()
-        for most, glance in ((1, 32), (1, 0), (3, 1)):
+        for most, first_nodes in ((1, 32), (1, 0), (3, 1)):
             wanted = BruteForce(cluster, cluster.requests[-1]).answer(most)
-            found = asking.search(cluster, ASK, most=most, glance=glance)
-            assert shown(found) == wanted, f"seed {seed}, {most} plans, glance {glance}"
+            found = asking.search(cluster, ASK, most=most, first_nodes=first_nodes)
+            assert shown(found) == wanted, f"seed {seed}, {most} plans, first_nodes {first_nodes}"
             plans += isinstance(wanted, list)
     assert plans > lively(len(part)) // 10
 
@@ -169,12 +169,12 @@ def _books(built: Built) -> list[object]:
 
 
 @pytest.mark.worlds(one_in=2)
-@pytest.mark.parametrize("glance", [0, 1, 32])
-def test_an_old_search_finds_what_a_new_one_finds(part: range, glance: int) -> None:
+@pytest.mark.parametrize("first_nodes", [0, 1, 32])
+def test_an_old_search_finds_what_a_new_one_finds(part: range, first_nodes: int) -> None:
     """Whatever comes, goes, grows or is told to stop: every answer is that of a fresh search."""
     plans = 0
     for seed in part:
-        built = build(Drawing(seed, 14).cluster(), glance)
+        built = build(Drawing(seed, 14).cluster(), first_nodes)
         app, request = built.request(ASK)
         changing = Changing(built, Random(seed))
         for _ in range(12):
