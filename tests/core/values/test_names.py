@@ -63,7 +63,7 @@ def test_impossible_names_are_dropped() -> None:
 
 @given(st.text())
 def test_any_text_is_a_list_or_refused(text: str) -> None:
-    """Whatever is written, the answer is a list or a typed error."""
+    """Any text gives an access list or a ConfigError."""
     try:
         acl = Acl.parse(text)
     except ConfigError:
@@ -101,7 +101,7 @@ def test_what_is_no_expression(text: str, capfd: pytest.CaptureFixture[str]) -> 
 
 @given(st.text(), st.text())
 def test_any_text_compiles_or_is_refused(text: str, subject: str) -> None:
-    """Whatever is written, the answer is a pattern that can be asked or a typed error."""
+    """Any text gives a pattern or a ConfigError."""
     try:
         pattern = Pattern(text)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Rankings, and the highest of many priorities (DESIGN § 2, spec § 4.11)."""
+"""Rankings, and counts by priority (spec § 4.11)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ def test_equal_keys_do_not_compare_items() -> None:
 
 
 def test_an_item_that_waits_is_not_alone() -> None:
-    """The key of an item decides nothing only while it is active and no other one is ranked."""
+    """`has_only` is true only for an active item that is the only one ranked."""
     ranking = ranked(1, 2)
     assert not ranking.has_only("item-1")
     ranking.set_aside("item-2")
@@ -53,7 +53,7 @@ def test_an_item_that_waits_is_not_alone() -> None:
 
 
 def test_an_entry_is_another_one_under_a_new_key() -> None:
-    """Whoever has kept an entry sees by its number whether it is still the valid one."""
+    """A kept entry shows by its serial number if it is still valid."""
     ranking = ranked(1)
     kept = ranking.entry("item-1")
     assert kept is not None
@@ -66,7 +66,7 @@ def test_an_entry_is_another_one_under_a_new_key() -> None:
 
 
 def test_a_smaller_key_is_told_and_a_larger_one_is_not() -> None:
-    """Whoever keeps items in heaps of its own reads what has come earlier in the order."""
+    """`improved` lists the entries that have come earlier in the order."""
     ranking = ranked(5, 6)
     ranking.set_aside("item-6")
     ranking.put("item-5", (4,))

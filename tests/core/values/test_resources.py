@@ -194,7 +194,7 @@ def test_round_trip(name: str, amount: int) -> None:
 
 @given(WRITTEN, st.text(alphabet="0123456789 mkKMGTPEi.-+", max_size=24))
 def test_any_text_is_an_amount_or_refused(name: str, text: str) -> None:
-    """Whatever is written, the answer is an amount that fits or a typed error."""
+    """Any text gives an amount within int64 or a ConfigError."""
     try:
         amount = parse_quantity(name, text)
     except ConfigError:

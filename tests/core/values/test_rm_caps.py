@@ -1,4 +1,4 @@
-"""How much one RM may have: beyond a cap it is refused, with the cap and the value (A7)."""
+"""Caps of one RM: additions beyond are refused with the cap and the value (A7)."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def started(caps: RmCaps, rm: str = RM) -> Driver:
 
 
 def counts(driver: Driver, rm: str = RM) -> RmCounts:
-    """What the RM has, as reported."""
+    """Reported use of the RM."""
     return driver.views.rm(rm).counts
 
 
@@ -186,7 +186,7 @@ def test_what_was_brought_counts_until_it_is_gone() -> None:
 
 
 def test_ended_applications_give_way_by_number_and_by_bytes() -> None:
-    """Nothing is refused for what is over: the one that ended first is not listed any more."""
+    """Ended applications beyond the cap refuse nothing; the first one is dropped from reports."""
     fat = {"tag": "x" * 10_000}
     driver = started(RmCaps(ended=2))
     for name in ("r1", "r2", "r3"):
@@ -224,7 +224,7 @@ def test_one_rm_at_its_cap_costs_another_nothing() -> None:
 
 
 def test_a_new_registration_has_nothing() -> None:
-    """What the RM had before it registered anew does not count."""
+    """The use of an RM before a new registration does not count."""
     driver = started(RmCaps())
     fresh = counts(driver)
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(5))))
@@ -236,7 +236,7 @@ def test_a_new_registration_has_nothing() -> None:
 
 
 def test_a_partition_that_leaves_takes_all_with_it() -> None:
-    """What a dropped partition had does not count any more."""
+    """The use of a dropped partition does not count."""
     both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
     driver = Driver()
     driver.do(register(LEAF))
@@ -259,7 +259,7 @@ def test_new_work_is_refused_while_memory_is_short() -> None:
 
 
 def test_an_rm_can_replay_while_memory_is_short() -> None:
-    """Who registers again gets all that it runs back into the books."""
+    """An RM that registers again may replay all its allocations."""
     driver = started(RmCaps())
     driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
     (again,) = driver.do(register(LEAF))
@@ -272,7 +272,7 @@ def test_an_rm_can_replay_while_memory_is_short() -> None:
 
 
 def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
-    """The asks of those that have less than an equal share are taken."""
+    """Asks of RMs below an equal share are accepted."""
     driver = started(RmCaps())
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(100))))
     driver.do(register(LEAF, "small"), nodes(node("n", vcore=100), rm="small"))

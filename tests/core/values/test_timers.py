@@ -6,7 +6,7 @@ from licorne_core.values.timers import Timers
 
 
 def test_names_come_due_in_order() -> None:
-    """What is due first is taken first, and nothing before its time."""
+    """Deadlines are taken in order, and none before its time."""
     timers: Timers[str] = Timers()
     timers.set("late", 20.0)
     timers.set("early", 10.0)
@@ -37,7 +37,7 @@ def test_cancelled_names_do_not_come_due() -> None:
 
 
 def test_equal_deadlines_come_in_the_order_of_setting() -> None:
-    """Two names of the same deadline are taken as they were set."""
+    """Equal deadlines are taken in the order of setting."""
     timers: Timers[str] = Timers()
     for name in ("b", "a", "c"):
         timers.set(name, 5.0)

@@ -58,7 +58,7 @@ def several(app_id: str, number: int, vcore: int) -> list[Ask]:
 
 @pytest.mark.row(120)
 def test_victims_of_a_lowered_maximum_come_when_the_delay_is_over() -> None:
-    """They are told with their seconds, and the queue with what it has too much."""
+    """Victims are reported with their seconds, and the queue with its excess."""
     slow = "properties: {quota.preemption.delay: 20s}"
     driver = settled(
         f"[{{name: a, resources: {{max: {{vcore: 8m}}}}, {slow}}}, {{name: b}}]",
@@ -75,7 +75,7 @@ def test_victims_of_a_lowered_maximum_come_when_the_delay_is_over() -> None:
 
 
 def test_what_is_due_after_an_hour_is_not_in_the_plan() -> None:
-    """Then it is not complete, and says how far it looks."""
+    """A plan with a delay beyond the longest horizon is incomplete."""
     slow = "properties: {quota.preemption.delay: 2h}"
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2), rest=QUOTA)
     plan = planned(
@@ -108,7 +108,7 @@ def test_queues_go_by_what_they_hold() -> None:
 
 
 def test_a_partition_that_goes_takes_all_with_it() -> None:
-    """What runs there are victims, and what waits is stopped by that."""
+    """In a removed partition, allocations are victims and pending asks are blocked."""
     driver = Driver()
     text = config("[{name: a}]") + config("[{name: a}]", name="second").partition("\n")[2]
     driver.do(register(text))
@@ -142,7 +142,7 @@ def test_asks_that_something_else_stops_are_told() -> None:
 
 
 def test_other_rms_are_left_out() -> None:
-    """What waits of another RM is neither decided nor told."""
+    """Asks of another RM are neither decided nor reported."""
     driver = settled("[{name: a}, {name: b}]")
     driver.do(register(config("[{name: a}]"), rm="rm2"))
     driver.do(nodes(node("n", vcore=10), rm="rm2"), apps(app("a", "root.a"), rm="rm2"))
@@ -152,7 +152,7 @@ def test_other_rms_are_left_out() -> None:
 
 
 def test_a_plan_ends_when_its_budget_is_spent() -> None:
-    """It is not complete then, and takes no more turns."""
+    """With a spent budget the plan is incomplete, and takes no more turns."""
     driver = settled("[{name: a, resources: {max: {vcore: 1m}}}, {name: b}]")
     driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(9))))
     looks = count(1)
@@ -172,7 +172,7 @@ def test_lists_end_and_counts_do_not() -> None:
 
 
 def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:
-    """Value and origin of what a text does not give, by path and name."""
+    """Value and origin of each default, by path and name."""
     driver = settled("[{name: a}, {name: b}]")
     plan = plan_of(driver, reload(text))
     return {(one.path, one.name): (one.value, one.origin) for one in plan.defaults}

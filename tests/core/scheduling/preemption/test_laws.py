@@ -1,4 +1,4 @@
-"""Each law of preemption, judged from outside by sums over what runs before and after."""
+"""Laws of preemption, checked by sums over the allocations before and after."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from support.preemption.drawing import ASK, Drawing
 from support.preemption.records import Cluster, RequestRecord, lineage
 
 RUNNING = 60
-"""Allocations in a cluster: too many to try everything."""
+"""Allocations in a cluster: too many for the exhaustive search."""
 
 
 class Case(NamedTuple):
@@ -26,17 +26,17 @@ class Case(NamedTuple):
 
 
 def apart(leaf: str, ask: RequestRecord) -> list[str]:
-    """The queues of a victim that are not the ask's as well."""
+    """Queues of a victim without those of the ask."""
     return [path for path in lineage(leaf) if path not in lineage(ask.leaf)]
 
 
 def due(cluster: Cluster, path: str) -> dict[str, int]:
-    """What a queue is guaranteed, zeros left out."""
+    """Guarantee of a queue, without zeros."""
     return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v}
 
 
 def law_2(case: Case) -> None:
-    """The victims' queues still have what they are guaranteed."""
+    """The victims' queues keep their guarantees."""
     for victim in case.victims:
         for path in apart(victim.leaf, case.ask):
             for name, least in due(case.before, path).items():
@@ -53,7 +53,7 @@ def law_3(case: Case) -> None:
 
 
 def law_4(case: Case) -> None:
-    """With the ask, the lowest queue that guarantees it something has no more than that."""
+    """The lowest queue that guarantees a type of the ask stays within its guarantee with the ask."""
     ask, cluster = case.ask, case.before
     entitled = next(p for p in lineage(ask.leaf) if due(cluster, p).keys() & ask.size.keys())
     for name, most in due(cluster, entitled).items():
@@ -62,7 +62,7 @@ def law_4(case: Case) -> None:
 
 
 def law_5(case: Case) -> None:
-    """Every queue that guarantees something loses of a type of which it has more."""
+    """Every queue with a guarantee loses a type of which it has more than its guarantee."""
     cluster = case.before
     for victim in case.victims:
         queues = [path for path in apart(victim.leaf, case.ask) if due(cluster, path)]
@@ -79,14 +79,14 @@ def law_5(case: Case) -> None:
 
 
 def law_6(case: Case) -> None:
-    """Where no queue changes priorities, no victim's is above the ask's."""
+    """Without offsets and fences, no victim has a higher priority than the ask."""
     settings = [queue.settings for queue in case.before.queues]
     if not any(each.priority_fence or each.priority_offset for each in settings):
         assert all(victim.priority <= case.ask.priority for victim in case.victims)
 
 
 def law_7(case: Case) -> None:
-    """An ask inside a fence has its victims there, and a disabled queue gives nothing."""
+    """Victims are inside the ask's fence, and never in a disabled queue."""
     for path in lineage(case.ask.leaf):
         if case.before.queue(path).settings.preemption is PreemptionPolicy.FENCE:
             assert all(path in lineage(victim.leaf) for victim in case.victims)
@@ -95,7 +95,7 @@ def law_7(case: Case) -> None:
 
 
 def is_enough(case: Case) -> None:
-    """Node and maxima have room for the ask, and nobody goes who had to stay or goes already."""
+    """Node and maxima have room for the ask afterwards, and all victims are running and allowed."""
     after = case.after
     (node,) = [one for one in case.before.nodes if one.name == case.plan.node.node_id]
     assert node.schedulable
@@ -111,7 +111,7 @@ def is_enough(case: Case) -> None:
 
 @pytest.mark.worlds(one_in=2)
 def test_every_plan_keeps_all_laws(part: range) -> None:
-    """What runs before and after is added up, also where the search ran out of steps."""
+    """All laws hold in random clusters, also if the search ran out of steps."""
     plans = 0
     for seed in part:
         cluster = Drawing(seed, RUNNING).cluster()

@@ -23,7 +23,7 @@ from support.core.driver import Driver, released
 
 
 def a_queue() -> Queue:
-    """A leaf with some of all amounts."""
+    """A leaf with every kind of amount."""
     queue = Queue("a", Queue("root", None, is_leaf=False, managed=True), is_leaf=True, managed=True)
     queue.guaranteed = {"memory": 5}
     queue.max = {"memory": 20}
@@ -50,12 +50,12 @@ def record(app_id: str, key: str, time: float) -> PreemptionRecord:
 
 
 def names(records: Sequence[PreemptionRecord]) -> list[tuple[str, str, float]]:
-    """The victims, and when they were told to stop."""
+    """The victims, each with the time of the stop."""
     return [(record.app_id, record.key, record.time) for record in records]
 
 
 def test_the_numbers_of_a_queue_stay_those_of_the_moment() -> None:
-    """The record of a queue does not follow the queue, which goes on changing."""
+    """Later changes of a queue do not change its record."""
     queue = a_queue()
     numbers = QueueNumbers.of(queue)
     for amounts in (queue.allocated, queue.preempting, queue.promised):
@@ -71,7 +71,7 @@ def test_a_queue_without_sizes_has_none_in_its_numbers() -> None:
 
 
 def test_the_latest_come_first() -> None:
-    """All of them, those of one application, of one key, or of both."""
+    """Records are listed for all victims, one application, one key, or both."""
     ledger = Ledger()
     for time, (app_id, key) in enumerate([("a", "k"), ("b", "k"), ("a", "l"), ("a", "k")]):
         ledger.note(record(app_id, key, float(time)))
@@ -92,7 +92,7 @@ def test_the_latest_come_first() -> None:
 
 
 def test_a_victim_that_is_gone_has_the_time_at_which_it_went() -> None:
-    """Its last record has it; later ends under the same key do not count."""
+    """The last record has the time of the release; later releases of the key do not count."""
     ledger = Ledger()
     ledger.note(record("a", "k", 1.0))
     ledger.released(AppId("a"), AllocationKey("k"), 2.0)
@@ -104,7 +104,7 @@ def test_a_victim_that_is_gone_has_the_time_at_which_it_went() -> None:
 
 
 def test_the_end_of_an_allocation_that_was_no_victim_is_nothing() -> None:
-    """Neither is an application of another name that uses the same key."""
+    """Releases of other applications under the same key do not count."""
     ledger = Ledger()
     ledger.note(record("a", "k", 1.0))
     ledger.released(AppId("b"), AllocationKey("k"), 2.0)
@@ -113,7 +113,7 @@ def test_the_end_of_an_allocation_that_was_no_victim_is_nothing() -> None:
 
 
 def test_a_ledger_keeps_ten_thousand_records() -> None:
-    """One more, and the oldest is forgotten."""
+    """One record beyond the bound drops the oldest."""
     ledger = Ledger()
     for number in range(KEPT + 1):
         ledger.note(record("a", f"k{number}", float(number)))
@@ -127,7 +127,7 @@ def test_a_ledger_keeps_ten_thousand_records() -> None:
     st.integers(1, 5),
 )
 def test_a_ledger_is_the_tail_of_all_that_was_noted(steps: list[tuple[str, str, bool]], kept: int) -> None:
-    """Whatever is noted and released: the same as a list of which the last ones are kept."""
+    """After any notes and releases the ledger equals a list of the last records."""
     ledger = Ledger(kept)
     plain: list[list[object]] = []
     for time, (app_id, key, noted) in enumerate(steps, start=1):
@@ -148,7 +148,7 @@ def test_a_ledger_is_the_tail_of_all_that_was_noted(steps: list[tuple[str, str, 
 
 
 def test_a_walk_goes_on_while_records_come_and_go() -> None:
-    """What comes is not among the rest, and the rest ends where the oldest were forgotten."""
+    """A walk does not show later records, and ends at dropped ones."""
     ledger = Ledger(3)
     for time in range(3):
         ledger.note(record("a", f"k{time}", float(time)))
@@ -164,7 +164,7 @@ def test_a_walk_goes_on_while_records_come_and_go() -> None:
 
 
 def test_losses_count_for_an_hour() -> None:
-    """Each loss stops to count an hour after it, and then the sums are without it exactly."""
+    """Each loss expires after an hour, and is subtracted exactly."""
     losses, leaf = Losses(), QueuePath("root.b")
     assert losses.next_change(leaf, 0.0) is None
     losses.add(leaf, loss_of((("vcore", 3),), 0.1), 0.0)
@@ -178,7 +178,7 @@ def test_losses_count_for_an_hour() -> None:
 
 
 def test_losses_of_leaves_that_are_gone_are_forgotten() -> None:
-    """Dynamic queues come and go, and nobody asks after the losses of one that is gone."""
+    """Losses of removed dynamic queues expire as well."""
     losses, only = Losses(), Losses()
     for number in range(100):
         losses.add(QueuePath(f"root.gone-{number}"), loss_of((("vcore", 1),), 5.0), 1.0)

@@ -1,4 +1,4 @@
-"""Law 6: both sides count as children of the queue where their ways meet (spec §§ 4.10, 4.11)."""
+"""Law 6: ask and victim are compared as children of their meeting queue (spec §§ 4.10, 4.11)."""
 
 from itertools import product
 from typing import Any
@@ -26,11 +26,11 @@ PLACES = ("root", "root.up", "root.up.both", RICH, POOR)
 
 
 def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
-    """Poor asks for one of what rich has, with settings in one of the queues."""
+    """Poor asks for as much as one allocation of rich has; one queue has the settings."""
     settings: dict[str, Any] = {"priority_offset": offset, "priority_fence": fence}
 
     def made(path: str) -> QueueRecord:
-        """The queue, with the settings if they are its."""
+        """The queue, with the settings if its path is theirs."""
         here = settings if path == where else {}
         if path == POOR:
             return queue(path, {"vcore": 4}, **here)
@@ -93,13 +93,13 @@ def test_what_a_common_ancestor_says_counts_for_neither_side(
 def test_no_ask_has_others_stopped_for_a_place_that_it_would_not_be_given(
     where: str, offset: int, fence: bool, priority: int
 ) -> None:
-    """It takes a place by preemption if and only if the order of queues does not put it second."""
+    """An ask preempts if and only if the order of queues does not put it second."""
     stops = victims(scene(where, offset, fence, priority), f"{POOR}-w1") == [f"{RICH}-1"]
     assert stops == ("poor" in first_served(where, offset, fence, priority))
 
 
 def test_priorities_end_where_those_of_queues_do() -> None:
-    """Beyond the highest priority there is none, so that the highest counts as the highest."""
+    """An ask of the highest priority may preempt all priorities."""
     top = 2**31 - 1
     world = cluster(
         [
@@ -114,14 +114,14 @@ def test_priorities_end_where_those_of_queues_do() -> None:
 
 
 def test_a_refusal_says_what_both_sides_count_as() -> None:
-    """In the lowest queue that both are in, with the settings below it."""
+    """Priorities are compared in the meeting queue, with the settings below it."""
     world = scene(RICH, 5, False, 0)
     (found,) = refusal(world, f"{POOR}-w1").spared
     assert found == ("root.up.both", 0, 8)
 
 
 def test_explain_says_what_both_sides_count_as() -> None:
-    """An ask that may stop nobody says how it compares, and where."""
+    """A refusal names the compared priorities, and the queue of the comparison."""
     driver = Driver()
     queues = "[{name: rich, properties: {priority.policy: fence, priority.offset: '7'}}, %s]"
     poor = "{name: poor, resources: {guaranteed: {memory: 4}}, properties: {priority.offset: '2'}}"

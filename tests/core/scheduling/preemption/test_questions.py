@@ -1,4 +1,4 @@
-"""An RM that judges nodes or victims is asked before anybody is stopped (spec §§ 9.2, 9.4)."""
+"""An RM that judges nodes or victims is asked before victims are stopped (spec §§ 9.2, 9.4)."""
 
 from collections.abc import Iterable
 
@@ -66,12 +66,12 @@ def poor(key: str, predicate: str = "x") -> Ask:
 
 
 def unlike(count: int) -> list[Ask]:
-    """Poor asks of which none is like another."""
+    """Asks of poor, each of another class."""
     return [poor(f"p{number}", f"x{number}") for number in range(count)]
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """The keys of what the RM is told to stop."""
+    """Keys of the allocations that the RM is told to stop."""
     return [key for _, key, *_ in released(effects)]
 
 
@@ -95,7 +95,7 @@ def answer(question: AskedPreemption, *agreed: str) -> AnswerPreemptions:
 
 
 def test_nodes_that_were_refused_are_left_out() -> None:
-    """The best of the others come next; with none left the RM is what is in the way."""
+    """After a refusal the next best nodes are asked about; after all, the RM is the obstacle."""
     scene = cluster(
         [queue(A, {"vcore": 4}), queue(B)],
         *[runs(B, number, node=f"n{number}") for number in (1, 2, 3)],
@@ -127,7 +127,7 @@ def test_no_node_is_asked_about_twice_before_all_were() -> None:
 
 
 def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
-    """Victims were told to stop for the first: what the RM said meanwhile may be void."""
+    """Refusals of the first ask are void for the next one, as victims were stopped meanwhile."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p1"), poor("p2")))
     (first,) = questions(driver.wait(5))
@@ -139,14 +139,14 @@ def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
 
 
 def test_searches_that_turns_leave_out_are_made_in_further_ones() -> None:
-    """A leaf has ten searches in a turn; the turns go on until everybody had one."""
+    """A leaf has ten searches in a turn, and turns go on until every ask had one."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(35)))
     assert len(questions(driver.wait(5))) == 35
 
 
 def test_so_many_questions_about_victims_are_open_at_a_time() -> None:
-    """Further asks wait for an answer, whatever it is; no answer at all is one in the end."""
+    """Further asks wait for the answer; its deadline counts as an answer."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = questions(driver.wait(5))
@@ -197,7 +197,7 @@ def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
 
 
 def test_the_first_victim_goes() -> None:
-    """Nothing has changed since the question: it is done as the RM says."""
+    """Without changes since the question, the answer of the RM is carried out."""
     driver, question = asking()
     assert len(stopped(driver.do(answer(question, "n1")))) == 1
 
@@ -212,7 +212,7 @@ def test_the_first_victim_goes() -> None:
     ids=["hold", "limit", "max applications"],
 )
 def test_nobody_goes_for_an_ask_that_may_not_run(poor: str, change: Command) -> None:
-    """What stops the ask by now would stop it after its victims are gone, too."""
+    """No victims are stopped for an ask that another check stops by now."""
     driver, question = asking(poor)
     driver.do(change)
     assert stopped(driver.do(answer(question, "n1"))) == []
@@ -224,14 +224,14 @@ def test_nobody_goes_for_an_ask_that_may_not_run(poor: str, change: Command) -> 
     ids=["switched off", "another guarantee"],
 )
 def test_an_answer_under_other_settings_is_ignored(text: str) -> None:
-    """Whether the ask may preempt others was decided under settings that are gone."""
+    """An answer is void after a change of the settings that allowed preemption."""
     driver, question = asking()
     driver.do(reload(text))
     assert stopped(driver.do(answer(question, "n1"))) == []
 
 
 def test_after_a_reload_the_rm_is_asked_again() -> None:
-    """The question that is open does not stand in the way of another."""
+    """An open question does not delay a question of another ask."""
     driver, before = asking()
     (question,) = questions(driver.do(reload(judged(POOR.replace("4", "3")))))
     assert question.check != before.check
@@ -239,7 +239,7 @@ def test_after_a_reload_the_rm_is_asked_again() -> None:
 
 
 def test_the_next_ask_is_asked_about_when_one_is_gone() -> None:
-    """What the RM says of an ask that is not wanted any more delays no other ask."""
+    """An answer about a released ask delays no other ask."""
     driver, question = asking()
     driver.do(asks(ask("poor", "p2", policy="o", predicate="x", memory=1)))
     driver.wait(6)
@@ -275,7 +275,7 @@ def test_nobody_is_stopped_before_the_rm_has_agreed_to_the_node() -> None:
 
 
 def test_the_next_nodes_follow_those_that_are_refused() -> None:
-    """No node is asked about twice, and with none left nobody is stopped."""
+    """No node is asked about twice; without accepted nodes no victim is stopped."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     effects = driver.do(refuse(check, *check.nodes))
@@ -301,7 +301,7 @@ def test_what_the_rm_has_said_of_a_node_is_not_asked_again() -> None:
     ids=["open", "closed"],
 )
 def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -> None:
-    """It is consent, or a try in vain: no refusal, so that the nodes are asked about again."""
+    """A missing answer counts by the fail mode: as consent, or as no result."""
     driver = town(PredicatePolicy(deadline=10, fail_mode=fail_mode))
     check = one_asked(driver)
     effects = driver.wait(10)
@@ -314,7 +314,7 @@ def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -
 
 
 def test_consent_to_a_node_that_has_changed_since_is_void() -> None:
-    """The RM may have judged before: it is asked again, and nobody is stopped on its old word."""
+    """A change of the node voids the answer: the RM is asked again before any stop."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     for action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
@@ -325,7 +325,7 @@ def test_consent_to_a_node_that_has_changed_since_is_void() -> None:
 
 
 def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
-    """What stops the ask by now would stop it after its victims are gone, too."""
+    """No victims are stopped while the RM is on hold, though it has agreed."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     driver.do(ON_HOLD)
@@ -333,7 +333,7 @@ def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
 
 
 def test_the_next_ask_follows_one_that_is_gone_at_once() -> None:
-    """The nodes are known by then, so that its victim is told at once."""
+    """With known results, the victim is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
     (check,) = asked(driver.wait(5))
@@ -343,7 +343,7 @@ def test_the_next_ask_follows_one_that_is_gone_at_once() -> None:
 
 
 def test_so_many_questions_about_nodes_are_open_at_a_time() -> None:
-    """Asks of other kinds wait for an answer, whatever it is."""
+    """Asks of other classes wait for the answer, of any kind."""
     driver = town(NODES_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = asked(driver.wait(5))

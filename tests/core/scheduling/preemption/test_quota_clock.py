@@ -1,4 +1,4 @@
-"""When a changed maximum is enforced (spec § 9.6)."""
+"""Time of the enforcement of a changed maximum (spec § 9.6)."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ ROWS: dict[str, tuple[QuotaTerms, QuotaTerms, bool, float | None, float | None]]
 def test_each_row_of_the_table(
     before: QuotaTerms, after: QuotaTerms, above: bool, start: float | None, expected: float | None
 ) -> None:
-    """What a configuration update does to the start time, row by row."""
+    """The start time after a configuration update follows the table of § 9.6."""
     assert start_time(before, after, above_max=above, start=start, now=NOW) == expected
 
 
@@ -96,7 +96,7 @@ class Partition:
         return queue_at(self.tree, path)
 
     def use(self, path: str, memory: int) -> None:
-        """The leaf has so much more, up to root; less if it is below zero."""
+        """Add to the allocated amount of the leaf and the queues above; negative to subtract."""
         for queue in self.at(path).lineage:
             queue.allocated["memory"] = queue.allocated.get("memory", 0) + memory
 
@@ -118,7 +118,7 @@ class Partition:
         }
 
     def wait(self, seconds: int) -> list[tuple[int, list[str]]]:
-        """Who is due after how many seconds, asked every second as long as the clock wants it."""
+        """Paths of due queues by seconds, for each call that the clock asks for."""
         due = []
         for second in range(1, seconds + 1):
             deadline = self.clock.next_deadline(self.now)
@@ -132,7 +132,7 @@ class Partition:
 
 
 def test_a_lowered_maximum_is_enforced_once_after_the_delay() -> None:
-    """What stays above it then may stay: the clock is not heard of again."""
+    """An excess after the enforcement is tolerated: the clock has no further deadline."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -155,7 +155,7 @@ def test_an_update_that_changes_nothing_here_enforces_nothing_again() -> None:
 
 
 def test_a_queue_that_comes_within_its_maximum_is_not_enforced() -> None:
-    """Its start time is gone with the next look, even if it is above its maximum again later."""
+    """A queue within its maximum loses its start time at the next check, for good."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -167,7 +167,7 @@ def test_a_queue_that_comes_within_its_maximum_is_not_enforced() -> None:
 
 
 def test_a_queue_that_is_enforced_keeps_what_is_below_it_waiting() -> None:
-    """Both would take the same allocations: the leaf is due with the next look, if it still is."""
+    """A leaf below a due queue waits for the next check, as their victims are the same."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.x", 10)
     partition.use("root.b", 10)
@@ -263,7 +263,7 @@ def test_root_and_dynamic_queues_are_never_enforced() -> None:
 def test_only_queues_above_their_maximum_are_due_and_each_change_once(
     steps: list[tuple[str, int, str]],
 ) -> None:
-    """Whatever comes in which order: nobody is due without a change since the last time."""
+    """In any order of events, no queue is due twice without a change."""
     partition = Partition(10, "2s", 10, 10)
     changes = dict.fromkeys((str(queue.path) for queue in partition.tree.walk()), 0)
     for what, number, delay in steps:

@@ -1,4 +1,4 @@
-"""What holds of every enforcement of a maximum, judged from outside (spec § 9.6)."""
+"""Laws of the enforcement of a maximum, checked by sums (spec § 9.6)."""
 
 from collections import Counter
 from dataclasses import replace
@@ -86,7 +86,7 @@ def trees(draw: st.DrawFn) -> QueueTree:
 
 
 def stays(queue: Queue) -> Counter[str]:
-    """What the queue keeps if nothing else happens, by its requests alone."""
+    """Amounts that the queue keeps, summed over its requests."""
     kept: Counter[str] = Counter()
     waiting = [queue]
     while waiting:
@@ -121,7 +121,7 @@ def enforce(queue: Queue) -> Enforced:
 
 @given(trees(), st.sampled_from(QUEUES))
 def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
-    """Not in a single type, and none at all that loses something; queues above count as well."""
+    """No queue that loses a type falls below its guarantee of it, queues above included."""
     found = enforce(queue_at(tree, path))
     for queue in tree.walk():
         for name, lost in loses(queue, found).items():
@@ -131,7 +131,7 @@ def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
 
 @given(trees(), st.sampled_from(QUEUES))
 def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
-    """Of each type above the maximum, and the amount and what is claimed say so."""
+    """Victims take no more than the excess of each type, as amount and claimed amounts report."""
     queue = queue_at(tree, path)
     found = enforce(queue)
     lost = loses(queue, found)

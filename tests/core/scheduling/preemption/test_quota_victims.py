@@ -1,4 +1,4 @@
-"""Which allocations go when a changed maximum is enforced (spec § 9.6)."""
+"""Choice of victims for a changed maximum (spec § 9.6)."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def with_properties(size: str, properties: str) -> str:
 
 
 def test_what_is_above_the_maximum_is_to_go() -> None:
-    """Of the types of which there is too much, and of no other."""
+    """Only types above the maximum are taken."""
     scene = Scene(a_leaf("memory: 10, vcore: 10m, pods: 5"))
     scene.run("root.a", ask("app", "k", memory=10, vcore=4, pods=5))
     scene.follow(a_leaf("memory: 7, vcore: 4m"))
@@ -91,7 +91,7 @@ def test_what_is_above_the_maximum_is_to_go() -> None:
 
 
 def test_what_was_told_to_stop_does_not_count() -> None:
-    """It is going anyway."""
+    """Present victims count as gone."""
     scene = Scene(a_leaf("memory: 10"))
     scene.run("root.a", ask("app", "k", memory=2), ask("app", "l", memory=8))
     scene.preempt("app", "k")
@@ -166,7 +166,7 @@ def test_victims_fit_into_the_amount() -> None:
 
 
 def test_a_queue_within_its_maximum_has_no_victims() -> None:
-    """There is nobody to choose from either, so nobody needs to hear of it."""
+    """A queue within its maximum has no victims and no candidates."""
     scene = Scene(a_leaf("memory: 20"))
     scene.run("root.a", ask("app", "k", memory=20))
     assert scene.enforce("root.a") == Enforced({}, 0, (), {})
@@ -182,7 +182,7 @@ def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
 
 
 def test_who_is_no_candidate() -> None:
-    """Without a type that is too much, with a required node, or told to stop already."""
+    """Allocations without a type in excess, with a required node, or being stopped are no victims."""
     scene = Scene(a_leaf("memory: 40"))
     scene.run(
         "root.a",
@@ -199,7 +199,7 @@ def test_who_is_no_candidate() -> None:
 
 
 def test_an_assumed_request_is_no_candidate() -> None:
-    """The RM has not heard of it, so it cannot be told to stop it."""
+    """Assumed allocations are no victims, as the RM does not know them."""
     scene = Scene(a_leaf("memory: 40"), PredicatePolicy())
     scene.run("root.a", ask("app", "k", memory=20))
     scene.driver.do(asks(ask("app", "assumed", predicate="any", memory=10)))

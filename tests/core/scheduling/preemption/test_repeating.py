@@ -1,4 +1,4 @@
-"""When a search for victims is made again, and what is said of the last one (spec § 9.2)."""
+"""Repeated searches for victims, and reports of the last one (spec § 9.2)."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_for_another_ask_of_the_group_a_search_is_made() -> None:
 
 
 def test_it_is_made_again_when_not_everybody_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who was left out may become old enough at any moment."""
+    """A search is repeated if allocations that it did not look at may become old enough."""
     monkeypatch.setattr(search, "MOST_COUNTED", 0)
     driver = crowded("preemption.minimum.runtime: 100s")
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
@@ -97,7 +97,7 @@ def test_a_young_reservation_yields_in_time() -> None:
 
 
 def test_the_last_search_is_what_is_reported() -> None:
-    """Whoever asks why starts no search; before the first one there is nothing to tell."""
+    """An explanation starts no search, and reports the last one."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1), ask("poor", "q", policy="o", memory=1)))
     assert explained(driver, "p").code == "PREEMPTION_DELAYED"
@@ -117,7 +117,7 @@ def test_before_a_search_nothing_is_said_of_it() -> None:
 
 
 def test_what_is_kept_for_an_ask_is_the_summary() -> None:
-    """Victims are going for it: that, and not what they still take, is why it waits."""
+    """An ask with victims waits for their end, not for room."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
     assert [key for _, key, *_ in released(driver.wait(5))] == ["r000"]

@@ -15,7 +15,7 @@ DAEMONS = "root.daemons"
 
 
 def daemon_victims(*requests: list[RequestRecord], vcore: int = 1, **ask: Any) -> list[str]:
-    """Who goes from the node of twelve cores for a daemon, whose queue is guaranteed nothing."""
+    """Victims on a node of twelve cores for a daemon, whose queue has no guarantee."""
     wanted = waits(DAEMONS, 1, vcore=vcore, required_node="n1", **ask)
     world = cluster([queue(DAEMONS), queue(B, {"vcore": 12})], *requests, wanted)
     built = build(world)
@@ -57,7 +57,7 @@ def _aged(one: RequestRecord, times: dict[str, float]) -> RequestRecord:
 
 
 def test_higher_priority_and_what_is_going_stay() -> None:
-    """Neither who has a higher priority goes, nor who is told to stop already."""
+    """Allocations of higher priority and present victims are no victims."""
     gone = daemon_victims(
         runs(B, *range(4), priority=1),
         runs(B, 4, 5),
@@ -98,6 +98,6 @@ def test_nobody_goes_where_enough_is_going() -> None:
 
 @pytest.mark.parametrize(("size", "wanted"), [({"gpu": 1}, []), ({"vcore": 1}, [f"{B}-3"])])
 def test_victims_share_a_type(size: dict[str, int], wanted: list[str]) -> None:
-    """Who has nothing of what the ask wants does not go."""
+    """An allocation without a type of the ask is no victim."""
     many = runs(B, 1, 2, vcore=4)
     assert daemon_victims(many, runs(B, 3, vcore=4), size=size) == wanted

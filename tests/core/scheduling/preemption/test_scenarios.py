@@ -83,7 +83,7 @@ def test_nothing_is_guaranteed() -> None:
 
 @pytest.mark.row(142)
 def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
-    """Only what is above the guarantee may go."""
+    """Only amounts above the guarantee may be taken."""
     world = cluster([queue(A, {"vcore": 5}), queue(B, {"vcore": 12})], runs(B, *range(12)), waits(A, 1))
     refused = refusal(world, f"{A}-w1")
     assert (refused.law, refused.out[Out.BELOW_GUARANTEE]) == (Law.NO_VICTIMS, 1)

@@ -1,4 +1,4 @@
-"""The search finds what trying everything finds, in many small random clusters."""
+"""The search finds the plans of an exhaustive search, in many small random clusters."""
 
 from dataclasses import replace
 from random import Random
@@ -130,7 +130,7 @@ def _check_minimal(cluster: Cluster, tried: BruteForce, plan: Plan) -> None:
 
 
 def test_keys_decide_where_nothing_else_does() -> None:
-    """The order in which things came into being means nothing."""
+    """The order of creation does not affect the result."""
     for seed in range(60):
         cluster = Drawing(seed).cluster()
         backwards = replace(cluster, requests=cluster.requests[::-1], nodes=cluster.nodes[::-1])
