@@ -18,7 +18,7 @@ STEPS = 7
 
 
 def _is_doubt(finding: Finding | None) -> bool:
-    """Whether books are suspected: nodes may really have too much on them."""
+    """True if books are suspected: nodes may really have too much on them."""
     return finding is not None and finding.concern is not Concern.OVERFULL
 
 

@@ -27,7 +27,7 @@ def census_of(views: Views, partition: PartitionName) -> Census:
 
 
 def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
-    """How many asks the census has of each code, once each of them was looked at.
+    """Number of asks of each code in the census, once each ask was looked at.
 
     What is known to stop an ask must be among the checks that its explanation shows as failed. The
     first rule that is broken must be the first whose report fails.
@@ -72,7 +72,7 @@ def stopped_in(world: World) -> Counter[str]:
 
 @pytest.mark.worlds(first=4_700_000, one_in=8)
 def test_the_census_agrees_with_explanations(part: range) -> None:
-    """What the census says that asks wait for is in their way, and it counts each of them once."""
+    """The census names a failing check for each ask, and counts each ask once."""
     seen: Counter[str] = Counter()
     for seed in part:
         try:

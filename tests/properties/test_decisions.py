@@ -79,7 +79,7 @@ def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
 
 @pytest.mark.worlds(first=2_900_000, one_in=10)
 def test_no_shortcut_changes_who_is_preempted(part: range) -> None:
-    """The same with both shortcuts switched off."""
+    """With both shortcuts switched off the decisions are still the oracle's."""
     tuning = Tuning(node_index=False, parking=False)
     agree(part, partial(compare, tuning=tuning), CROWDED, preempting=MOSTLY)
 
@@ -111,7 +111,7 @@ def test_no_shortcut_changes_a_decision(part: range, tuning: Tuning) -> None:
 
 @pytest.mark.worlds(first=2_700_000, one_in=10)
 def test_no_shortcut_changes_what_becomes_of_gangs(part: range) -> None:
-    """The same with both shortcuts switched off."""
+    """With both shortcuts switched off the decisions are still the oracle's."""
     tuning = Tuning(node_index=False, parking=False)
     agree(part, partial(compare, tuning=tuning), GANGS, gangs=MOSTLY)
 
@@ -124,5 +124,5 @@ def test_decides_as_the_oracle_does_without_reservations(part: range) -> None:
 
 @pytest.mark.worlds(first=2_000_000, one_in=100, size=3)
 def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
-    """The same over eight times as many steps, where nothing that is kept may go stale."""
+    """In worlds of eight times as many steps no cache goes stale."""
     agree(part, length=LONG)

@@ -55,7 +55,7 @@ def shove(driver: Driver, rng: Random) -> None:
 
 @pytest.mark.worlds(one_in=40)
 def test_no_amount_breaks_the_books(part: range) -> None:
-    """Whatever amounts nodes and asks claim to have, every sum stays right and within int64."""
+    """With any amounts of nodes and asks, all sums are right and within int64."""
     for seed in part:
         rng = Random(seed)
         driver = Driver()

@@ -39,7 +39,7 @@ def leave(driver: Driver) -> None:
 
 
 def garbage() -> Counter[str]:
-    """What of the core nobody knows, and only the collector would free, by kind."""
+    """Objects of the core that only the cycle collector would free, by kind."""
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)
@@ -54,7 +54,7 @@ def garbage() -> Counter[str]:
 
 @pytest.mark.worlds(first=4_700_000, one_in=4)
 def test_reference_counts_free_all_that_goes(part: range) -> None:
-    """What leaves the core while RMs are there, and all that they had, leaves no cycles behind."""
+    """Removed objects, and those of removed RMs, leave no reference cycles."""
     for seed in part:
         gangs, preempting = ((None, None), (MOSTLY, None), (None, MOSTLY))[seed % 3]
         script = World(seed, LENGTH, gangs=gangs, preempting=preempting).steps

@@ -1,4 +1,4 @@
-"""Whatever bytes an RM sends: it is told why, nobody else notices, and the next ask is served."""
+"""Any bytes of an RM are answered with a reason, other RMs are unaffected, and the next ask is served."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ FILES = sorted(corpus.FOLDER.glob("*.txt"))
 
 @pytest.mark.worlds(first=12_000_000, one_in=4, size=10)
 def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None:
-    """Whatever comes is answered with a type, and the other RM's books stay as they are."""
+    """Any message gets a typed answer, and the books of the other RM stay unchanged."""
     with stillness():
         sent = sum(play(seed) for seed in part)
     assert sent == len(part) * MESSAGES
@@ -39,7 +39,7 @@ def test_the_corpus_is_answered_as_it_stands_there(path: Path, *, rewrite: bool)
 
 
 def answers_of(entry: corpus.Entry) -> list[str]:
-    """What a new server answers to the message."""
+    """Answers of a new server to the message."""
     stage = Stage()
     try:
         answers = stage.send(entry.target, entry.raw)

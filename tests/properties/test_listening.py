@@ -1,4 +1,4 @@
-"""Whoever only hears what happened knows what the core has (spec § 12.1)."""
+"""The state of the core follows from its events (spec § 12.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -66,7 +66,7 @@ def check(partitions: Sequence[Partition], listener: Listener) -> None:
 
 
 def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str], object]:
-    """The same without amounts of nothing, which are heard of only if they were more before."""
+    """The state without zero amounts, which events have only after larger ones."""
     amounts = {
         key: {name: amount for name, amount in value.items() if amount}
         if isinstance(value, Mapping)

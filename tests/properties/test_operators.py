@@ -37,7 +37,7 @@ from support.worlds.playing import Players
 
 
 def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
-    """What an operator does to one of the partitions that there are, or nothing."""
+    """A random command of an operator for one of the partitions, or none."""
     if not scheduler.partitions or rng.random() < 0.5:
         return
     partition = rng.choice(list(scheduler.partitions.values()))
@@ -143,6 +143,6 @@ def confirm(driver: Driver, effects: list[Effect]) -> None:
 
 
 def placed_in(driver: Driver) -> int:
-    """How much of the cluster is used."""
+    """Used part of the cluster."""
     (partition,) = driver.scheduler.partitions.values()
     return partition.tree.root.allocated.get("memory", 0)

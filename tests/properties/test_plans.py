@@ -68,7 +68,7 @@ def waiting(driver: Driver, rm: str) -> set[tuple[str, str, str]]:
 
 
 def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
-    """What one RM was told to run, and where, in order."""
+    """Allocations that one RM was told of, with their nodes, in order."""
     return [
         (effect.partition, one.ask.app_id, one.key, one.node_id)
         for effect in effects
@@ -78,7 +78,7 @@ def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
 
 
 def preempted(effects: Iterable[Effect], rm: str) -> list[tuple[str, str, str]]:
-    """What one RM was told to stop for others, or as its partition went, in order."""
+    """Allocations that one RM was told to stop, in order."""
     return [
         (effect.partition, one.app_id, one.key)
         for effect in effects

@@ -55,7 +55,7 @@ def test_what_runs_is_taken_back_over_any_quota(part: range) -> None:
 
 
 def tightened(config: str) -> str:
-    """The same queues, in which next to nothing may run."""
+    """The configuration with maxima that allow almost nothing."""
     written = yaml.safe_load(config)
     for partition in written["partitions"]:
         limit = {"limit": "tight", "users": ["*"], "maxresources": {"memory": "1"}}

@@ -116,7 +116,7 @@ def told(known: Ask, created: float, on_node: str | None) -> Ask:
 
 @pytest.mark.worlds(first=7_000_000, one_in=10)
 def test_a_reloaded_core_decides_like_a_new_one(part: range) -> None:
-    """The same asks go to the same nodes in the same order, whatever was in force before."""
+    """The same asks go to the same nodes in the same order after any earlier configuration."""
     compared = 0
     for seed in part:
         rng = Random(seed)

@@ -71,7 +71,7 @@ def _in_vain(partition: Partition) -> Iterator[tuple[Reservation, float]]:
 
 
 def _could_go(partition: Partition, owner: Application, request: Request) -> bool:
-    """Whether the ask would be placed if the room on its node were free."""
+    """True if the ask would be placed if the room on its node were free."""
     stop = first_failing(partition.check_context, subject_of(owner, request))
     by_cluster = isinstance(stop, QueueCheck) and stop.is_root
     return stop is None or by_cluster or isinstance(stop, AnswersCheck)
@@ -131,6 +131,6 @@ def _placed(effects: list[Effect]) -> list[tuple[str, str]]:
 
 @pytest.mark.worlds(first=9_500_000, one_in=2)
 def test_no_node_is_kept_long_for_an_ask_that_could_not_have_it(part: range) -> None:
-    """Whatever stops the ask, its node is given up a review after the time-out."""
+    """The node of an ask that any check stops is given up at the review after the time-out."""
     seen = sum(map(play, part))
     assert seen >= lively(len(part)) // 2, f"{seen} reservations were in vain"

@@ -1,4 +1,4 @@
-"""What only happens in large clusters, made to happen in small ones: compaction and short turns."""
+"""Compaction and short turns, which only large clusters have, in small ones."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.worlds(first=6_000_000, one_in=10)
 @pytest.mark.usefixtures("_no_slack")
 def test_compaction_changes_no_decision(part: range) -> None:
-    """However often heaps and logs are compacted, the decisions are the oracle's."""
+    """With frequent compaction of heaps and logs, the decisions are the oracle's."""
     agree(part)
 
 

@@ -63,7 +63,7 @@ class RecordingLedger(Ledger):
 
 @pytest.fixture(scope="module")
 def history() -> History:
-    """What an RM says and hears of two nodes, of which one is drained, and of two applications."""
+    """Messages of an RM with two nodes, one drained, and two applications."""
     with stillness():
         return recorded()
 
@@ -112,7 +112,7 @@ def play(history: History, *, ordered: bool = True, held: bool = False) -> None:
 
 
 def answers(history: History, kind: str) -> list[int]:
-    """Where in the history allocations are told of, by kind of answer."""
+    """Positions of allocations in the history, by kind of answer."""
     return [
         place
         for place, (method, given) in enumerate(history)
@@ -121,7 +121,7 @@ def answers(history: History, kind: str) -> list[int]:
 
 
 def test_a_true_history_passes(history: History) -> None:
-    """What a server really said is not found fault with."""
+    """The ledger accepts a true history."""
     play(history)
 
 

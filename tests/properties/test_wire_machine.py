@@ -307,7 +307,7 @@ def run_machine(part: range, phases: tuple[hypothesis.Phase, ...]) -> None:
 @pytest.mark.row(6, 7, 18, 123, 161)
 @pytest.mark.worlds(one_in=5, size=40)
 def test_ledgers_and_books_agree(part: range) -> None:
-    """Whatever is said, in whatever order and how often, what was answered is what is."""
+    """After messages in any order and number, the books equal the answers."""
     run_machine(part, (hypothesis.Phase.generate, hypothesis.Phase.shrink))
 
 

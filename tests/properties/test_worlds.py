@@ -76,7 +76,7 @@ def play_a_hundred() -> None:
 
 
 def test_a_failure_is_narrowed_down() -> None:
-    """Of a script that fails for one ask, only the step with that ask is left, and only it."""
+    """A script that fails for one ask shrinks to the step with that ask alone."""
     world = World(3)
     wanted = next(
         step.command.asks[-1]

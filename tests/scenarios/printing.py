@@ -40,7 +40,7 @@ def maximum(size: Resources) -> str:
 
 
 def told(effect: Effect) -> list[str]:
-    """What an RM is told by one effect, in order."""
+    """Lines for one effect, in order."""
     match effect:
         case AllocationsMade():
             return [f"placed {a.ask.app_id}/{a.key} on {a.node_id}" for a in effect.allocations]

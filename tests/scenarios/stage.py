@@ -1,4 +1,4 @@
-"""Where a scenario plays: a core, its clock, and the words of one line of the script."""
+"""Stage of a scenario: a core, its clock, and the words of one line of the script."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ class Stage:
     driver: Driver = field(default_factory=Driver)
     rm: str = RM
     rest: Command | None = None
-    """What is left of a command that was begun."""
+    """Rest of a large command."""
 
     def send(self, command: Command) -> list[str]:
         """Hand in a command."""

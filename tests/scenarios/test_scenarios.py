@@ -17,7 +17,7 @@ SILENCE = "(nothing)"
 
 
 def said(stage: Stage, command: str, text: str) -> str:
-    """What one command prints; ``as RM`` in front of a verb speaks for that RM."""
+    """Output of one command; ``as RM`` in front of a verb selects the RM."""
     line = Line.read(command, text)
     if line.words[0] == "as":
         stage.rm = line.words[1]

@@ -65,7 +65,7 @@ class Mount:
 
     @property
     def is_volume(self) -> bool:
-        """Whether it is a named volume."""
+        """True if it is a named volume."""
         return not self.source.startswith(".")
 
 

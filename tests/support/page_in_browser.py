@@ -127,7 +127,7 @@ def row(page: Page, path: str, partition: str = PARTITION) -> Locator:
 
 
 async def fits(page: Page) -> bool:
-    """Whether nothing is wider than the screen."""
+    """True if nothing is wider than the screen."""
     wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     return bool(await page.evaluate(wide))
 

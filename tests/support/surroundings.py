@@ -24,7 +24,7 @@ _MEANT_FOR_OTHERS = frozenset({"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "D
 
 
 def is_meant_for_others(name: str) -> bool:
-    """Whether a variable of the environment would change what the commands under test do."""
+    """True if a variable of the environment would change what the commands under test do."""
     return (
         name in _MEANT_FOR_OTHERS
         or name.lower().endswith("_proxy")

@@ -137,7 +137,7 @@ class Tty:
         return await asyncio.wait_for(self.process.wait(), PATIENCE)
 
     def is_as_before(self) -> bool:
-        """Whether keyboard, screen and cursor are as they were before it came."""
+        """True if keyboard, screen and cursor are as they were before it came."""
         back = self.output.rfind(ORDINARY) > self.output.rfind(ALTERNATE)
         cursor = self.output.rfind(SHOWN) > self.output.rfind(HIDDEN)
         return self.attributes() == self.mode and back and cursor

@@ -1,4 +1,4 @@
-"""What a scenario can say: each public function of these modules is the verb of its name."""
+"""Verbs of scenarios: each public function of these modules is the verb of its name."""
 
 from inspect import isfunction
 

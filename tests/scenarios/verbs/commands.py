@@ -1,4 +1,4 @@
-"""What an RM says in a scenario: each verb with its words and settings."""
+"""Commands of an RM in a scenario: each verb with its words and settings."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a scenario looks at. With ``partition=P`` it is that of another partition than `default`."""
+"""Reports in a scenario. ``partition=P`` selects a partition other than `default`."""
 
 from licorne_core.config import load
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers

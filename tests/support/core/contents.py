@@ -71,7 +71,7 @@ def reservations(app: Application) -> dict[AllocationKey, Kept]:
 
 
 def is_pending(app: Application, key: str) -> bool:
-    """Whether the ask waits, and the RM is not asked about a place for it either."""
+    """True if the ask waits, and the RM is not asked about a place for it either."""
     request = app.requests.get(AllocationKey(key))
     return request is not None and request.is_pending
 

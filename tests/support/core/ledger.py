@@ -117,7 +117,7 @@ class Ledger:
         assert not closed, f"D3: {allocation.key} on {node_id}, reserved for {others} alone"
 
     def _may_have_all(self, partition: Partition, allocation: Allocation) -> bool:
-        """Whether what others have reserved on the node may not count against the ask.
+        """True if what others have reserved on the node may not count against the ask.
 
         It does not if its queue was due the room, which may be so no more at the end of the turn.
         """

@@ -64,7 +64,7 @@ class Target:
 
     @property
     def is_session(self) -> bool:
-        """Whether it is the one stream of a session."""
+        """True if it is the one stream of a session."""
         return self.method == SESSION
 
 

@@ -64,7 +64,7 @@ class Oracle:
         self.waiting: dict[str, list[tuple[str, str]]] = {}
 
     def runnable(self, name: str) -> bool:
-        """Whether decisions are made in the partition at present."""
+        """True if decisions are made in the partition at present."""
         rm_id = name[1:].partition("]")[0]
         return not self.holds[rm_id]
 

@@ -73,7 +73,7 @@ class AskRecord:
 
     @property
     def is_promised(self) -> bool:
-        """Whether it is to have what its victims free."""
+        """True if it is to have what its victims free."""
         return self.reservation is not None and bool(self.reservation.promised)
 
     def lose_node(self) -> None:
@@ -130,7 +130,7 @@ class AllocationRecord:
 
     @property
     def assumed(self) -> bool:
-        """Whether the RM has to agree to the node first."""
+        """True if the RM has to agree to the node first."""
         return self.state == ASSUMED
 
 
@@ -234,7 +234,7 @@ class AppRecord:
 
     @property
     def allocating(self) -> bool:
-        """Whether it is accepted and about to run (spec § 4.12)."""
+        """True if it is accepted and about to run (spec § 4.12)."""
         return self.state == "Accepted" and (
             bool(self.allocations) or any(ask.reservation for ask in self.asks.values())
         )
@@ -294,7 +294,7 @@ class NodeRecord:
         self.results.clear()
 
     def holds(self, size: Amounts) -> bool:
-        """Whether the amounts would fit if nothing else were there."""
+        """True if the amounts would fit if nothing else were there."""
         return all(wanted <= self.capacity.get(name, 0) for name, wanted in size.items())
 
     def free(self) -> Amounts:
@@ -340,7 +340,7 @@ class QueueRecord:
 
     @property
     def removable(self) -> bool:
-        """Whether the queue goes once nothing is in it (spec § 4.3)."""
+        """True if the queue goes once nothing is in it (spec § 4.3)."""
         return self.path != "root" and (self.draining or not self.managed)
 
     @property
@@ -350,7 +350,7 @@ class QueueRecord:
 
     @property
     def priority_first(self) -> bool:
-        """Whether priority goes before fairness and time."""
+        """True if priority goes before fairness and time."""
         return self.properties.get("application.sort.priority", "enabled").lower() != "disabled"
 
     @property

@@ -10,13 +10,13 @@ from support.oracle.usage import NOTHING, limit_for
 
 
 def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """Whether it stays within what its queues may have."""
+    """True if it stays within what its queues may have."""
     own = _own(ask, reserved=reserved)
     return all(_within_max(look, path, ask, own) for path in lineage(app.queue))
 
 
 def exceeds_cluster_only(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """Whether the ask is more than what is left of all nodes together, and no other queue's."""
+    """True if the ask is more than what is left of all nodes together, and no other queue's."""
     own = _own(ask, reserved=reserved)
     exceeded = [path for path in lineage(app.queue) if not _within_max(look, path, ask, own)]
     return exceeded == ["root"]
@@ -27,18 +27,18 @@ def _own(ask: AskRecord, *, reserved: bool) -> AskRecord | None:
 
 
 def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
-    """Whether the RM has no say, or does not owe too many answers."""
+    """True if the RM has no say, or does not owe too many answers."""
     return ask.predicate is None or not look.full
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """Whether it stays within what its user and its group may have in its queues."""
+    """True if it stays within what its user and its group may have in its queues."""
     own = _own(ask, reserved=reserved)
     return all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
 
 
 def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) -> bool:
-    """Whether the ask stays within the queue's maximum: for root the cluster, strictly."""
+    """True if the ask stays within the queue's maximum: for root the cluster, strictly."""
     used = look.usage.claimed(path, own)
     limit = look.usage.cluster if path == "root" else look.queues[path].max
     for name, wanted in ask.size.items():
@@ -51,7 +51,7 @@ def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) ->
 
 
 def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord, own: AskRecord | None) -> bool:
-    """Whether it stays within the limits for user and group in one queue."""
+    """True if it stays within the limits for user and group in one queue."""
     for kind, name in app.trackers():
         limit = limit_for(look.queues[path], kind, name)
         if limit is None or limit.max is None:
@@ -65,7 +65,7 @@ def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord, own
 
 
 def may_start(look: Look, app: AppRecord) -> bool:
-    """Whether an accepted application may start to run beside those that do already.
+    """True if an accepted application may start to run beside those that do already.
 
     One that is allocating counts as running in its queues already, and one that has something as
     running for its user and group: what counts already passes (spec §§ 4.12, 10.5).
@@ -85,7 +85,7 @@ def may_start(look: Look, app: AppRecord) -> bool:
 
 
 def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """Whether the ask may go to the node in the regular pass, and fits there.
+    """True if the ask may go to the node in the regular pass, and fits there.
 
     The node must be schedulable, and what is reserved there is left free, unless the ask may go
     nowhere else (§ 7.7).
@@ -103,22 +103,22 @@ def node_for(look: Look, ask: AskRecord) -> str | None:
 
 
 def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
-    """Whether the RM does not want the ask there (spec § 8.4), as far as it has said so."""
+    """True if the RM does not want the ask there (spec § 8.4), as far as it has said so."""
     return bool(node.results.get((ask.ask_class, allocate)))
 
 
 def refuses_place(node: NodeRecord, ask: AskRecord) -> bool:
-    """Whether the RM has said that it does not want the ask there; its silence says nothing."""
+    """True if the RM has said that it does not want the ask there; its silence says nothing."""
     return node.results.get((ask.ask_class, True), "") not in ("", NO_ANSWER)
 
 
 def is_open(look: Look, node: NodeRecord) -> bool:
-    """Whether the node is there for everybody."""
+    """True if the node is there for everybody."""
     return node.schedulable and node.node_id not in look.usage.exclusive
 
 
 def fits(look: Look, node: NodeRecord, ask: AskRecord, kept: Amounts = NOTHING) -> bool:
-    """Whether the node has room for the ask beside others, and the RM has not refused it there."""
+    """True if the node has room for the ask beside others, and the RM has not refused it there."""
     available = dict(look.usage.available[node.node_id])
     add_to(available, {name: -value for name, value in kept.items()})
     return (

@@ -56,12 +56,12 @@ def node_order(partition: dict[str, Any]) -> NodeOrder:
 
 
 def preempts(partition: dict[str, Any]) -> bool:
-    """Whether asks may preempt others, beside those that require their node."""
+    """True if asks may preempt others, beside those that require their node."""
     return bool((partition.get("preemption") or {}).get("enabled", True))
 
 
 def creates_queues(partition: dict[str, Any]) -> bool:
-    """Whether the one rule that worlds have, `provided`, creates queues."""
+    """True if the one rule that worlds have, `provided`, creates queues."""
     return any(rule.get("create", False) for rule in partition.get("placementrules") or [])
 
 

@@ -317,7 +317,7 @@ def _likeness(app: AppRecord, ask: AskRecord) -> Likeness:
 
 
 def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
-    """Whether a node that was given up after so many others is there for the ask."""
+    """True if a node that was given up after so many others is there for the ask."""
     return any(
         node.given_up > since
         and node.schedulable

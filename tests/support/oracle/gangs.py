@@ -48,7 +48,7 @@ def task_groups(app: AppRecord) -> dict[str, Counts]:
 
 
 def is_replaceable(app: AppRecord, ask: AskRecord) -> bool:
-    """Whether a real ask has to wait for a placeholder's place (spec § 6.4)."""
+    """True if a real ask has to wait for a placeholder's place (spec § 6.4)."""
     return not ask.placeholder and counts(app, ask.task_group).open > 0
 
 
@@ -75,12 +75,12 @@ def booked_placeholders(app: AppRecord) -> list[AllocationRecord]:
 
 
 def has_time(app: AppRecord) -> bool:
-    """Whether time that has begun goes on: a placeholder is on a node, or has not ended yet."""
+    """True if time that has begun goes on: a placeholder is on a node, or has not ended yet."""
     return bool(booked_placeholders(app)) or any(not ask.fate for ask in app.placeholders)
 
 
 def covers(app: AppRecord) -> bool:
-    """Whether the application has all the placeholders that it wanted (spec § 6.7)."""
+    """True if the application has all the placeholders that it wanted (spec § 6.7)."""
     booked = total(one.ask.size for one in booked_placeholders(app))
     shared = booked.keys() & app.gang.ask.keys()
     return bool(shared) and all(booked[name] == app.gang.ask[name] for name in shared)
@@ -98,7 +98,7 @@ def seconds_left(milliseconds: int, tags: dict[str, str], now: float) -> float:
 
 
 def fits_below(limits: list[Amounts], wanted: Amounts) -> bool:
-    """Whether the amounts stay within every limit that says something of them."""
+    """True if the amounts stay within every limit that says something of them."""
     return all(value <= limit.get(name, value) for limit in limits for name, value in wanted.items())
 
 

@@ -22,7 +22,7 @@ SCHEDULABLE = ("Accepted", "Running")
 
 
 class MustAsk(Protocol):
-    """Whether an ask may go to a node, or have it reserved, only when the RM has agreed to it."""
+    """True if an ask may go to a node, or have it reserved, only when the RM has agreed to it."""
 
     def __call__(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
         """Ask or not."""

@@ -36,7 +36,7 @@ class Timers:
         self._made = 0
 
     def __contains__(self, name: Name) -> bool:
-        """Whether the name has a deadline."""
+        """True if the name has a deadline."""
         return name in self._due
 
     def set(self, name: Name, at: float) -> None:
@@ -191,7 +191,7 @@ class PartitionOracle:
         self.apps[new.app_id] = app
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:
-        """Whether a gang may be run in the leaf, and can ever be complete there (spec § 6.1)."""
+        """True if a gang may be run in the leaf, and can ever be complete there (spec § 6.1)."""
         limits = [self.queues[above].max for above in lineage(path)]
         return self.queues[path].app_order != "fair" and fits_below(limits, wanted)
 
@@ -282,7 +282,7 @@ class PartitionOracle:
         return sum(len(app.assumed_keys()) + len(app.matched_keys()) for app in self.apps.values())
 
     def must_ask(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
-        """Whether the RM has to agree first.
+        """True if the RM has to agree first.
 
         Where others are assumed, what it said of the node before does not count.
         """

@@ -70,7 +70,7 @@ def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck
 
 
 def is_current(look: Look, check: VictimCheck) -> bool:
-    """Whether the ask's kind still waits for the answer; then it waits no more."""
+    """True if the ask's kind still waits for the answer; then it waits no more."""
     app = look.apps.get(check.app.app_id)
     if app is None or app is not check.app:
         return False
@@ -112,7 +112,7 @@ def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> P
 
 
 def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) -> bool:
-    """Whether one of the nodes is kept for another ask, and nothing stops this one beside."""
+    """True if one of the nodes is kept for another ask, and nothing stops this one beside."""
     tried = search_for(look, check.app, check.ask)
     names = {one.node_id for one in found} & look.usage.reserved
     taken = any(node.name in names and not tried.is_free(node) for node in tried.cluster.nodes)
@@ -120,19 +120,19 @@ def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) 
 
 
 def still_waits(check: VictimCheck) -> bool:
-    """Whether the ask waits as it did when the RM was asked."""
+    """True if the ask waits as it did when the RM was asked."""
     return check.app.asks.get(check.ask.key) is check.ask and check.ask.forms == check.forms
 
 
 def _may_have_victims(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """Whether nothing but a queue's maximum or the nodes stops the ask."""
+    """True if nothing but a queue's maximum or the nodes stops the ask."""
     starts_or_runs = app.state == "Running" or (app.state == "Accepted" and may_start(look, app))
     waits = app.backs_off_until > look.now or is_replaceable(app, ask)
     return starts_or_runs and not waits and within_limits(look, app, ask)
 
 
 def _is_same(look: Look, check: VictimCheck, name: Name) -> bool:
-    """Whether the victim is what it was when the RM was asked, where it was."""
+    """True if the victim is what it was when the RM was asked, where it was."""
     app, ask, node_id = check.known[name]
     one = app.allocations.get(name[1])
     known = look.apps.get(name[0]) is app and one is not None
@@ -161,15 +161,15 @@ class PredicateCheck:
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the ask that it names waits for it no more: the RM may have refused that."""
+        """True if the ask that it names waits for it no more: the RM may have refused that."""
         return self.allocate and self.named not in self.assumed
 
     def is_about(self, node: NodeRecord) -> bool:
-        """Whether it asks about the node as it is now."""
+        """True if it asks about the node as it is now."""
         return node in self.nodes and self.nodes[node][0] == node.told
 
     def counts(self, node: NodeRecord, assumed: int, *, accepted: bool) -> bool:
-        """Whether the answer means something for an ask that is assumed there with others.
+        """True if the answer means something for an ask that is assumed there with others.
 
         If the first node is accepted the RM has judged what follows knowing of it. Elsewhere the
         ask has to be alone on the node.
@@ -212,7 +212,7 @@ class PredicateChecks:
         return check
 
     def is_silent_about(self, ask_class: AskClass) -> bool:
-        """Whether nodes are passed over for the class because the RM did not answer."""
+        """True if nodes are passed over for the class because the RM did not answer."""
         return any(c.allocate and c.ask_class == ask_class for c in self.silent.values())
 
     def next(

@@ -40,7 +40,7 @@ class GiveUp(NamedTuple):
 
 
 def may_reserve(look: Look, app: AppRecord) -> bool:
-    """Whether one more node may be reserved for the application and in its queues."""
+    """True if one more node may be reserved for the application and in its queues."""
     own = look.queues[app.queue].properties.get("application.reservation.max.nodes")
     most = (_most_of_root(look) + 1) // 2 if own is None else int(own)
     if sum(_counts(ask) for ask in app.asks.values()) >= most:
@@ -151,7 +151,7 @@ def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[Allo
 
 
 def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """Whether the ask would be placed if its node were empty."""
+    """True if the ask would be placed if its node were empty."""
     kept = ask.reservation
     node = None if kept is None or kept.node_id is None else look.nodes[kept.node_id]
     is_refused = node is not None and refuses_place(node, ask)
@@ -193,7 +193,7 @@ def _due_and_waiting(
 
 
 def is_due(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """Whether the ask stays within what the lowest queue with a guarantee for it is guaranteed."""
+    """True if the ask stays within what the lowest queue with a guarantee for it is guaranteed."""
     for path in lineage(app.queue):
         due = {name: value for name, value in look.queues[path].guaranteed.items() if value > 0}
         shared = due.keys() & ask.size.keys()

@@ -181,6 +181,6 @@ def group_of(queues: dict[str, QueueRecord], leaf: str, groups: tuple[str, ...])
 
 
 def is_limited(queues: dict[str, QueueRecord], leaf: str, group: str) -> bool:
-    """Whether a queue from the leaf up has a limit for that group, so that it is kept (§ 10.7)."""
+    """True if a queue from the leaf up has a limit for that group, so that it is kept (§ 10.7)."""
     limits = [limit for path in lineage(leaf) for limit in queues[path].limits]
     return any(group in limit.groups for limit in limits)

@@ -149,7 +149,7 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
 
 
 def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:
-    """Whether these victims are still legal, enough and necessary."""
+    """True if these victims are still legal, enough and necessary."""
     tried = search_for(look, app, ask)
     nodes = [node for node in tried.cluster.nodes if node.name == node_id]
     if not (victims and nodes and tried.rules.entitled is not None and tried.rules.is_due()):
@@ -218,7 +218,7 @@ def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[RequestReco
 
 
 def _helps_queue(tried: BruteForce, one: RequestRecord) -> bool:
-    """Whether its end makes room in a queue of the ask's that is too full."""
+    """True if its end makes room in a queue of the ask's that is too full."""
     short = [path for path in tried.rules.way if tried.rules.missing_quota(path)]
     return any(one.leaf == path or one.leaf.startswith(f"{path}.") for path in short)
 

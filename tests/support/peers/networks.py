@@ -62,7 +62,7 @@ class Garbler(Relay):
 
 
 def _is_message(payload: bytes) -> bool:
-    """Whether the payload of a frame is one message and nothing else."""
+    """True if the payload of a frame is one message and nothing else."""
     size = int.from_bytes(payload[1:PREFIX])
     return size > 0 and len(payload) == PREFIX + size
 

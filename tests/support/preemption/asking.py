@@ -29,7 +29,7 @@ ENDLESS = 10**9
 def search(
     cluster: Cluster, key: str, *, steps: int = ENDLESS, most: int = 1, first_nodes: int = 32
 ) -> list[Plan] | Law:
-    """What the core finds for a pending request; of a refusal the law only."""
+    """Plans of the core for a pending request, or the law of the refusal."""
     built = build(cluster, first_nodes)
     app, request = built.request(key)
     found = built.search.find(app, request, cluster.now, steps=steps, most=most)

@@ -18,7 +18,7 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 
 
 def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
-    """What a queue is guaranteed, without what is not above zero."""
+    """Guarantee of a queue, positive amounts only."""
     return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}
 
 
@@ -50,7 +50,7 @@ class Rules:
         )
 
     def missing_quota(self, path: str, removed: Iterable[RequestRecord] = ()) -> bool:
-        """Whether the ask exceeds a maximum of the queue after some are gone."""
+        """True if the ask exceeds a maximum of the queue without the victims."""
         gone = [one for one in removed if path in lineage(one.leaf)]
         for name, wanted in self.ask.size.items():
             most = self.cluster.most(path, name)
@@ -94,7 +94,7 @@ class Rules:
         return priority
 
     def _is_full(self, path: str) -> bool:
-        """Whether the ask exceeds the maximum in a type that both name."""
+        """True if the ask exceeds the maximum in a type that both name."""
         if path == "root":
             return True
         return self.missing_quota(path)
@@ -221,7 +221,7 @@ class BruteForce:
         return [plan for _, plan in sorted(found)[:most]] or failed
 
     def may_host(self, node: NodeRecord) -> bool:
-        """Whether the node could be kept for the ask, and the RM does not mind."""
+        """True if the node could be kept for the ask, and the RM does not mind."""
         if self.ask.predicate is not None:
             if False in node.refused:
                 return False
@@ -230,19 +230,19 @@ class BruteForce:
         return self.is_free(node)
 
     def is_kept(self, node: NodeRecord) -> bool:
-        """Whether somebody on the node may go, and it is kept for another ask, and only that."""
+        """True if the node has candidates, and only a reservation of another ask closes it."""
         refused = self.ask.predicate is not None and False in node.refused
         may_go = any(one.node == node.name for one in self.rules.candidates)
         return may_go and self._is_large(node) and not refused and not self.is_free(node)
 
     def _is_large(self, node: NodeRecord) -> bool:
-        """Whether the node is schedulable, and holds the ask if nothing else is there."""
+        """True if the node is schedulable, and holds the ask if nothing else is there."""
         return node.schedulable and all(
             node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items()
         )
 
     def is_free(self, node: NodeRecord) -> bool:
-        """Whether the node could be kept for the ask, as far as the RM has no say."""
+        """True if the node could be kept for the ask, as far as the RM has no say."""
         if not self._is_large(node):
             return False
         others = [
@@ -260,17 +260,17 @@ class BruteForce:
         )
 
     def is_legal(self, gone: tuple[RequestRecord, ...]) -> bool:
-        """Whether the victims' queues keep what is theirs."""
+        """True if the victims' queues keep their guarantees."""
         return self.rules.keeps_guarantees(gone) and self.rules.keeps_losses(gone)
 
     def is_enough(self, node: NodeRecord, gone: tuple[RequestRecord, ...]) -> bool:
-        """Whether the ask fits on the node and in its queues when they are gone."""
+        """True if the ask fits on the node and in its queues without the victims."""
         return self.has_room(node, gone) and not any(
             self.rules.missing_quota(path, gone) for path in self.rules.way
         )
 
     def has_room(self, node: NodeRecord, gone: tuple[RequestRecord, ...]) -> bool:
-        """Whether the ask fits on the node when they are gone."""
+        """True if the ask fits on the node without the victims."""
         here = [one for one in gone if one.node == node.name]
         return all(
             self.cluster.free(node, name) + total(here, name) >= wanted

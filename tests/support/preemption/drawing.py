@@ -245,5 +245,5 @@ class Drawing:
 
 
 def within(leaf: str, path: str) -> bool:
-    """Whether a queue is another one or below it."""
+    """True if a queue is another one or below it."""
     return leaf == path or leaf.startswith(f"{path}.")

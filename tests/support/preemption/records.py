@@ -54,7 +54,7 @@ class RequestRecord:
     created: float = 0.0
     started: float = 0.0
     brought: bool = False
-    """Whether the RM said where it runs."""
+    """True if the RM named the node."""
     originator: bool = False
     opted_in: bool = True
     required_node: str | None = None
@@ -65,7 +65,7 @@ class RequestRecord:
 
     @property
     def counts(self) -> bool:
-        """Whether its queues count it as used."""
+        """True if its queues count it as used."""
         return self.state in BOOKED
 
     @property
@@ -77,7 +77,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class LossRecord:
-    """What a leaf lost to preemption at some time."""
+    """Loss of a leaf by preemption at one time."""
 
     leaf: str
     time: float
@@ -105,13 +105,13 @@ class Cluster:
         return (one for one in self.requests if path in lineage(one.leaf))
 
     def settled(self, path: str, name: str) -> int:
-        """What the queue has when all that was decided has happened."""
+        """Settled usage of the queue."""
         stays = [one for one in self.inside(path) if one.counts and one.state is not RequestState.PREEMPTING]
         promised = sum(one.promised.get(name, 0) for one in self.inside(path))
         return total(stays, name) + promised
 
     def free(self, node: NodeRecord, name: str) -> int:
-        """What is left on a node once all victims there are gone."""
+        """Room on a node after all its victims have ended."""
         there = [
             one for one in self.requests if one.node == node.name and one.state is not RequestState.PREEMPTING
         ]

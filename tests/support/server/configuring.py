@@ -81,7 +81,7 @@ class Admin:
         return answer
 
     async def validate(self, config: str) -> pb.ValidateConfigurationResponse:
-        """Whether a text would be taken."""
+        """True if a text would be taken."""
         request = pb.ValidateConfigurationRequest(config=config)
         answer: pb.ValidateConfigurationResponse = await self._stub.ValidateConfiguration(request)
         return answer

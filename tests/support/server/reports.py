@@ -39,7 +39,7 @@ class Books:
     queues: dict[str, tuple[Amounts, Amounts]]
     """Allocated and pending."""
     nodes: dict[str, tuple[bool, Amounts, Amounts]]
-    """Whether it is open for more; capacity and allocated."""
+    """State of a node: open for asks, capacity and allocated amounts."""
     applications: dict[str, tuple[str, str]]
     """Queue and user."""
     allocations: dict[str, str]

@@ -72,13 +72,13 @@ class Connection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything can be said and heard."""
+        """True if everything can be said and heard."""
         wanted = 1 if self.talk is not None else len(KINDS)
         return len(self.lines) == wanted and all(line.is_open for line in self.lines.values())
 
     @property
     def has_session(self) -> bool:
-        """Whether the RM is served over a session, connected or not."""
+        """True if the RM is served over a session, connected or not."""
         return self.talk is not None
 
     def forget(self) -> None:
@@ -223,7 +223,7 @@ class Connection:
                     self.site.loop.rounds(rounds)
 
     def is_quiet(self) -> bool:
-        """Whether nothing is under way in either direction."""
+        """True if nothing is under way in either direction."""
         return not any(line.under_way or line.answers for line in self.lines.values())
 
     # ---- Saying what must not be said ----

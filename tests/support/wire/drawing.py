@@ -220,7 +220,7 @@ _UNREPEATABLE = (si.TIMEOUT, si.SCHEDULING_FAILED_ON_RM)
 
 
 def is_idempotent(items: Sequence[Item]) -> bool:
-    """Whether a message that is sent twice must come to the same as one.
+    """True if a message that is sent twice must come to the same as one.
 
     Not so where the second time meets what the scheduler made of the first.
     """

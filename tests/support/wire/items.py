@@ -56,12 +56,12 @@ class NodeItem(NamedTuple):
 
     @property
     def creates(self) -> bool:
-        """Whether the node is new."""
+        """True if the node is new."""
         return self.action in CREATES
 
     @property
     def is_answered(self) -> bool:
-        """Whether there is an answer: for new nodes, and for what cannot be read."""
+        """True if there is an answer: for new nodes, and for what cannot be read."""
         return self.creates or not self.node_id or self.action == NO_ACTION
 
     @property
@@ -182,7 +182,7 @@ class AskItem(NamedTuple):
 
     @property
     def huge(self) -> bool:
-        """Whether a sum may leave the range of numbers because of it."""
+        """True if a sum may leave the range of numbers because of it."""
         return any(value > HUGE // 4 for _, value in self.size)
 
     def message(self) -> si.Allocation:
@@ -243,7 +243,7 @@ class ReleaseItem(NamedTuple):
 
 
 def is_removal(item: object) -> bool:
-    """Whether it ends something: within a message such items come last."""
+    """True if it ends something: within a message such items come last."""
     return isinstance(item, RemovalItem | ReleaseItem)
 
 

@@ -291,7 +291,7 @@ class Ledger:
         return track
 
     def _stands(self, app_id: str) -> bool:
-        """Whether the application is there, judging by what was heard up to now."""
+        """True if the application is there, judging by what was heard up to now."""
         track = self.around.apps.get(app_id)
         return track is not None and track.may_stand()
 
@@ -304,12 +304,12 @@ class Ledger:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the server knows the RM."""
+        """True if the server knows the RM."""
         return bool(self.around.partitions)
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing was said or heard since things were certain."""
+        """True if nothing was said or heard since things were certain."""
         return all(track.is_certain for track in self._tracks())
 
     def _tracks(self) -> Iterator[Track[Any, Any, Any]]:

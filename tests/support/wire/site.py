@@ -130,7 +130,7 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Whether the call goes on."""
+        """True if the call goes on."""
         return self.status is None
 
     def arrive(self, count: int = 1) -> None:

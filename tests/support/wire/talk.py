@@ -151,7 +151,7 @@ class Talk:
             self._time_passes = False
 
     def counts(self, check: session.PredicateCheck) -> bool:
-        """Whether an answer to the check says of its ask what has become of that.
+        """True if an answer to the check says of its ask what has become of that.
 
         Not if silence may have answered it before, nor if the RM was asked about the ask again.
         """
@@ -179,12 +179,12 @@ class Talk:
 
     @property
     def is_asked(self) -> bool:
-        """Whether nothing is placed unless the RM agrees, or does not answer and lets that pass."""
+        """True if nothing is placed unless the RM agrees, or does not answer and lets that pass."""
         return self.callbacks.HasField("predicates")
 
     @property
     def lets_pass(self) -> bool:
-        """Whether what is not answered counts as agreed to."""
+        """True if what is not answered counts as agreed to."""
         return self.callbacks.predicates.fail_mode == session.FAIL_OPEN
 
     # ---- Replays ----

@@ -118,7 +118,7 @@ class Track(Generic[S, T, A]):
         return states
 
     def may_stand(self) -> bool:
-        """Whether the thing may be there as far as was heard."""
+        """True if the thing may be there as far as was heard."""
         return any(state is not None for state, _ in self._silently(self._worlds))
 
     def guess(self) -> S:
@@ -145,7 +145,7 @@ class Track(Generic[S, T, A]):
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing was said and heard since things were certain."""
+        """True if nothing was said and heard since things were certain."""
         return not self.said and not self.heard
 
     def story(self) -> str:
@@ -202,7 +202,7 @@ class Preempted(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Whether an ask may go to these nodes is for the RM to say."""
+    """True if the RM judges whether an ask may go to these nodes."""
 
     node_ids: tuple[str, ...]
 
@@ -240,25 +240,25 @@ class Surroundings(Protocol):
     """What a track has to know of the others."""
 
     huge: bool
-    """Whether amounts were said that may not fit in together."""
+    """True if amounts were said that may not fit in together."""
 
     def may_decide(self) -> bool:
-        """Whether asks may have been scheduled at all since things were certain."""
+        """True if asks may have been scheduled at all since things were certain."""
 
     def partition_may_be(self, partition: str, *, there: bool) -> bool:
-        """Whether the partition may have been there, or not, since things were certain."""
+        """True if the partition may have been there, or not, since things were certain."""
 
     def app_may_be(self, app_id: str, *, there: bool) -> bool:
         """The same for an application."""
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """Whether a key may have been placed; where the RM is asked, with its consent."""
+        """True if a key may have been placed; where the RM is asked, with its consent."""
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
         """The same for a node."""
 
     def may_be_cleared(self, node_id: str) -> bool:
-        """Whether allocations may have been told to leave the node."""
+        """True if allocations may have been told to leave the node."""
 
     def open_nodes(self) -> frozenset[str]:
         """The nodes that may have taken asks since things were certain."""

@@ -254,5 +254,5 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
 
 
 def _waits_too(core: Partition, one: Waits) -> bool:
-    """Whether a tired core has come to the asks of a kind that wait for kept nodes."""
+    """True if a tired core has come to the asks of a kind that wait for kept nodes."""
     return pauses(core.applications[AppId(one.app_id)]).get(one.kind) == one.until

@@ -55,7 +55,7 @@ class RmSettings:
         return text_of([self.makers[name].partition(name) for name in names])
 
     def _policy(self) -> PredicatePolicy | None:
-        """Whether the RM has a say in where its asks go."""
+        """True if the RM has a say in where its asks go."""
         if self.rng.random() < 0.5:
             return None
         fail_mode = self.rng.choice(list(FailMode))

@@ -178,7 +178,7 @@ def _check_due(app: Application, ask: Request) -> None:
 
 
 def _is_needed(partition: Partition, victim: Request, app: Application, ask: Request) -> bool:
-    """Whether the ask could not be placed if this victim stayed."""
+    """True if the ask could not be placed if this victim stayed."""
     node_id = None if ask.reservation is None else ask.reservation.node_id
     assert node_id is not None, f"{ask} has no node"
     node = partition.nodes.by_id[node_id]
