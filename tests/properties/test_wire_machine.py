@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from licorne_core.messages.commands import TerminationType
 from licorne_server.rms.exchange import Entry, Intake
 from licorne_server.rms.outbox import Outbox, Sent
-from licorne_server.rms.rm import Registration, Session
+from licorne_server.rms.rm import Session
 from licorne_server.rms.streams import Stream
 from licorne_server.wire.framing import Split
 from support.wire.connection import APPLICATIONS, KINDS, NODES
@@ -24,7 +24,7 @@ from support.wire.drawing import MISCHIEF, do_mischief, is_idempotent, localized
 from support.wire.items import BAD, GOOD, AppItem, AskItem, Config, NodeItem
 from support.wire.ledger import Item
 from support.wire.shim import WireRm
-from support.wire.site import OK, hand_in_late
+from support.wire.site import OK
 from support.wire.still import stillness
 from support.wire.tracks import Violation
 from support.wire.world import World
@@ -322,12 +322,6 @@ def lose_the_last(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Outbox, "after", all_but_one)
 
 
-def forget_registrations(patch: pytest.MonkeyPatch) -> None:
-    """What is left of a slow request gets into the books of the next registration."""
-    hand_in_late(patch)
-    patch.setattr(Registration, "is_current", lambda _: True)
-
-
 def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
     """A request whose stream breaks is neither carried out to its end nor counted."""
     patch.setattr(Stream, "is_handling", property(lambda _: False, lambda *_: None), raising=False)
@@ -368,7 +362,6 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
     "slip",
     [
         lose_the_last,
-        forget_registrations,
         cut_in_the_midst,
         lose_what_was_read,
         add_before_removing,

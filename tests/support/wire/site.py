@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any, NamedTuple, cast
 
 import grpc
-import pytest
 from google.protobuf.message import Message
 
 from licorne_core.config.extra import ExtraConfig
@@ -103,17 +102,6 @@ class CopiesInHere(Copies):
         """The answer to a question, as far as the RM's commands were carried out."""
         check()
         return question(deepcopy(self._scheduler), self._engine.now(), lambda: 0.0)
-
-
-def hand_in_late(patch: pytest.MonkeyPatch) -> None:
-    """Have each command of an RM wait for a round of the loop before it is handed in."""
-    submit = Engine.submit
-
-    async def submit_late(self: Engine, command: Command, **options: Any) -> list[Effect]:
-        await asyncio.sleep(0)
-        return await submit(self, command, **options)
-
-    patch.setattr(Engine, "submit", submit_late)
 
 
 class Line:
