@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from licorne import (
@@ -307,6 +308,29 @@ async def test_a_watcher_goes_on_after_a_lost_connection(server: Served, rm: Fak
         assert proxy.connections > 1
     assert [event.id for event in rest] == list(range(rest[0].id, rest[0].id + len(rest)))
     assert {event.object_id for event in rest} >= {"a-1", "b-1", "c-1"}
+
+
+async def test_a_watcher_waits_for_its_rm_after_a_restart(server: Served) -> None:
+    """The server does not know the RM until it registers again: that is no end of the watch."""
+    refused = 'grpc_method="WatchEvents",grpc_type="server_stream",grpc_code="NOT_FOUND"'
+    async with (
+        aiohttp.ClientSession() as http,
+        State(server.target, rm_id="rm1", retry=QUICK) as state,
+        aclosing(state.watch_events(0)) as events,
+    ):
+        async with FakeRM(server.target) as rm:
+            await rm.add_nodes(1)
+            await take(events, 1)
+        await server.restart(crash=True)
+        watching = asyncio.create_task(take(events, 1000))
+        async with asyncio.timeout(PATIENCE):
+            metrics = ""
+            while refused not in metrics:
+                async with http.get(f"http://{server.http}/metrics") as answer:
+                    metrics = await answer.text()
+        async with FakeRM(server.target):
+            with pytest.raises(EventsMissed):
+                await watching
 
 
 async def test_events_that_are_lost_are_told(server: Served, rm: FakeRM) -> None:

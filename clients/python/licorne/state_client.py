@@ -202,8 +202,9 @@ class StateCalls(OfOneRm):
     ) -> AsyncGenerator[EventRecord, None]:
         """Events of the RM as they happen, from the id `start` on, or from now on.
 
-        A lost connection is made again, as often as it takes, and no event is left out. `instance`
-        is that of the `kept_events` that `start` was taken from.
+        A lost connection is made again, as often as it takes, and no event is left out. A server
+        that has restarted is asked until the RM has registered again. `instance` is that of the
+        `kept_events` that `start` was taken from.
 
         Raises EventsMissed where expected events were dropped, and after a restart of the server or
         a registration of the RM, with which ids begin anew. Leave the loop by
@@ -214,20 +215,24 @@ class StateCalls(OfOneRm):
             kept = await self.kept_events(BEHIND_ALL, 1)
             start, instance = kept.highest_id + 1, kept.instance
         backoff = Backoff(self._retry)
-        was_there = False
+        was_there = is_lost = False
         while True:
             request = pb.WatchEventsRequest(rm_id=self.rm_id, start=start, instance=instance)
             watch = self._calls.stream(lambda channel: _stub(channel).WatchEvents, request, may_rest=True)
             try:
                 async with aclosing(watch):
                     async for response in watch:
-                        was_there, instance = True, response.instance
+                        was_there, is_lost, instance = True, False, response.instance
                         backoff.reset()
                         for event in response.events:
                             start = event.id + 1
                             yield event_record(event.id, event.record)
             except ConnectionLost:
                 if not was_there:
+                    raise
+                is_lost = True
+            except NotFound:
+                if not is_lost:
                     raise
             except EventsMissed as missed:
                 # A watcher that was too slow may have missed nothing.
