@@ -161,7 +161,7 @@ class Moves:
         if node is not None:
             self._mark_node(node, left, entered)
         is_counted = _PENDING in entered or _ALLOCATED in entered or _LISTED in left
-        # A placeholder that is stopped for a real ask is told of with that.
+        # A placeholder that is stopped for a real ask is marked with that ask.
         is_stopped = not (left or entered) and request.partner is None
         if is_counted or is_stopped or _PENDING in left or _ALLOCATED in left:
             dirty.mark_app(app)

@@ -83,7 +83,7 @@ class Intake:
         self._loop = asyncio.get_running_loop()
         self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
         self._since = 0.0
-        # What the stream ends with, once all before it is done.
+        # Error that ends the stream once all requests before it are done; None for none.
         self._failure: Exception | None = None
         # Set when there may be something to take, or the end.
         self._news = asyncio.Event()
@@ -200,7 +200,7 @@ class Exchange:
         self._stream = stream
         self._kinds = kinds
         self._intake = Intake()
-        # What is read and what is carried out goes on at a pace of its own.
+        # Reading and carrying out each have a pace of their own.
         self._reading, self._carrying_out = rms.pace(), rms.pace()
 
     async def run(self) -> None:

@@ -117,7 +117,7 @@ class SessionExchange(Exchange):
         self._sealer = sealer
         self._first = first
         self._loop = asyncio.get_running_loop()
-        # Whether the registration of this session is still the RM's.
+        # True while the registration of this session is the RM's present one.
         self._is_current = rm.registration.is_current
         # The last request that was acknowledged on this stream.
         self._acknowledged = 0

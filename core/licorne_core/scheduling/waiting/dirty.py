@@ -38,7 +38,7 @@ class Ranks:
         self.alone: dict[Queue, None] = {}
         """Queues that are ranked alone, and may have an older key."""
         self.types: tuple[str, ...] = ()
-        """The resource types that asks were heard of with, sorted: all count in queues' keys."""
+        """Resource types of all asks so far, sorted: all count in the keys of queues."""
 
     def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
         """Rank the queues between a served ask and root.
@@ -124,7 +124,7 @@ class Ranks:
         return [queue for queue in queues if queue.is_leaf]
 
     def note_types(self, items: Items) -> None:
-        """An ask wants these; a new resource type changes every queue's key."""
+        """Note the resource types of an ask; a new one changes the key of every queue."""
         for name, _ in items:
             if name not in self.types:
                 self.types = tuple(sorted((*self.types, name)))
