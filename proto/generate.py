@@ -1,6 +1,7 @@
 """Make the wire code from the .proto files, or check that it is up to date.
 
-    python proto/generate.py            rewrite clients/python/licorne/{v1,si}, clients/go/licornev1
+    python proto/generate.py            rewrite clients/python/licorne/{v1,si}, clients/go/licornev1,
+                                        server/licorne_server/coordination/pb
     python proto/generate.py --check    compare only; exit 1 where they differ
 
 Runs in an environment of its own, made from proto/requirements.txt. The Go code needs a Go
@@ -19,11 +20,17 @@ from pathlib import Path
 from grpc_tools import protoc
 
 PROTO = Path(__file__).resolve().parent
-CLIENTS = PROTO.parent / "clients"
+ROOT = PROTO.parent
+SERVER_PROTO = ROOT / "server" / "proto"
+"""What only servers speak: with etcd, and with each other. Messages alone, without stubs."""
 TOOLS = Path(sys.executable).parent
 PLUGINS = ("mypy", "mypy_grpc")
-PYTHON_OWNED = ("python/licorne/v1", "python/licorne/si")
-GO_OWNED = ("go/licornev1",)
+PYTHON_OWNED = (
+    "clients/python/licorne/v1",
+    "clients/python/licorne/si",
+    "server/licorne_server/coordination/pb",
+)
+GO_OWNED = ("clients/go/licornev1",)
 SUFFIXES = {".py", ".pyi", ".go"}
 PACKAGE_MARK = '"""Generated from the .proto files of this path; nothing is hand-written."""\n'
 
@@ -39,9 +46,9 @@ GO_PLUGINS = (
 )
 
 
-def compile_protos(arguments: list[str]) -> None:
-    """Run protoc on the .proto files, with the imports that they need."""
-    includes = [f"--proto_path={PROTO}", f"--proto_path={files('grpc_tools') / '_proto'}"]
+def compile_protos(arguments: list[str], path: Path = PROTO) -> None:
+    """Run protoc on the .proto files below the path, with the imports that they need."""
+    includes = [f"--proto_path={path}", f"--proto_path={files('grpc_tools') / '_proto'}"]
     if protoc.main(["protoc", *includes, *arguments]) != 0:
         sys.exit("generate: protoc failed, see above")
 
@@ -64,12 +71,27 @@ def generate_python(target: Path) -> None:
     (target / "licorne/si/__init__.py").write_text(PACKAGE_MARK)
 
 
+def generate_server(target: Path) -> None:
+    """Write the messages of the server's own protocols below `target`, and their type stubs."""
+    target.mkdir(parents=True)
+    compile_protos(
+        [
+            f"--plugin=protoc-gen-mypy={TOOLS / 'protoc-gen-mypy'}",
+            f"--python_out={target}",
+            f"--mypy_out=quiet:{target}",
+            *sorted(str(path.relative_to(SERVER_PROTO)) for path in SERVER_PROTO.rglob("*.proto")),
+        ],
+        SERVER_PROTO,
+    )
+    (target / "licorne_server" / "coordination" / "pb" / "__init__.py").write_text(PACKAGE_MARK)
+
+
 def generate_go(target: Path, go: str) -> None:
     """Write the Go code below `target`, with plugins that the toolchain `go` builds."""
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as plugins:
         build = [go, "build", "-o", plugins, *GO_PLUGINS]
-        if subprocess.run(build, cwd=CLIENTS / "go", check=False).returncode != 0:
+        if subprocess.run(build, cwd=ROOT / "clients" / "go", check=False).returncode != 0:
             sys.exit("generate: the Go plugins could not be built, see above")
         compile_protos(
             [
@@ -93,9 +115,9 @@ def wire_files(base: Path, owned: tuple[str, ...]) -> set[str]:
 
 
 def differing(fresh: Path, owned: tuple[str, ...]) -> list[str]:
-    """The files that are missing, superfluous or unlike in the clients."""
-    names = wire_files(fresh, owned) | wire_files(CLIENTS, owned)
-    _, unlike, missing = filecmp.cmpfiles(fresh, CLIENTS, names, shallow=False)
+    """The files that are missing, superfluous or unlike in the checkout."""
+    names = wire_files(fresh, owned) | wire_files(ROOT, owned)
+    _, unlike, missing = filecmp.cmpfiles(fresh, ROOT, names, shallow=False)
     return sorted(unlike + missing)
 
 
@@ -108,9 +130,10 @@ def main() -> None:
     owned = PYTHON_OWNED + GO_OWNED if go else PYTHON_OWNED
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder)
-        generate_python(fresh / "python")
+        generate_python(fresh / "clients" / "python")
+        generate_server(fresh / "server")
         if go:
-            generate_go(fresh / "go", go)
+            generate_go(fresh / "clients" / "go", go)
         else:
             sys.stderr.write("generate: no Go toolchain is installed, so Go is left out\n")
         if options.check:
@@ -119,9 +142,9 @@ def main() -> None:
                 sys.exit("\n".join(["wire code is out of date, run `make gen`:", *stale]))
             return
         for root in owned:
-            shutil.rmtree(CLIENTS / root, ignore_errors=True)
+            shutil.rmtree(ROOT / root, ignore_errors=True)
             if (fresh / root).exists():
-                shutil.copytree(fresh / root, CLIENTS / root)
+                shutil.copytree(fresh / root, ROOT / root)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,11 @@ SOURCES = (
     "tests",
     "tools",
 )
-GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
+GENERATED = (
+    "clients/python/licorne/v1",
+    "clients/python/licorne/si",
+    "server/licorne_server/coordination/pb",
+)
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 MAX_METHODS = 20

@@ -29,7 +29,11 @@ PRODUCT = (
 """What is looked at."""
 ALSO_USING = ("clients/examples", "clients/conformance", "docs", "deploy", "native.py")
 """What is of the project too, and may use the product."""
-GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
+GENERATED = (
+    "clients/python/licorne/v1",
+    "clients/python/licorne/si",
+    "server/licorne_server/coordination/pb",
+)
 TEST_KIT = "server/licorne_server/testing"
 
 AWAITED = frozenset({"PlaceholderIncompatible"})

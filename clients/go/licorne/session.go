@@ -74,6 +74,7 @@ func (s *session) hello() *licornev1.UpdateRequest {
 		Acknowledged: s.consumed,
 		Registration: s.registration.hello(),
 		Callbacks:    s.callbacks,
+		Epoch:        s.stamp.epoch,
 	}
 	if s.resumable() {
 		hello.ResumeToken = s.token

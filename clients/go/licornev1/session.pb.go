@@ -397,8 +397,8 @@ type UpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Rises with every owner of the RM's partitions; with one process, with every start of it. It is below
-	// 2^53, so that a number of JavaScript holds it.
+	// Rises with every owner of the RM's partitions; with one process, with every start of it, and above that of
+	// the hello. It is below 2^53, so that a number of JavaScript holds it.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Rises with every registration of the RM within an epoch.
 	Session uint64 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
@@ -738,7 +738,10 @@ type Hello struct {
 	Registration *si.RegisterResourceManagerRequest `protobuf:"bytes,6,opt,name=registration,proto3" json:"registration,omitempty"`
 	// What the RM wants to be asked and told beside the answers to its requests. It holds for the
 	// session: that of a hello which resumes one is ignored.
-	Callbacks     *Callbacks `protobuf:"bytes,7,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
+	Callbacks *Callbacks `protobuf:"bytes,7,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
+	// The highest UpdateResponse.epoch that the RM has seen, 0 for none. A server that does not serve the
+	// RM yet answers with a higher one, whatever became of the store that it had its epoch from.
+	Epoch         uint64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -820,6 +823,13 @@ func (x *Hello) GetCallbacks() *Callbacks {
 		return x.Callbacks
 	}
 	return nil
+}
+
+func (x *Hello) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // What an RM takes part in. Without it there are no predicate checks, so that every node passes, and
@@ -2422,7 +2432,7 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x11state_dump_wanted\x18\x12 \x01(\v2\x1b.licorne.v1.StateDumpWantedH\x00R\x0fstateDumpWanted\x12K\n" +
 	"\x11preemption_checks\x18\x13 \x01(\v2\x1c.licorne.v1.PreemptionChecksH\x00R\x10preemptionChecks\x12,\n" +
 	"\x06notice\x18\x14 \x01(\v2\x12.licorne.v1.NoticeH\x00R\x06noticeB\t\n" +
-	"\amessageJ\x04\b\x0e\x10\x0f\"\x9b\x02\n" +
+	"\amessageJ\x04\b\x0e\x10\x0f\"\xb1\x02\n" +
 	"\x05Hello\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x1a\n" +
@@ -2430,7 +2440,8 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\fresume_token\x18\x04 \x01(\tR\vresumeToken\x12\"\n" +
 	"\facknowledged\x18\x05 \x01(\x04R\facknowledged\x12I\n" +
 	"\fregistration\x18\x06 \x01(\v2%.si.v1.RegisterResourceManagerRequestR\fregistration\x123\n" +
-	"\tcallbacks\x18\a \x01(\v2\x15.licorne.v1.CallbacksR\tcallbacks\"\xa5\x01\n" +
+	"\tcallbacks\x18\a \x01(\v2\x15.licorne.v1.CallbacksR\tcallbacks\x12\x14\n" +
+	"\x05epoch\x18\b \x01(\x04R\x05epoch\"\xa5\x01\n" +
 	"\tCallbacks\x126\n" +
 	"\n" +
 	"predicates\x18\x01 \x01(\v2\x16.licorne.v1.PredicatesR\n" +

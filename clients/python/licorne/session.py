@@ -90,6 +90,7 @@ class Session:
                 acknowledged=self._consumed,
                 registration=self.registration,
                 callbacks=self._callbacks,
+                epoch=self.stamp[0],
             )
         )
 

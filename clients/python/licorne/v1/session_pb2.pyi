@@ -185,8 +185,8 @@ class UpdateResponse(_message.Message):
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
-    """Rises with every owner of the RM's partitions; with one process, with every start of it. It is below
-    2^53, so that a number of JavaScript holds it.
+    """Rises with every owner of the RM's partitions; with one process, with every start of it, and above that of
+    the hello. It is below 2^53, so that a number of JavaScript holds it.
     """
     session: _builtins.int
     """Rises with every registration of the RM within an epoch."""
@@ -270,6 +270,7 @@ class Hello(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     REGISTRATION_FIELD_NUMBER: _builtins.int
     CALLBACKS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     instance: _builtins.int
     """Rises with every start of the RM's process; a newer instance fences the older one. 0 is refused: the
@@ -281,6 +282,10 @@ class Hello(_message.Message):
     """The token of the last Welcome, empty for none: asks to go on where the stream broke."""
     acknowledged: _builtins.int
     """The highest UpdateResponse.number that the RM has dealt with; of use with a token only."""
+    epoch: _builtins.int
+    """The highest UpdateResponse.epoch that the RM has seen, 0 for none. A server that does not serve the
+    RM yet answers with a higher one, whatever became of the store that it had its epoch from.
+    """
     @_builtins.property
     def registration(self) -> _si_pb2.RegisterResourceManagerRequest:
         """What to register with, where the session is not resumed. Its rmID must be empty or `rm_id`."""
@@ -301,10 +306,11 @@ class Hello(_message.Message):
         acknowledged: _builtins.int = ...,
         registration: _si_pb2.RegisterResourceManagerRequest | None = ...,
         callbacks: Global___Callbacks | None = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["callbacks", b"callbacks", "registration", b"registration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "callbacks", b"callbacks", "instance", b"instance", "protocol", b"protocol", "registration", b"registration", "resume_token", b"resume_token", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "callbacks", b"callbacks", "epoch", b"epoch", "instance", b"instance", "protocol", b"protocol", "registration", b"registration", "resume_token", b"resume_token", "rm_id", b"rm_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,81 @@
+"""The options of coordination: the store's address, the member's own, and the lease."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from licorne_server.process.settings import SettingsError
+
+LEASES = {"etcd": 6.0, "kubernetes": 15.0, "local": 2.0}
+"""Seconds of a lease, by backend, unless an option says otherwise."""
+
+LEAST_LEASE = 2.0
+MOST_LEASE = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordination:
+    """A store and this member's place in it. Times are in seconds."""
+
+    backend: str
+    """``etcd``, ``kubernetes`` or ``local``."""
+    hosts: tuple[str, ...] = ()
+    """``HOST:PORT`` of each server of the store; for ``local`` the path of its socket."""
+    prefix: str = "licorne"
+    """Prefix of all keys, so that several deployments share a store. For ``kubernetes`` it is
+    ``NAMESPACE/NAME``; without a namespace it is that of the pod."""
+    advertise: str = ""
+    """``HOST:PORT`` at which RMs and other members reach this one."""
+    advertise_http: str = ""
+    """``http://HOST:PORT`` or ``https://HOST:PORT`` at which other members reach its HTTP services."""
+    name: str = ""
+    """Name of the member for people; the advertised address without one."""
+    lease: float = 6.0
+    """Seconds without a renewal after which the member counts as gone."""
+    renew: float = 1.0
+    """Seconds between two renewals."""
+    ca: Path | None = None
+    """CA of the store's certificates; with it, or with a certificate, the connection has TLS."""
+    cert: Path | None = None
+    key: Path | None = None
+    user: str = ""
+    password: Path | None = None
+    """File with the password of `user`."""
+
+    @property
+    def tls(self) -> bool:
+        """True if the connection to the store has TLS."""
+        return self.ca is not None or self.cert is not None
+
+
+def read_coordination(text: str) -> Coordination:
+    """The store at ``etcd://HOST:PORT,HOST:PORT/PREFIX``, ``kubernetes://NAMESPACE/NAME`` or
+    ``local:PATH``, with the usual lease of its backend.
+
+    Raises:
+        SettingsError: the text is no such address.
+    """
+    scheme, colon, rest = text.partition(":")
+    if not colon or scheme not in LEASES:
+        raise SettingsError(
+            "--coordination: etcd://HOST:PORT,.../PREFIX, kubernetes://NAMESPACE/NAME or local:PATH "
+            f"was expected: {text!r}"
+        )
+    lease = LEASES[scheme]
+    if scheme == "local":
+        if not rest:
+            raise SettingsError(f"--coordination: the path of a socket is missing: {text!r}")
+        return Coordination(backend=scheme, hosts=(rest,), lease=lease)
+    parts = urlsplit(text)
+    prefix = parts.path.strip("/")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise SettingsError(f"--coordination: nothing may follow the prefix, and no user precede: {text!r}")
+    if scheme == "kubernetes":
+        name = "/".join(part for part in (parts.netloc, prefix) if part)
+        return Coordination(backend=scheme, prefix=name or "licorne", lease=lease)
+    hosts = tuple(parts.netloc.split(","))
+    for host in hosts:
+        name, _, port = host.rpartition(":")
+        if not name or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise SettingsError(f"--coordination: HOST:PORT was expected for each server of etcd: {host!r}")
+    return Coordination(backend=scheme, hosts=hosts, prefix=prefix or "licorne", lease=lease)

@@ -1,0 +1,1 @@
+"""Generated from the .proto files of this path; nothing is hand-written."""
