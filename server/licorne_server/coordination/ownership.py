@@ -18,8 +18,11 @@ class Ownership(ABC):
     """Decides which RMs this server serves, and under which epoch."""
 
     on_lost: Callable[[RmId, str], Awaitable[None]]
-    """Called when an RM must not be served here any more, with the reason. Its streams have to end
-    and its books to go; when this returns nothing of it is sent."""
+    """Called when an RM must not be served here any more, with the reason. Its streams end at once,
+    before the first pause, and its books are gone when this returns. It does not fail."""
+    on_handover: Callable[[RmId, str], Awaitable[None]]
+    """Called before an RM is given to another member. Nothing new is decided, everything decided is
+    sent, its streams end, and then its books are gone. It takes a bounded time, and does not fail."""
 
     @abstractmethod
     def may_decide(self) -> bool:
@@ -37,6 +40,10 @@ class Ownership(ABC):
         """
 
     @abstractmethod
+    def epoch(self, rm_id: RmId) -> int:
+        """The epoch under which the RM is served here; 0 if it is not."""
+
+    @abstractmethod
     def owner_of(self, rm_id: RmId) -> Member | None:
         """The other member that serves the RM, as known here; None if this one or nobody does."""
 
@@ -45,8 +52,26 @@ class Ownership(ABC):
         """Members and owners as last read."""
 
     @abstractmethod
-    async def forget(self, rm_id: RmId) -> None:
-        """The RM has unregistered or was evicted: nobody owns it any more."""
+    def forget(self, rm_id: RmId) -> None:
+        """The RM has unregistered or was evicted: as soon as possible nobody owns it any more.
+
+        An RM that is not served here is ignored.
+        """
+
+    def problem(self) -> str:
+        """The reason why ownership cannot change now, for health; empty while all is well."""
+        return ""
+
+    @abstractmethod
+    async def start(self, address: str, http: str) -> None:
+        """Join the other members. The addresses are where this server listens.
+
+        A member that advertises others publishes those.
+        """
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Leave the other members. No RM has a stream here any more."""
 
 
 class Alone(Ownership):
@@ -57,6 +82,7 @@ class Alone(Ownership):
         self._epoch = epoch
         # Epochs of RMs that named a higher one: the clock went back, or the server has moved.
         self._raised: dict[RmId, int] = {}
+        self.on_lost = self.on_handover = _never
 
     def may_decide(self) -> bool:
         """Always true."""
@@ -65,10 +91,14 @@ class Alone(Ownership):
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
         """The epoch of the RM, which stays the same unless the RM names a higher one."""
         check_epoch(named)
-        epoch = self._raised.get(rm_id, self._epoch)
+        epoch = self.epoch(rm_id)
         if named > epoch:
             epoch = self._raised[rm_id] = named + 1
         return epoch
+
+    def epoch(self, rm_id: RmId) -> int:
+        """The epoch of the RM."""
+        return self._raised.get(rm_id, self._epoch)
 
     def owner_of(self, rm_id: RmId) -> Member | None:
         """Always None."""
@@ -78,9 +108,19 @@ class Alone(Ownership):
         """No members."""
         return Snapshot()
 
-    async def forget(self, rm_id: RmId) -> None:
+    async def start(self, address: str, http: str) -> None:
+        """There is nobody to join."""
+
+    async def stop(self) -> None:
+        """There is nobody to leave."""
+
+    def forget(self, rm_id: RmId) -> None:
         """Drop the epoch that the RM raised: it will name it again."""
         self._raised.pop(rm_id, None)
+
+
+async def _never(rm_id: RmId, reason: str) -> None:
+    """Default listener; a server that is alone loses no RM."""
 
 
 def check_epoch(named: int) -> None:

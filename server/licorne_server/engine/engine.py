@@ -30,6 +30,9 @@ log = structlog.get_logger("core.engine")
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
+FENCED_SECONDS = 0.25
+"""Seconds after which a fenced member looks again if its decisions count."""
+
 
 class Sink(Protocol):
     """Receiver of the core's effects."""
@@ -56,6 +59,10 @@ class Witness(Protocol):
         ...
 
 
+def _always() -> bool:
+    return True
+
+
 class Engine:
     """Sole owner of the core. Any number of tasks of the same loop may submit commands."""
 
@@ -66,6 +73,8 @@ class Engine:
     of it, which was routed."""
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
+    may_decide: Callable[[], bool]
+    """True while decisions count: this server owns its RMs (`Ownership`)."""
     slow: SlowSteps
     """Log of slow turns and commands."""
     witness: Witness | None
@@ -108,6 +117,7 @@ class Engine:
         self.on_idle = None
         self.on_failure = None
         self.on_turn = None
+        self.may_decide = _always
         self.witness = None
         self.slow = SlowSteps()
         self.busy = False
@@ -183,10 +193,10 @@ class Engine:
             self._handle_inbox()
             # Turns go round the RMs: where each has little to do, all have theirs in one round.
             stop = perf_counter() + self.budget.turn
-            deadline = self._scheduler.next_deadline()
+            deadline = self._next_deadline()
             while deadline is not None and deadline <= self.now():
                 self._turn()
-                deadline = self._scheduler.next_deadline()
+                deadline = self._next_deadline()
                 if perf_counter() >= stop:
                     break
             is_due = deadline is not None and deadline <= self.now()
@@ -198,6 +208,13 @@ class Engine:
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
+
+    def _next_deadline(self) -> float | None:
+        """When the core has to decide next; later while decisions would not count."""
+        deadline = self._scheduler.next_deadline()
+        if deadline is None or self.may_decide():
+            return deadline
+        return max(deadline, self.now() + FENCED_SECONDS)
 
     async def _wait(self, deadline: float | None) -> None:
         """Wait for a command or the deadline, if there is one."""

@@ -24,7 +24,7 @@ from licorne_server.rms.outbox import Batch
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.streams import Stream
-from licorne_server.wire.errors import CallError, Malformed, invalid_argument
+from licorne_server.wire.errors import CallError, Malformed, invalid_argument, unavailable
 from licorne_server.wire.framing import Split, split
 from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
@@ -290,9 +290,13 @@ class Exchange:
     async def _write(self) -> None:
         """Write what the outbox has for the stream, until there is nothing more to say."""
         rm, stream, outbox = self._rm, self._stream, self._rm.outbox
-        await self._begin()
+        may_decide = self._rms.ownership.may_decide
+        if may_decide():
+            await self._begin()
         while not stream.over:
             rm.check()
+            if not may_decide():
+                raise unavailable("another member may serve the RM by now")
             batch = outbox.peek(self._kinds)
             if batch is not None:
                 if await stream.more_may_come(batch.items, busy=self._engine.busy):

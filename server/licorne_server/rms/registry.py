@@ -9,7 +9,6 @@ from weakref import WeakValueDictionary
 import grpc
 import structlog
 
-from licorne.v1.session_pb2 import Drain, UpdateResponse
 from licorne_core.messages.commands import Command, Hold, SetHold
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -23,6 +22,8 @@ from licorne_core.messages.effects import (
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
+from licorne_server.coordination.ownership import Ownership
+from licorne_server.coordination.store import Member
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.process.fair import FairLock
 from licorne_server.rms.event_log import EventLogs
@@ -32,8 +33,8 @@ from licorne_server.rms.rm_log import log_rejections
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.errors import CallError, failed_precondition, unavailable
-from licorne_server.wire.framing import Pace, delimited
-from licorne_server.wire.responses import Kind, Payload
+from licorne_server.wire.framing import Pace
+from licorne_server.wire.responses import Kind
 
 if TYPE_CHECKING:
     from licorne_server.telemetry.tracing.tracing import Tracing
@@ -61,6 +62,7 @@ class Rms:
         bounds: OutboxBounds,
         events: EventLogs,
         configurations: Configurations,
+        ownership: Ownership,
         tracing: "Tracing | None" = None,
     ) -> None:
         """Start without RMs.
@@ -68,9 +70,10 @@ class Rms:
         `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
         An RM's outbox has these `bounds`. Facts of the core go into `events`. `configurations` is
         notified of the registered RMs and their configurations, `tracing` of the messages from and
-        to RMs; None for no traces.
+        to RMs; None for no traces. `ownership` has the RMs that this server serves.
         """
         self.events = events
+        self.ownership = ownership
         self.tracing = tracing
         self._configurations = configurations
         self._post = post
@@ -180,10 +183,42 @@ class Rms:
         if self._draining:
             raise unavailable(DRAINING)
 
+    @asynccontextmanager
+    async def owned(self, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
+        """Inside the block the RM is served here, above the epoch that it names; or by the member.
+
+        An RM that is not registered at the end of the block is given up.
+
+        Raises:
+            CallError: see `Ownership.take`.
+        """
+        self.check_open()
+        place = await self.ownership.take(rm_id, named)
+        if isinstance(place, Member):
+            yield place
+            return
+        try:
+            yield None
+            self.check_owned(rm_id)
+        finally:
+            if rm_id not in self._rms:
+                self.ownership.forget(rm_id)
+
+    def check_owned(self, rm_id: RmId) -> None:
+        """Refuse to serve an RM that was lost to another member while it registered.
+
+        Raises:
+            CallError: UNAVAILABLE.
+        """
+        rm = self._rms.get(rm_id)
+        if rm is not None and rm.epoch != self.ownership.epoch(rm_id):
+            raise unavailable(f"RM {rm_id} is not served here any more")
+
     def forget(self, rm_id: RmId) -> None:
         """Forget an RM that has unregistered or was evicted."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
+        self.ownership.forget(rm_id)
         self._configurations.gone(rm_id)
         self.on_forgotten(rm_id)
         if self.tracing is not None:
@@ -215,23 +250,9 @@ class Rms:
             rm.end_streams(CallError(grpc.StatusCode.INTERNAL, message))
 
     def drain(self, retry_after: float) -> list[Stream]:
-        """Notify the RMs that the server is about to stop; returns the streams that will end.
-
-        A stream of `si.v1` ends once its queue is sent. A session is asked to say goodbye, and to
-        come back after `retry_after` seconds.
-        """
+        """Notify the RMs that the server is about to stop; returns the streams that will end."""
         self._draining = True
-        notice = Drain(reason=DRAINING, retry_after_milliseconds=int(retry_after * 1000))
-        data = delimited(UpdateResponse.DRAIN_FIELD_NUMBER, notice.SerializeToString())
-        streams: list[Stream] = []
-        for rm in self._rms.values():
-            streams += rm.streams.values()
-            for kind, stream in rm.streams.items():
-                if kind is not Kind.SESSION:
-                    stream.finish(unavailable(DRAINING))
-            if Kind.SESSION in rm.streams:
-                rm.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
-        return streams
+        return [stream for rm in self._rms.values() for stream in rm.drain(DRAINING, retry_after)]
 
     def close(self) -> None:
         """End all streams."""
@@ -262,7 +283,7 @@ class Rms:
             rm = self._rms[rm_id] = Rm(rm_id, outbox, self._now, measures)
         # A session does not outlive the registration that it was opened in.
         rm.end_streams(self._farewells.get(rm_id), [Kind.SESSION])
-        rm.renew(effect.session)
+        rm.renew(effect.session, self.ownership.epoch(rm_id))
         rm.peer = self._arriving.get(rm_id, rm.peer)
         self._configurations.in_force(rm_id)
         self.events.begin(rm_id)

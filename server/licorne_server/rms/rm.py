@@ -14,7 +14,7 @@ from dataclasses import asdict
 import grpc
 import structlog
 
-from licorne.v1.session_pb2 import Callbacks, StateDump, StateDumpWanted, UpdateResponse
+from licorne.v1.session_pb2 import Callbacks, Drain, StateDump, StateDumpWanted, UpdateResponse
 from licorne_core.messages.effects import (
     AllocationsMade,
     ContainerStatesChanged,
@@ -29,7 +29,7 @@ from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.asks import AskingReader, AskReader
 from licorne_server.wire.caps import MAX_STATE_DUMP, MAX_STATE_VALUES, size_problem
 from licorne_server.wire.checks import CheckEncoder, victim_payloads
-from licorne_server.wire.errors import CallError, exhausted, invalid_argument
+from licorne_server.wire.errors import CallError, exhausted, invalid_argument, unavailable
 from licorne_server.wire.framing import delimited
 from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, made, payloads
 
@@ -190,6 +190,8 @@ class Rm:
 
     registration: Registration
     """The present registration."""
+    epoch: int
+    """Epoch of the present registration, from its owner's record."""
     outbox: Outbox
     """Messages to the RM that are not sent or not acknowledged yet."""
     measures: RmMeasures
@@ -241,17 +243,18 @@ class Rm:
         self.settled = asyncio.Event()
         self.settled.set()
         self.registration = Registration(0)
-        self.renew(0)
+        self.renew(0, 0)
 
     @property
     def connected(self) -> bool:
         """True if a stream is open."""
         return bool(self.streams)
 
-    def renew(self, registration: int) -> None:
+    def renew(self, registration: int, epoch: int) -> None:
         """The RM was registered anew: drop what waited for it and what belongs to its session."""
         self.registration.ended = True
         self.registration = Registration(registration)
+        self.epoch = epoch
         if not self.connected:
             self.since = self._now()
         self.resyncs += self.outbox.overflowed
@@ -327,6 +330,20 @@ class Rm:
             stream = self.streams.get(kind)
             if stream is not None:
                 stream.end(error)
+
+    def drain(self, reason: str, retry_after: float) -> list[Stream]:
+        """Ask the RM to leave and to come back after so many seconds; returns the streams that will end.
+
+        A stream of `si.v1` ends once its queue is sent. A session is asked to say goodbye.
+        """
+        notice = Drain(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
+        for kind, stream in self.streams.items():
+            if kind is not Kind.SESSION:
+                stream.finish(unavailable(reason))
+        if Kind.SESSION in self.streams:
+            data = delimited(UpdateResponse.DRAIN_FIELD_NUMBER, notice.SerializeToString())
+            self.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
+        return list(self.streams.values())
 
     def check(self) -> None:
         """Refuse to go on with an RM that has to register anew first.

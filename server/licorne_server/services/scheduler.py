@@ -20,7 +20,7 @@ from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.services.calls import CallGuard, stream_handler, unary_handler
-from licorne_server.wire.errors import aborted, failed_precondition
+from licorne_server.wire.errors import aborted, failed_precondition, unavailable
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import REQUESTS, registration
 from licorne_server.wire.responses import Kind
@@ -89,12 +89,15 @@ class SchedulerService:
         with logging_refusal("registration", request.rmID, self._access, context):
             command = registration(request)
             self._access.check_rm(context, command.rm_id)
-            async with self._rms.lock(command.rm_id):
-                self._rms.check_open()
-                anew = aborted("registered anew over si.v1", "SESSION_REPLACED")
-                with self._rms.unsettled(command.rm_id, anew):
-                    caller = self._access.caller(context)
-                    await self._admission.register(command, request.config, caller)
+            async with self._rms.owned(command.rm_id) as owner:
+                if owner is not None:
+                    raise unavailable(f"RM {command.rm_id} is served at {owner.address}")
+                async with self._rms.lock(command.rm_id):
+                    self._rms.check_open()
+                    anew = aborted("registered anew over si.v1", "SESSION_REPLACED")
+                    with self._rms.unsettled(command.rm_id, anew):
+                        caller = self._access.caller(context)
+                        await self._admission.register(command, request.config, caller)
         return si.RegisterResourceManagerResponse()
 
     async def _serve(self, kind: Kind, context: Any) -> None:

@@ -18,6 +18,8 @@ from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.handover import Handover
+from licorne_server.coordination.ownership import Alone, Ownership
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
@@ -73,6 +75,8 @@ class Server:
     scheduler: Scheduler
     """The core. Only the engine changes it; its views may be read between two rounds."""
     engine: Engine
+    ownership: Ownership
+    """RMs that this server serves; all of them unless it is one of several members."""
     events: EventLogs
     rms: Rms
     eviction: Eviction
@@ -91,7 +95,11 @@ class Server:
     """Set when the engine has ended by itself: the server should be stopped."""
 
     def __init__(
-        self, settings: Settings, scheduler: Scheduler | None = None, clock: Clock | None = None
+        self,
+        settings: Settings,
+        scheduler: Scheduler | None = None,
+        clock: Clock | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         """Put the parts together; nothing listens yet.
 
@@ -113,7 +121,14 @@ class Server:
         self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
         self.tracing = tracing_of(settings.traces, self._build, self.clock, self._time_slices, views)
-        self.rms = Rms(engine.post, engine.now, settings.bounds, self.events, known, self.tracing)
+        # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
+        self.ownership = ownership or Alone(int(self.clock.now() * 1e6))
+        self.rms = Rms(
+            engine.post, engine.now, settings.bounds, self.events, known, self.ownership, self.tracing
+        )
+        handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
+        self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
+        engine.may_decide = self.ownership.may_decide
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._log_levels.follow
         self.rms.on_forgotten = self._log_levels.forget
@@ -178,6 +193,7 @@ class Server:
             self.tracing.start()
         await self._start_grpc()
         await self._start_http()
+        await self.ownership.start(self.grpc_address, self.http_address)
         assert self._health is not None
         await self._health.serving()
         self._status.started = True
@@ -208,6 +224,7 @@ class Server:
         await self.copies.stop()
         if self.engine.running and not at_once:
             await self._drain()
+        await self.ownership.stop()
         self.events.close()
         await self._connections.stop()
         if self._grpc is not None:
@@ -262,8 +279,6 @@ class Server:
                 guard,
                 admission,
                 self._time_slices,
-                # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
-                int(started_time * 1e6),
                 settings.heartbeat,
                 self._build.version,
             ),

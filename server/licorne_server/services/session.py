@@ -20,6 +20,7 @@ from licorne.v1.session_pb2 import Hello, UpdateRequest, UpdateResponse, Welcome
 from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
+from licorne_server.coordination.store import Member
 from licorne_server.engine.engine import Engine
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.admission import Admission
@@ -144,15 +145,13 @@ class SessionService:
         call_guard: CallGuard,
         admission: Admission,
         time_slices: TimeSlices,
-        epoch: int,
         heartbeat: float,
         version: str,
     ) -> None:
         """Over the engine and the RMs that it serves.
 
         Streams pass the `call_guard`, and new RMs the `admission`. Their events are made in
-        `time_slices`. `epoch` rises with every start of a server; `heartbeat` is in seconds; RMs
-        are sent the server's `version`.
+        `time_slices`. `heartbeat` is in seconds; RMs are sent the server's `version`.
         """
         self._engine = engine
         self._rms = rms
@@ -160,7 +159,6 @@ class SessionService:
         self._call_guard = call_guard
         self._admission = admission
         self._time_slices = time_slices
-        self._epoch = epoch
         self._heartbeat = heartbeat
         self._version = version
 
@@ -180,7 +178,11 @@ class SessionService:
         hello = request.hello
         what = "registration" if hello.HasField("registration") else "session"
         with logging_refusal(what, hello.rm_id, self._access, context):
-            rm, session, resend = await self._open(hello, stream, context)
+            opened = await self._open(hello, stream, context)
+        if isinstance(opened, Member):
+            await stream.write(_redirect(opened))
+            return
+        rm, session, resend = opened
         exchange = SessionExchange(
             self._engine,
             self._rms,
@@ -188,7 +190,7 @@ class SessionService:
             session,
             stream,
             self._heartbeat,
-            Sealer(self._epoch, rm.registration.number),
+            Sealer(rm.epoch, rm.registration.number),
             [self._welcome(session, resumed=resend is not None), *(resend or ())],
         )
         try:
@@ -199,16 +201,29 @@ class SessionService:
 
     async def _open(
         self, hello: Hello, stream: Stream, context: Any
-    ) -> tuple[Rm, Session, list[Sent] | None]:
-        """The RM, its session on the stream, and the messages to send again.
+    ) -> tuple[Rm, Session, list[Sent] | None] | Member:
+        """The RM, its session on the stream, and the messages to send again; or the RM's owner.
 
-        That is None for a session that begins.
+        There are no messages, but None, for a session that begins.
 
         Raises:
             CallError: the RM takes no such session.
         """
         command = _registration(hello)
-        self._access.check_rm(context, hello.rm_id)
+        rm_id = RmId(hello.rm_id)
+        self._access.check_rm(context, rm_id)
+        if command is None and self._rms.find(rm_id) is None:
+            owner = self._rms.ownership.owner_of(rm_id)
+            if owner is None:
+                raise _registration_needed()
+            return owner
+        async with self._rms.owned(rm_id, hello.epoch) as owner:
+            return owner or await self._opened(hello, command, stream, self._access.caller(context))
+
+    async def _opened(
+        self, hello: Hello, command: RegisterRm | None, stream: Stream, caller: Caller
+    ) -> tuple[Rm, Session, list[Sent] | None]:
+        """As `_open`, of an RM that is served here."""
         async with self._rms.lock(hello.rm_id):
             self._rms.check_open()
             farewell = self._farewell(hello)
@@ -219,8 +234,8 @@ class SessionService:
                 self._rms.check_open()
                 resend = self._resume(hello)
             if resend is None:
-                caller = self._access.caller(context)
                 await self._register(hello, command, caller, farewell)
+            self._rms.check_owned(RmId(hello.rm_id))
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
         return rm, session, resend
@@ -253,6 +268,9 @@ class SessionService:
         session = rm.session if rm else None
         if rm is None or session is None or rm.halted:
             return None
+        if rm.epoch != self._rms.ownership.epoch(rm.rm_id):
+            # Another member has served the RM since: these books are old.
+            return None
         if not secrets.compare_digest(hello.resume_token.encode(), session.token.encode()):
             return None
         resend = rm.outbox.after(hello.acknowledged)
@@ -282,10 +300,7 @@ class SessionService:
             CallError: the hello has no registration, or it is refused.
         """
         if command is None:
-            raise failed_precondition(
-                "the session cannot be resumed, and the hello has no registration",
-                "REGISTRATION_NEEDED",
-            )
+            raise _registration_needed()
         with self._rms.unsettled(command.rm_id, farewell):
             config = hello.registration.config
             then = partial(self._begin_session, command.rm_id, hello, farewell)
@@ -320,6 +335,17 @@ class SessionService:
             server_version=self._version,
         )
         return Sent(0, Kind.SESSION, control(UpdateResponse.WELCOME_FIELD_NUMBER, welcome))
+
+
+def _registration_needed() -> CallError:
+    return failed_precondition(
+        "the session cannot be resumed, and the hello has no registration", "REGISTRATION_NEEDED"
+    )
+
+
+def _redirect(owner: Member) -> bytes:
+    """The only response of a stream whose RM another member serves."""
+    return control(UpdateResponse.WELCOME_FIELD_NUMBER, Welcome(redirect=owner.address))
 
 
 def _registration(hello: Hello) -> RegisterRm | None:

@@ -47,7 +47,7 @@ async def test_rejections_of_a_former_registration_are_not_told(
     await asyncio.sleep(0)
     assert not handled.done()
     if anew:
-        rm.renew(rm.registration.number + 1)
+        rm.renew(rm.registration.number + 1, rm.epoch)
     assert await handled == MANY
     told = rm.outbox.messages > 0
     assert told is not anew

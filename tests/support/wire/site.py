@@ -18,6 +18,7 @@ from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.ownership import Alone
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
 from licorne_server.http import Sources
@@ -173,7 +174,7 @@ class Site:
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
         configurations = Configurations(Default(), Keeper(), self.clock)
-        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations)
+        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations, Alone(1))
         time_slices = TimeSlices(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()
@@ -199,9 +200,7 @@ class Site:
         self._dumps = StateDumps(sources)
         self._handlers = [
             SchedulerService(engine, rms, access, call_guard, admission).handler(),
-            SessionService(
-                engine, rms, access, call_guard, admission, time_slices, 1, HEARTBEAT, "0"
-            ).handler(),
+            SessionService(engine, rms, access, call_guard, admission, time_slices, HEARTBEAT, "0").handler(),
             AdminService(
                 engine,
                 rms,
