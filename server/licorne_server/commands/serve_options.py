@@ -6,12 +6,14 @@ The default of an option is that of its setting, unless the help states another.
 import argparse
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from licorne_cli.parsing.parser import size
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
 from licorne_core.values.rm_caps import RmCaps
+from licorne_server.coordination.options import LEASES, RENEW_SECONDS, Coordination, read_coordination
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.memory import USUAL_PERCENT, System
 from licorne_server.process.settings import USUAL_SAMPLE, Address, Settings, SettingsError, Tls, TraceSettings
@@ -32,6 +34,14 @@ PROTOCOL = "http/protobuf"
 """Protocol of the export of spans."""
 OFF_VARIABLE = "OTEL_SDK_DISABLED"
 """Standard variable that turns the standard variables off with `true`."""
+
+OPTION_OF = {
+    "advertise": "--advertise",
+    "advertise_http": "--advertise-http",
+    "name": "--member-name",
+    "lease": "--lease",
+}
+"""Options of coordination that are not named after it."""
 
 CAPS = {
     "partitions": "partitions of one RM",
@@ -82,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of.file("--tls-key", "its key, PEM")
     of.file("--tls-client-ca", "CA of the clients: turns on mutual TLS")
     _add_peers(of)
+    _add_coordination(of)
     _add_rms(of)
     of.switch("--reflection", None, "(on without TLS)")
     _add_scheduling(of)
@@ -143,6 +154,39 @@ def _add_peers(of: _Options) -> None:
     of.seconds("--idle", usual.idle, "how long a gRPC connection may stay open without a call")
     text = "gRPC connections at a time; fewer if the limit of open files is low"
     of.count("--max-connections", usual.connections, text)
+
+
+def _add_coordination(of: _Options) -> None:
+    """Add options of members that share the RMs."""
+    of.add(
+        "--coordination",
+        metavar="URL",
+        help="share the RMs with other members through etcd://HOST:PORT,.../PREFIX or "
+        "kubernetes://NAMESPACE/NAME (default: this server is alone)",
+    )
+    text = "where RMs and other members reach this one (default: the address of --listen)"
+    of.add("--advertise", default="", metavar="HOST:PORT", help=text)
+    text = "where other members reach its HTTP (default: the address of --http)"
+    of.add("--advertise-http", default="", metavar="URL", help=text)
+    of.add("--member-name", default="", metavar="NAME", help="for people (default: the advertised address)")
+    of.seconds(
+        "--renew",
+        RENEW_SECONDS,
+        "between two renewals of the member's lease; at most a third of it",
+    )
+    usual = ", ".join(f"{seconds:g} for {backend}" for backend, seconds in LEASES.items())
+    of.add(
+        "--lease",
+        type=float,
+        metavar="SECONDS",
+        help=f"without a renewal after which a member counts as gone ({usual})",
+    )
+    of.file("--member-ca", "CA of the other members' certificates (default: that of --tls-client-ca)")
+    of.file("--coordination-ca", "CA of the store: turns on TLS to it")
+    of.file("--coordination-cert", "certificate chain for the store, PEM")
+    of.file("--coordination-key", "its key, PEM")
+    of.add("--coordination-user", default="", metavar="NAME", help="user of the store")
+    of.file("--coordination-password", "a file with that user's password")
 
 
 def _add_rms(of: _Options) -> None:
@@ -243,6 +287,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         operators=frozenset(args.operator),
         rm_tokens={rm_id: tuple(map(Path, files)) for rm_id, files in tokens.items()},
         operator_tokens=tuple(args.operator_token),
+        coordination=_coordination(args),
+        member_ca=args.member_ca,
         peers=PeerBounds(first_message=args.first_message, idle=args.idle, connections=args.max_connections),
         rms=_rm_bounds(args),
         reflection=args.reflection,
@@ -278,6 +324,36 @@ def _tls(args: argparse.Namespace) -> Tls | None:
     if args.tls_cert is None or args.tls_key is None:
         raise SettingsError("--tls-cert and --tls-key are needed together")
     return Tls(cert=args.tls_cert, key=args.tls_key, client_ca=args.tls_client_ca)
+
+
+def _coordination(args: argparse.Namespace) -> Coordination | None:
+    """The store and this member's place in it; None for a server that is alone.
+
+    Raises:
+        SettingsError: an option is unusable, or makes no sense without a store.
+    """
+    given = {
+        "advertise": args.advertise,
+        "advertise_http": args.advertise_http,
+        "name": args.member_name,
+        "ca": args.coordination_ca,
+        "cert": args.coordination_cert,
+        "key": args.coordination_key,
+        "user": args.coordination_user,
+        "password": args.coordination_password,
+    }
+    if not args.coordination:
+        for name, value in (*given.items(), ("lease", args.lease)):
+            if value:
+                raise SettingsError(f"{OPTION_OF.get(name, f'--coordination-{name}')} needs --coordination")
+        return None
+    read = read_coordination(args.coordination)
+    lease = read.lease if args.lease is None else args.lease
+    coordination = replace(read, lease=lease, renew=args.renew, **given)
+    problem = coordination.problem()
+    if problem:
+        raise SettingsError(problem)
+    return coordination
 
 
 def _by_rm(option: str, what: str, pairs: Sequence[str]) -> dict[str, list[str]]:

@@ -4,13 +4,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from licorne_server.process.settings import SettingsError
+from licorne_server.process.settings import Address, SettingsError
 
 LEASES = {"etcd": 6.0, "kubernetes": 15.0, "local": 2.0}
 """Seconds of a lease, by backend, unless an option says otherwise."""
 
+RENEW_SECONDS = 1.0
+"""Seconds between two renewals, unless an option says otherwise."""
+
 LEAST_LEASE = 2.0
 MOST_LEASE = 600.0
+
+LEAST_RENEWALS = 3
+"""Renewals in the time of a lease, at the least: one or two may fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,7 @@ class Coordination:
     """Name of the member for people; the advertised address without one."""
     lease: float = 6.0
     """Seconds without a renewal after which the member counts as gone."""
-    renew: float = 1.0
+    renew: float = RENEW_SECONDS
     """Seconds between two renewals."""
     ca: Path | None = None
     """CA of the store's certificates; with it, or with a certificate, the connection has TLS."""
@@ -46,6 +52,30 @@ class Coordination:
     def tls(self) -> bool:
         """True if the connection to the store has TLS."""
         return self.ca is not None or self.cert is not None
+
+    def problem(self) -> str:
+        """The problem with the options, and its remedy; empty for none."""
+        if not LEAST_LEASE <= self.lease <= MOST_LEASE:
+            return f"--lease must be from {LEAST_LEASE:g} to {MOST_LEASE:g} seconds: {self.lease:g}"
+        if not 0 < self.renew <= self.lease / LEAST_RENEWALS:
+            most = self.lease / LEAST_RENEWALS
+            return f"--renew must be above 0, and at most {most:g}, a third of the lease: {self.renew:g}"
+        if (self.cert is None) != (self.key is None):
+            return "--coordination-cert and --coordination-key are needed together"
+        if (self.password is None) != (not self.user):
+            return "--coordination-user and --coordination-password are needed together"
+        if self.advertise and not _is_reachable(self.advertise):
+            return f"--advertise: HOST:PORT was expected, of a host that others reach: {self.advertise!r}"
+        return ""
+
+
+def _is_reachable(text: str) -> bool:
+    """True for ``HOST:PORT`` with a host that is no wildcard, and with a port."""
+    try:
+        address = Address.parse(text)
+    except SettingsError:
+        return False
+    return not address.is_wildcard and address.port > 0
 
 
 def read_coordination(text: str) -> Coordination:

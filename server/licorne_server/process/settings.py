@@ -17,6 +17,8 @@ from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerB
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
+    from licorne_server.coordination.options import Coordination
+
 USUAL_SAMPLE = 0.01
 """Default share of traced work without a sampling decision of a caller."""
 
@@ -126,6 +128,11 @@ class Address:
         return ""
 
     @property
+    def is_wildcard(self) -> bool:
+        """True if it stands for all interfaces."""
+        return self.host in ("0.0.0.0", "::")
+
+    @property
     def is_loopback(self) -> bool:
         """True if only this machine can reach it."""
         if self.host == "localhost":
@@ -180,6 +187,10 @@ class Settings:
     """Files with the tokens of an RM, by rmID. With any token file every caller needs a token."""
     operator_tokens: tuple[Path, ...] = ()
     """Files with the tokens of operators, who see and configure all RMs."""
+    coordination: "Coordination | None" = None
+    """Store through which members share the RMs; None for a server that is alone."""
+    member_ca: Path | None = None
+    """CA of the other members' certificates; None for `client_ca` of `tls`."""
     rms: RmBounds = RmBounds()
     """Bounds of RMs."""
     peers: PeerBounds = PeerBounds()
@@ -222,6 +233,7 @@ class Settings:
                 f"and ask_backoff_max one that is not smaller: {most}"
             )
         self._check_peers()
+        self._check_coordination()
         for problem in (
             *(no_seconds(name, getattr(self, name)) for name in times),
             self.traces.problem() if self.traces else "",
@@ -270,6 +282,20 @@ class Settings:
         affordable, _ = self.peers.affordable()
         if affordable < LEAST_CONNECTIONS:
             raise SettingsError("the limit of open files is too low: 256 or more are needed")
+
+    def _check_coordination(self) -> None:
+        """Refuse a member that nobody could reach, or that keeps for itself what members share."""
+        if self.coordination is None:
+            return
+        if self.state_dir is not None:
+            raise SettingsError(
+                "--state-dir cannot be used with --coordination: the store keeps what is applied"
+            )
+        if not self.coordination.advertise and self.listen.is_wildcard:
+            raise SettingsError(
+                "--coordination needs --advertise HOST:PORT, because others cannot reach this server "
+                f"at {self.listen}"
+            )
 
     @property
     def http_tls(self) -> Tls | None:
