@@ -2346,9 +2346,11 @@ type SetNodeSchedulableRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	// The bare or normalized name; empty for `default`.
-	Partition     string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	NodeId        string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	Schedulable   bool   `protobuf:"varint,4,opt,name=schedulable,proto3" json:"schedulable,omitempty"`
+	Partition   string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	NodeId      string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Schedulable bool   `protobuf:"varint,4,opt,name=schedulable,proto3" json:"schedulable,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2409,6 +2411,13 @@ func (x *SetNodeSchedulableRequest) GetSchedulable() bool {
 		return x.Schedulable
 	}
 	return false
+}
+
+func (x *SetNodeSchedulableRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type SetNodeSchedulableResponse struct {
@@ -2588,11 +2597,13 @@ func (x *StopApplicationResponse) GetAsks() uint32 {
 }
 
 type SetQueueStoppedRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	Queue         string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
-	Stopped       bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RmId      string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Partition string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Queue     string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Stopped   bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2653,6 +2664,13 @@ func (x *SetQueueStoppedRequest) GetStopped() bool {
 		return x.Stopped
 	}
 	return false
+}
+
+func (x *SetQueueStoppedRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type SetQueueStoppedResponse struct {
@@ -3395,12 +3413,13 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x0fhorizon_seconds\x18\t \x01(\x01R\x0ehorizonSeconds\x12\x14\n" +
 	"\x05holds\x18\n" +
 	" \x03(\tR\x05holds\x12%\n" +
-	"\x0eapplication_id\x18\v \x01(\tR\rapplicationId\"\x89\x01\n" +
+	"\x0eapplication_id\x18\v \x01(\tR\rapplicationId\"\xa3\x01\n" +
 	"\x19SetNodeSchedulableRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
 	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12 \n" +
-	"\vschedulable\x18\x04 \x01(\bR\vschedulable\"X\n" +
+	"\vschedulable\x18\x04 \x01(\bR\vschedulable\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"X\n" +
 	"\x1aSetNodeSchedulableResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12 \n" +
 	"\vallocations\x18\x02 \x01(\rR\vallocations\"\x8a\x01\n" +
@@ -3411,12 +3430,13 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"O\n" +
 	"\x17StopApplicationResponse\x12 \n" +
 	"\vallocations\x18\x01 \x01(\rR\vallocations\x12\x12\n" +
-	"\x04asks\x18\x02 \x01(\rR\x04asks\"{\n" +
+	"\x04asks\x18\x02 \x01(\rR\x04asks\"\x95\x01\n" +
 	"\x16SetQueueStoppedRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x03 \x01(\tR\x05queue\x12\x18\n" +
-	"\astopped\x18\x04 \x01(\bR\astopped\"I\n" +
+	"\astopped\x18\x04 \x01(\bR\astopped\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"I\n" +
 	"\x17SetQueueStoppedResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\"Q\n" +

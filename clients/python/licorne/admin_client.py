@@ -179,18 +179,19 @@ class AdminCalls(OfOneRm):
         return await self._calls.call(lambda channel: _stub(channel).PlanSubmission, request, at_least=LONG)
 
     async def set_node_schedulable(
-        self, node_id: str, schedulable: bool, *, partition: str = DEFAULT_PARTITION
+        self, node_id: str, schedulable: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetNodeSchedulableResponse:
         """Keep new allocations off a node (drain it), or let them on it again.
 
-        The RM's own setting of the node holds as well: both must let them.
+        The RM's own setting of the node holds as well: both must let them. The `message` says why.
         """
-        check_arguments(node_id=node_id, schedulable=schedulable)
+        check_arguments(node_id=node_id, schedulable=schedulable, message=message)
         request = pb.SetNodeSchedulableRequest(
             rm_id=self._rm("set_node_schedulable"),
             partition=self._partition(partition),
             node_id=node_id,
             schedulable=schedulable,
+            message=message,
         )
         return await self._calls.call(lambda channel: _stub(channel).SetNodeSchedulable, request)
 
@@ -208,15 +209,16 @@ class AdminCalls(OfOneRm):
         return await self._calls.call(lambda channel: _stub(channel).StopApplication, request)
 
     async def set_queue_stopped(
-        self, queue: str, stopped: bool, *, partition: str = DEFAULT_PARTITION
+        self, queue: str, stopped: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetQueueStoppedResponse:
-        """Stop a queue with all below it, or start it again; what runs goes on."""
-        check_arguments(queue=queue, stopped=stopped)
+        """Stop a queue with all below it, or start it again; what runs goes on. The `message` says why."""
+        check_arguments(queue=queue, stopped=stopped, message=message)
         request = pb.SetQueueStoppedRequest(
             rm_id=self._rm("set_queue_stopped"),
             partition=self._partition(partition),
             queue=queue,
             stopped=stopped,
+            message=message,
         )
         return await self._calls.call(lambda channel: _stub(channel).SetQueueStopped, request)
 

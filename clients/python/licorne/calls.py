@@ -48,6 +48,7 @@ ARGUMENTS: Mapping[str, Check] = {
     "level": text,
     "limit": partial(whole, UINT32),
     "logger": text,
+    "message": text,
     "name": text,
     "node_id": text,
     "partition": text,

@@ -49,6 +49,9 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     """Make a partition, and add it to its RM with the last step."""
     partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options)
     follow(partition, rm.extra)
+    key, marks = partition_key(partition.name), rm.marks
+    partition.nodes.drained.update((node, None) for name, node in marks.nodes if partition_key(name) == key)
+    partition.tree.stopped.update((path, None) for name, path in marks.queues if partition_key(name) == key)
     yield PARTITION
     watched = partition.journal.on
     limited: list[Change] = []

@@ -166,10 +166,12 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
     node = Node(node_id, capacity, update.attributes, schedulable=schedulable)
+    if node_id in partition.nodes.drained:
+        node.set_drained(drained=True)
     rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(node)
-    added = node_added(now, node_id, capacity, partition.nodes.total, schedulable=schedulable)
+    added = node_added(now, node_id, capacity, partition.nodes.total, schedulable=node.schedulable)
     partition.journal.note_all(added)
 
 

@@ -56,11 +56,19 @@ def partition_meant(rm: Rm, name: str) -> Partition:
 def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
     """Set the flag; open checks about the node are dropped (spec § 7.4)."""
     partition = partition_meant(rm, command.partition)
-    node = partition.nodes.by_id.get(NodeId(command.node_id))
+    node_id = NodeId(command.node_id)
+    node = partition.nodes.by_id.get(node_id)
+    if node is None and command.schedulable and node_id in partition.nodes.drained:
+        del partition.nodes.drained[node_id]
+        return [NodeSchedulableSet(rm_id=rm.rm_id, changed=True, allocations=0)]
     if node is None:
         what = f"node {shown(command.node_id)} not found in partition {partition.name}"
         raise Refused(OperatorRefusal.NOT_FOUND, what)
     drained = not command.schedulable
+    if drained:
+        partition.nodes.drained[node_id] = None
+    else:
+        partition.nodes.drained.pop(node_id, None)
     changed = node.drained != drained
     if changed and drained:
         roll_back_on(partition, node, now, gone=False)
@@ -75,7 +83,10 @@ def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now:
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
-        queue = partition.tree.get(command.queue)
+        queue, stopped = partition.tree.get(command.queue), partition.tree.stopped
+        if queue is None and not command.stopped and command.queue.lower() in stopped:
+            del stopped[command.queue.lower()]
+            return [QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=QueueState.ACTIVE.value)]
         if queue is None:
             what = f"queue {shown(command.queue)} not found in partition {partition.name}"
             raise Refused(OperatorRefusal.NOT_FOUND, what)
@@ -85,6 +96,7 @@ def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now:
         if command.stopped == (queue.state is QueueState.STOPPED):
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
         if not command.stopped:
+            stopped.pop(queue.path, None)
             return [_start(rm, partition, queue)]
         job = _QueueStop(command, rm, partition, queue, now)
     return registry.jobs.carry_on(job, now)
@@ -118,6 +130,7 @@ class _QueueStop(CommandJob):
             for app in list(leaf.applications.values()):
                 yield from self._let_go(app)
         queue.state = QueueState.STOPPED
+        partition.tree.stopped[queue.path] = None
         partition.dirty.mark_queue(queue)
         state = queue.state.value
         self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
 from licorne_core.values.resources import Resources
 from licorne_core.values.rm_caps import RmCaps, Shortage
 from licorne_core.values.slices import Tuning
@@ -40,6 +40,18 @@ class PredicatePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorMarks:
+    """Nodes that operators drained, and queues that they stopped, each with its partition's name.
+
+    They outlive the registration in which they were made. A node or queue of such a name has its
+    mark from its beginning.
+    """
+
+    nodes: frozenset[tuple[PartitionName, NodeId]] = frozenset()
+    queues: frozenset[tuple[PartitionName, QueuePath]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterRm:
     """Register an RM; everything known of that RM is dropped first (spec § 1.6.2-3).
 
@@ -56,6 +68,7 @@ class RegisterRm:
     extra_config: Mapping[str, str] = field(default_factory=dict)
     predicates: PredicatePolicy | None = None
     container_states: bool = True
+    marks: OperatorMarks = OperatorMarks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,6 +167,8 @@ class Rm:
         self.extra_config: Mapping[str, str] = _in_order(request.extra_config)
         self.configuration = configuration
         self.extra = read_extra(request.extra_config)
+        self.marks = request.marks
+        """What operators did before; partitions that are built take their part of it."""
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size

@@ -15,8 +15,9 @@ import structlog
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
+from licorne_core.messages.commands import OperatorMarks
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.revisions import APPLIED, Revision, Revisions, Source
+from licorne_server.configurations.revisions import APPLIED, MAX_MARKS, Mark, Revision, Revisions, Source
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.process.clock import Clock
 from licorne_server.wire.responses import nanoseconds
@@ -55,6 +56,13 @@ class Keeper:
         found = [] if self._dir is None else self._dir.open()
         self._latest = {revisions.rm_id: revisions for revisions in found}
         return found
+
+    async def fetch(self, rm_id: RmId) -> Revisions | None:
+        """Revisions that another server has stored for an RM that this one serves from now on.
+
+        None for those that are known here already.
+        """
+        return None
 
     async def prepare(self, revisions: Revisions) -> None:
         """Write the data for `commit`, which then needs no more room on the disk.
@@ -188,6 +196,19 @@ class Configurations:
         """Revisions of a known RM, registered or not."""
         return self._of[RmId(rm_id)]
 
+    async def fetch(self, rm_id: RmId) -> None:
+        """Take over the revisions of an RM that this server serves from now on.
+
+        The caller holds the RM's lock.
+
+        Raises:
+            StoreError: they cannot be read now.
+        """
+        found = await self.keeper.fetch(rm_id)
+        if found is not None:
+            self.put(found)
+            self.gone(rm_id)
+
     def goes_on(self, rm_id: RmId, text: str) -> Revision | None:
         """Applied revision that stays in force if the RM registers with the text; None for none."""
         revisions = self._of.get(rm_id)
@@ -289,6 +310,23 @@ class Configurations:
         self._of[revisions.rm_id] = revisions
         if revisions.rm_id in self._gone:
             self.gone(revisions.rm_id)
+
+    def mark(self, rm_id: RmId, mark: Mark, *, on: bool) -> None:
+        """Note, and store as soon as possible, what an operator did in a registered RM.
+
+        The caller holds the RM's lock.
+        """
+        self.put(self._of[rm_id].marking(mark, on=on))
+        self.save(rm_id)
+
+    def marks_of(self, rm_id: RmId) -> OperatorMarks:
+        """Marks of operators that a registration of the RM takes over."""
+        revisions = self._of.get(rm_id)
+        return OperatorMarks() if revisions is None else revisions.operator_marks
+
+    def has_room_for_mark(self, rm_id: RmId) -> bool:
+        """True if one more mark of the RM may be noted."""
+        return len(self._of[rm_id].marks) < MAX_MARKS
 
     def save(self, rm_id: RmId) -> None:
         """Store the RM's revisions as soon as possible, if there are any."""

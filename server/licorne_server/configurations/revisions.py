@@ -16,10 +16,14 @@ import structlog
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.values.ids import RmId
+from licorne_core.messages.commands import OperatorMarks
+from licorne_core.values.ids import NodeId, PartitionName, QueuePath, RmId
 
 MAX_REVISIONS = 50
 """Revisions retained per RM, at most."""
+
+MAX_MARKS = 10_000
+"""Marks of operators retained per RM, at most."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Bytes of distinct texts retained per RM, at most: two of the largest, extra configurations
@@ -68,9 +72,39 @@ class Revision:
         return extra_of(self.extra)
 
 
+class MarkKind(Enum):
+    """Kind of a thing that an operator has marked."""
+
+    NODE = "node"
+    """A drained node."""
+    QUEUE = "queue"
+    """A stopped queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A node that an operator drained, or a queue that one stopped.
+
+    `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
+    1970, `why` the operator's message.
+    """
+
+    kind: MarkKind
+    partition: PartitionName
+    name: str
+    by: str = ""
+    time: int = 0
+    why: str = ""
+
+    @property
+    def key(self) -> tuple[MarkKind, PartitionName, str]:
+        """Identity of the marked thing."""
+        return self.kind, self.partition, self.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
-    """Retained revisions of one RM, the oldest first.
+    """Retained revisions of one RM, the oldest first, and the marks of operators in its partitions.
 
     `said` is the last text of the RM itself, from a registration or an update; empty for none.
     `said_extra` is the extra configuration of the same message.
@@ -80,6 +114,7 @@ class Revisions:
     said: str = ""
     said_extra: str = ""
     kept: tuple[Revision, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
     @property
     def current(self) -> Revision:
@@ -95,6 +130,20 @@ class Revisions:
     def size(self) -> int:
         """Bytes of all retained texts, each counted once."""
         return len(self.said) + len(self.said_extra) + _bytes_of(self.kept)
+
+    @property
+    def operator_marks(self) -> OperatorMarks:
+        """The marks, for the core."""
+        of = {kind: [mark for mark in self.marks if mark.kind is kind] for kind in MarkKind}
+        return OperatorMarks(
+            nodes=frozenset((mark.partition, NodeId(mark.name)) for mark in of[MarkKind.NODE]),
+            queues=frozenset((mark.partition, QueuePath(mark.name)) for mark in of[MarkKind.QUEUE]),
+        )
+
+    def marking(self, mark: Mark, *, on: bool) -> "Revisions":
+        """With a mark, which replaces an earlier one, or without."""
+        others = tuple(other for other in self.marks if other.key != mark.key)
+        return replace(self, marks=(*others, mark) if on else others)
 
     def goes_on(self, text: str) -> bool:
         """True if an applied configuration stays in force when the RM registers with this text."""
@@ -229,6 +278,17 @@ def encode(revisions: Revisions) -> bytes:
             }
             for revision in revisions.kept
         ],
+        "marks": [
+            {
+                "kind": mark.kind.value,
+                "partition": mark.partition,
+                "name": mark.name,
+                "by": mark.by,
+                "time": mark.time,
+                "why": mark.why,
+            }
+            for mark in revisions.marks
+        ],
     }
     body = json.dumps(document, indent=1).encode() + b"\n"
     return digest_of(body).encode() + b"\n" + body
@@ -263,6 +323,7 @@ def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
             said=_text(document["said"], texts),
             said_extra=_text(document.get("said_extra", ""), texts),
             kept=tuple(_revision(item, texts) for item in document["revisions"]),
+            marks=tuple(map(_mark, document.get("marks", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"something is missing or wrong: {error}") from None
@@ -285,6 +346,17 @@ def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
         size=len(text.encode()),
         extra=_text(item.get("extra", ""), texts),
         instead_of=int(item.get("instead_of", 0)),
+    )
+
+
+def _mark(item: Mapping[str, Any]) -> Mark:
+    return Mark(
+        kind=MarkKind(item["kind"]),
+        partition=PartitionName(str(item["partition"])),
+        name=str(item["name"]),
+        by=str(item["by"]),
+        time=int(item["time"]),
+        why=str(item["why"]),
     )
 
 

@@ -18,9 +18,11 @@ import structlog
 from licorne_core.config import SubmittedConfig
 from licorne_core.messages.commands import RegisterRm
 from licorne_core.messages.effects import RegistrationFailed
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations, Unusable
 from licorne_server.configurations.revisions import Revision, Revisions, extra_text, tell_warnings
 from licorne_server.configurations.thread import ConfigThread, Origin
+from licorne_server.coordination.store import StoreError
 from licorne_server.engine.engine import Engine
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.loop import RunToCompletion
@@ -28,7 +30,7 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Caller
-from licorne_server.wire.errors import config_refused, exhausted
+from licorne_server.wire.errors import config_refused, exhausted, unavailable
 
 log = structlog.get_logger("core.admission")
 
@@ -92,6 +94,7 @@ class Admission:
         """
         rm_id = command.rm_id
         await self._in_the_way(rm_id, caller.peer)
+        await self._fetch(rm_id)
         applied = self._configurations.goes_on(rm_id, config)
         origin = Origin(caller.peer, f"RM {rm_id}")
         parsed = await self._thread.parse(origin, applied.text if applied else config)
@@ -113,6 +116,20 @@ class Admission:
         if failure is not None:
             reason = f"{failure.reason}{_as_well(entry.unusable)}"
             raise config_refused(reason, failure.problems)
+
+    async def _fetch(self, rm_id: RmId) -> None:
+        """Take over the revisions of an RM that registers here for the first time in its epoch.
+
+        Raises:
+            CallError: UNAVAILABLE, the store does not answer.
+        """
+        rm = self._rms.find(rm_id)
+        if rm is not None and rm.epoch == self._rms.ownership.epoch(rm_id):
+            return
+        try:
+            await self._configurations.fetch(rm_id)
+        except StoreError as error:
+            raise unavailable(f"the configuration of RM {rm_id} cannot be read: {error}") from None
 
     async def _carry_out(
         self,
@@ -136,7 +153,8 @@ class Admission:
             # What belongs to an applied configuration goes on with it.
             command = replace(command, extra_config=after.current.extra_config)
         with self._configurations.expecting(after):
-            effects = await self._engine.submit(replace(command, config=usable))
+            marks = self._configurations.marks_of(command.rm_id)
+            effects = await self._engine.submit(replace(command, config=usable, marks=marks))
         for effect in effects:
             if isinstance(effect, RegistrationFailed):
                 return effect

@@ -17,9 +17,11 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.reloading import Changes, Default
+from licorne_server.configurations.shared import SharedKeeper
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.handover import Handover
 from licorne_server.coordination.ownership import Alone, Ownership
+from licorne_server.coordination.store import Store
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
@@ -100,6 +102,7 @@ class Server:
         scheduler: Scheduler | None = None,
         clock: Clock | None = None,
         ownership: Ownership | None = None,
+        store: Store | None = None,
     ) -> None:
         """Put the parts together; nothing listens yet.
 
@@ -116,13 +119,14 @@ class Server:
         engine = self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
-        known = Configurations(default, Keeper(settings.state_dir), self.clock)
+        # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
+        self.ownership = ownership or Alone(int(self.clock.now() * 1e6))
+        keeper = Keeper(settings.state_dir) if store is None else SharedKeeper(store, self.ownership.epoch)
+        known = Configurations(default, keeper, self.clock)
         self._build = build_info()
         self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
         self.tracing = tracing_of(settings.traces, self._build, self.clock, self._time_slices, views)
-        # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
-        self.ownership = ownership or Alone(int(self.clock.now() * 1e6))
         self.rms = Rms(
             engine.post, engine.now, settings.bounds, self.events, known, self.ownership, self.tracing
         )

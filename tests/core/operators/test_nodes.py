@@ -1,9 +1,11 @@
 """An operator drains a node: a flag beside what the RM says of it."""
 
-from licorne_core.messages.commands import NodeAction, PredicatePolicy
+from dataclasses import replace
+
+from licorne_core.messages.commands import NodeAction, OperatorMarks, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
-from licorne_core.values.ids import AppId, NodeId, PartitionName
-from support.core.builders import answering, app, apps, ask, asks, config, drain, node, nodes, register
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
+from support.core.builders import answering, app, apps, ask, asks, config, drain, node, nodes, register, start
 from support.core.driver import Driver, asked, heard, placed
 from support.core.steps import last, listed
 
@@ -73,13 +75,28 @@ def test_those_who_watch_hear_of_it() -> None:
     ]
 
 
-def test_a_node_that_comes_anew_is_not_drained() -> None:
-    """The operator's word ends with the node, and with the registration."""
+def test_a_drain_outlives_its_node() -> None:
+    """A node that comes anew is drained until an operator takes that back, even while it is gone."""
     driver = cluster()
     driver.do(drain("n1"), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
+    assert not schedulable(driver)
+    driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
+    driver.do(drain("n1", schedulable=True), nodes(node("n1", vcore=10)))
     assert schedulable(driver)
-    driver.do(drain("n1"), register(config("[{name: a}]")), nodes(node("n1", vcore=10)))
+
+
+def test_a_registration_brings_the_marks_of_operators() -> None:
+    """A drained node and a stopped queue of the registration have their marks from the beginning."""
+    driver = cluster()
+    marks = OperatorMarks(
+        nodes=frozenset({(DEFAULT, NodeId("n1"))}), queues=frozenset({(DEFAULT, QueuePath("root.a"))})
+    )
+    driver.do(replace(register(config("[{name: a}]")), marks=marks), nodes(node("n1", vcore=10)))
+    assert not schedulable(driver)
+    assert driver.views.queue(DEFAULT, "root.a").state == "Stopped"
+    driver.do(start("root.a"), drain("n1", schedulable=True))
     assert schedulable(driver)
+    assert driver.views.queue(DEFAULT, "root.a").state == "Active"
 
 
 def test_explain_says_that_nodes_are_drained() -> None:

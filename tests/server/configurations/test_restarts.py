@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from licorne.v1.admin_pb2 import ForgetRmRequest
+from licorne.v1.admin_pb2 import ForgetRmRequest, SetNodeSchedulableRequest, SetQueueStoppedRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
+from licorne_core.values.ids import NodeId, PartitionName
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.process.bounds import RmBounds
 from support.peers.shim import PATIENCE, Shim, connected, serving
@@ -143,6 +144,31 @@ async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
         assert await Admin(channel).history(with_config=True) == before
         await Shim(channel).register(C)
         assert await Admin(channel).in_force() == (C, 3, "registration")
+
+
+async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
+    """A drained node and a stopped queue are so after a restart, and the record says who and why."""
+    drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
+    stop = SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        await AdminStub(channel).SetNodeSchedulable(drain)
+        await AdminStub(channel).SetQueueStopped(stop)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        shim = Shim(channel)
+        await shim.set_up(config=A)
+        views = server.scheduler.views
+        assert views.node(PartitionName("[rm]default"), NodeId("n0")).drained
+        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Stopped"
+        marks = server.changes.configurations.get("rm").marks
+        assert [(mark.name, mark.why, bool(mark.by), mark.time > 0) for mark in marks] == [
+            ("n0", "disk", True, True),
+            ("root.a", "", True, True),
+        ]
+        stop.stopped = False
+        await AdminStub(channel).SetQueueStopped(stop)
+        await shim.register(A)
+        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Active"
 
 
 @asynccontextmanager

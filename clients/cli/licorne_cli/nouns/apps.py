@@ -24,7 +24,7 @@ from licorne.v1.state_pb2 import (
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import chosen_partition, pages
 from licorne_cli.failures import UsageError
-from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.printer import Printer, print_or_watch
 from licorne_cli.output.text import (
@@ -194,11 +194,6 @@ APPS = Listing[Application](
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The option of `kill`."""
-    parser.add_argument("--message", default="", metavar="TEXT", help="for kill: told to the RM")
-
-
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
     """Print one application with its asks and allocations, or the list."""
     if name:
@@ -353,7 +348,7 @@ NOUN = Noun(
     items=listed_apps,
     filters=add_filter_arguments,
     wanted=is_wanted,
-    options=add_options,
+    options=add_message("for kill: told to the RM"),
     show=show,
     verbs={"kill": Verb("end applications; their RM is told to stop what runs", kill, plan_kill)},
 )

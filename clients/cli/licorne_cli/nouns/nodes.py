@@ -11,7 +11,7 @@ from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableRe
 from licorne.v1.state_pb2 import ListNodesRequest, Node, Reservation
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import pages
-from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable, reason_text, shown_time
 
@@ -165,6 +165,7 @@ def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedul
         partition=act.place.partition,
         node_id=name,
         schedulable=schedulable,
+        message=act.args.message,
     )
     return act.admin.SetNodeSchedulable(request, timeout=act.timeout)
 
@@ -192,6 +193,7 @@ NOUN = Noun(
     filters=add_filters,
     wanted=is_wanted,
     show=show,
+    options=add_message("for drain: why, kept with the node"),
     verbs={
         "drain": Verb("keep new allocations off nodes", drain),
         "undrain": Verb("let them on nodes again", undrain),

@@ -112,6 +112,15 @@ def _no_arguments(_: argparse.ArgumentParser) -> None:
     """Add nothing, for a noun without filters or without options of verbs."""
 
 
+def add_message(text: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Adds ``--message`` with this help."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--message", default="", metavar="TEXT", help=text)
+
+    return add
+
+
 def _every(_item: Any, _args: argparse.Namespace) -> bool:
     """True for every item of a noun without filters."""
     return True

@@ -9,7 +9,7 @@ from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import pages
 from licorne_cli.failures import NotFoundError
-from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing, either
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable
 
@@ -114,7 +114,11 @@ def planned(queue: Queue, queues: dict[str, Queue]) -> str:
 def set_stopped(act: Act, name: str, *, stopped: bool) -> tuple[SetQueueStoppedResponse, str]:
     """Stop or start a queue and its descendants."""
     request = SetQueueStoppedRequest(
-        rm_id=act.place.rm_id, partition=act.place.partition, queue=name, stopped=stopped
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        queue=name,
+        stopped=stopped,
+        message=act.args.message,
     )
     answer = act.admin.SetQueueStopped(request, timeout=act.timeout)
     done = "stopped" if stopped else "started"
@@ -129,6 +133,7 @@ NOUN = Noun(
     is_named=is_below,
     filters=add_filters,
     wanted=is_wanted,
+    options=add_message("for stop: why, kept with the queue"),
     verbs={
         "stop": Verb(
             "allocate nothing new in queues and below them",

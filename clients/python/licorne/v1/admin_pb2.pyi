@@ -1263,11 +1263,14 @@ class SetNodeSchedulableRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     NODE_ID_FIELD_NUMBER: _builtins.int
     SCHEDULABLE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     partition: _builtins.str
     """The bare or normalized name; empty for `default`."""
     node_id: _builtins.str
     schedulable: _builtins.bool
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
     def __init__(
         self,
         *,
@@ -1275,10 +1278,11 @@ class SetNodeSchedulableRequest(_message.Message):
         partition: _builtins.str = ...,
         node_id: _builtins.str = ...,
         schedulable: _builtins.bool = ...,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "partition", b"partition", "rm_id", b"rm_id", "schedulable", b"schedulable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "node_id", b"node_id", "partition", b"partition", "rm_id", b"rm_id", "schedulable", b"schedulable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1368,10 +1372,13 @@ class SetQueueStoppedRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
     stopped: _builtins.bool
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
     def __init__(
         self,
         *,
@@ -1379,10 +1386,11 @@ class SetQueueStoppedRequest(_message.Message):
         partition: _builtins.str = ...,
         queue: _builtins.str = ...,
         stopped: _builtins.bool = ...,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "queue", b"queue", "rm_id", b"rm_id", "stopped", b"stopped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "partition", b"partition", "queue", b"queue", "rm_id", b"rm_id", "stopped", b"stopped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

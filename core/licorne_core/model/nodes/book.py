@@ -164,7 +164,7 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
 
-    __slots__ = ("_births", "_holdings", "by_id", "changed", "order", "total")
+    __slots__ = ("_births", "_holdings", "by_id", "changed", "drained", "order", "total")
 
     order: NodeOrder
     """The order in which nodes are looked at."""
@@ -173,6 +173,8 @@ class NodeBook:
         """Start empty, ordered by the policy."""
         self._holdings = holdings or Holdings()
         self.by_id: dict[NodeId, Node] = {}
+        self.drained: dict[NodeId, None] = {}
+        """Nodes that operators drained, those that are gone among them."""
         self.order = node_order(policy)
         self.total: Resources = {}
         self._births = 0

@@ -126,6 +126,8 @@ class QueueTree:
         self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
+        self.stopped: dict[str, None] = {}
+        """Paths of queues that operators stopped, those that are gone among them."""
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
 
@@ -266,8 +268,8 @@ class QueueTree:
             return
         else:
             apply_template(queue)
-        if queue.state is QueueState.DRAINING:
-            queue.state = QueueState.ACTIVE
+        if queue.state is not QueueState.STOPPED:
+            queue.state = self._first_state(queue)
 
     def clean(self, some: Iterable[Queue] | None = None) -> list[Queue]:
         """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).
@@ -310,11 +312,15 @@ class QueueTree:
 
     def _add(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool) -> Queue:
         queue = Queue(name, parent, is_leaf=is_leaf, managed=managed)
+        queue.state = self._first_state(queue)
         if parent is not None:
             parent.children[name] = queue
         self._queues[queue.path] = queue
         self._holdings.queues_changed(1)
         return queue
+
+    def _first_state(self, queue: Queue) -> QueueState:
+        return QueueState.STOPPED if queue.path in self.stopped else QueueState.ACTIVE
 
     def _note_limits(self, queue: Queue) -> None:
         if len(queue.limits):

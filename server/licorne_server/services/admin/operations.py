@@ -20,8 +20,9 @@ from licorne_core.messages.effects import (
     OperatorRefused,
     QueueStoppedSet,
 )
-from licorne_core.values.ids import AppId, NodeId, RmId
+from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId, normalize_partition
 from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
 from licorne_server.engine.engine import Engine
 from licorne_server.http.dumps import DumpInProgress, StateDumps
 from licorne_server.process.fair import TimeSlices
@@ -41,6 +42,7 @@ from licorne_server.wire.errors import (
     invalid_argument,
     not_found,
 )
+from licorne_server.wire.responses import nanoseconds
 
 MAX_REASON_BYTES = 1024
 """Bytes of the reason for ending an application; it is stored with the application."""
@@ -110,7 +112,8 @@ class OperatorMethods:
             node_id=NodeId(request.node_id),
             schedulable=request.schedulable,
         )
-        done = await self._carry_out(command, NodeSchedulableSet)
+        mark, on = (MarkKind.NODE, request.node_id), not request.schedulable
+        done = await self._marked(command, NodeSchedulableSet, mark, request, context, on=on)
         return pb.SetNodeSchedulableResponse(changed=done.changed, allocations=done.allocations)
 
     async def _application(self, request: pb.StopApplicationRequest, context: Any) -> Message:
@@ -139,7 +142,8 @@ class OperatorMethods:
             queue=request.queue,
             stopped=request.stopped,
         )
-        done = await self._carry_out(command, QueueStoppedSet)
+        mark = (MarkKind.QUEUE, request.queue.lower())
+        done = await self._marked(command, QueueStoppedSet, mark, request, context, on=request.stopped)
         return pb.SetQueueStoppedResponse(changed=done.changed, state=done.state)
 
     def _check(self, request: Any, context: Any, *problems: tuple[str, str]) -> None:
@@ -153,6 +157,43 @@ class OperatorMethods:
             if problem:
                 raise invalid_argument(problem, field)
         self._rights.rm(request.rm_id, context)
+
+    async def _marked(
+        self,
+        command: SetNodeSchedulable | SetQueueStopped,
+        wanted: type[T],
+        of: tuple[MarkKind, str],
+        request: Any,
+        context: Any,
+        *,
+        on: bool,
+    ) -> T:
+        """Have the core do it, and note it for later registrations of the RM.
+
+        Raises:
+            CallError: the core has refused it, or the RM has very many marks.
+        """
+        kind, name = of
+        problem = text_problem("message", request.message, MAX_REASON_BYTES)
+        if problem:
+            raise invalid_argument(problem, "message")
+        rm_id = command.rm_id
+        async with self._rms.lock(rm_id):
+            self._rights.rm(rm_id, context)
+            if on and not self._configurations.has_room_for_mark(rm_id):
+                text = f"RM {rm_id} has {MAX_MARKS} drained nodes and stopped queues already"
+                raise exhausted(text, "TOO_MANY_MARKS")
+            done = await self._carry_out(command, wanted)
+            mark = Mark(
+                kind=kind,
+                partition=PartitionName(normalize_partition(rm_id, command.partition) or command.partition),
+                name=name,
+                by=self._rights.access.caller(context).peer,
+                time=nanoseconds(self._engine.now()),
+                why=request.message,
+            )
+            self._configurations.mark(rm_id, mark, on=on)
+        return done
 
     async def _carry_out(self, command: Command, wanted: type[T]) -> T:
         """Have the core do it; what came of it.

@@ -1,0 +1,202 @@
+"""Revisions in the store of a deployment: they follow their RM to its next owner.
+
+The document of an RM has a line of JSON with the epoch of its owner, then its packed revisions. An
+owner writes its epoch when it reads them, under compare-and-set. From then on a write of an earlier
+owner fails, and that owner's operator reads that nothing was stored.
+"""
+
+import asyncio
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+
+from licorne_core.values.ids import RmId
+from licorne_server.configurations.history import Keeper
+from licorne_server.configurations.revisions import Damaged, Revisions, decode, encode, texts_of
+from licorne_server.coordination.store import MAX_DOCUMENT, Conflict, Store, StoreError
+
+log = structlog.get_logger("core.configurations.shared")
+
+FORMAT = 1
+
+MAX_HEAD = 256
+"""Bytes of the first line, at most."""
+
+MAX_UNPACKED = 32 * 1024 * 1024
+"""Bytes of unpacked revisions, at most: texts, records and marks as JSON."""
+
+CLOSE_SECONDS = 5.0
+"""Seconds in which pending writes may end when the server stops."""
+
+
+class SharedKeeper(Keeper):
+    """Stores the revisions of the RMs that this server owns."""
+
+    def __init__(self, store: Store, epoch: Callable[[RmId], int]) -> None:
+        """`epoch` gives the epoch of an RM that is served here, 0 for others."""
+        super().__init__()
+        self._store = store
+        self._epoch = epoch
+        # The revision of each document as this server wrote it last.
+        self._written: dict[RmId, int] = {}
+        # Packed revisions between `prepare` and `commit`.
+        self._prepared: dict[RmId, bytes] = {}
+        # Held while a document is written: writes of one RM are in order.
+        self._locks: defaultdict[RmId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def persistent(self) -> bool:
+        """True: revisions are stored."""
+        return True
+
+    async def fetch(self, rm_id: RmId) -> Revisions | None:
+        """The stored revisions of an RM that this server owns from now on; None if there are none.
+
+        Raises:
+            StoreError: the store does not answer, or another owner writes at the same time.
+        """
+        async with self._locks[rm_id]:
+            document = await self._store.read(_key(rm_id))
+            packed = document.value.partition(b"\n")[2]
+            await self._set(rm_id, packed, document.revision)
+        if not packed:
+            return None
+        try:
+            found: Revisions = await self._in_thread(unpack, rm_id, packed)
+        except Damaged as error:
+            log.error("stored revisions are damaged", rm_id=rm_id, reason=str(error))
+            return None
+        self._latest[rm_id] = found
+        return found
+
+    async def prepare(self, revisions: Revisions) -> None:
+        """Pack the revisions for `commit`, and check that this server may store them.
+
+        Raises:
+            OSError: they are too large, the store does not answer, or the RM has another owner.
+        """
+        rm_id = revisions.rm_id
+        try:
+            packed = await self._in_thread(pack, revisions)
+            document = await self._store.read(_key(rm_id))
+            if document.revision != self._written.get(rm_id, 0):
+                raise Conflict(f"RM {rm_id} has another owner")
+        except StoreError as error:
+            self.failures += 1
+            raise OSError(str(error)) from None
+        self._prepared[rm_id] = packed
+
+    async def commit(self, revisions: Revisions) -> bool:
+        """Replace the stored revisions by the prepared ones; returns True if they are stored."""
+        rm_id = revisions.rm_id
+        self._latest[rm_id] = revisions
+        return await asyncio.shield(self._spawn(self._write(rm_id, self._prepared.pop(rm_id))))
+
+    def discard(self, rm_id: RmId) -> None:
+        """Discard the prepared revisions."""
+        self._prepared.pop(rm_id, None)
+
+    def save(self, revisions: Revisions) -> None:
+        """Store the revisions as soon as possible; a failure is logged."""
+        if self._latest.get(revisions.rm_id) is not revisions:
+            self._latest[revisions.rm_id] = revisions
+            self._spawn(self._write_latest(revisions))
+
+    def drop(self, rm_id: RmId) -> None:
+        """Delete the stored revisions of the RM."""
+        self._latest.pop(rm_id, None)
+        self._spawn(self._write(rm_id, None))
+
+    async def close(self) -> None:
+        """Finish all writes, within a bounded time."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
+        self._thread.shutdown(wait=False)
+
+    async def _write_latest(self, revisions: Revisions) -> bool:
+        if self._latest.get(revisions.rm_id) is not revisions:
+            return False  # newer ones are about to be written
+        try:
+            packed = await self._in_thread(pack, revisions)
+        except OSError as error:
+            self._failed(revisions.rm_id, error)
+            return False
+        return await self._write(revisions.rm_id, packed)
+
+    async def _write(self, rm_id: RmId, packed: bytes | None) -> bool:
+        """Write or delete the document, in order with other writes; returns True if it was done."""
+        async with self._locks[rm_id]:
+            try:
+                await self._set(rm_id, packed, self._written.get(rm_id, 0))
+            except StoreError as error:
+                self._failed(rm_id, OSError(str(error)))
+                return False
+        return True
+
+    async def _set(self, rm_id: RmId, packed: bytes | None, revision: int) -> None:
+        value = None
+        if packed is not None:
+            head = json.dumps({"format": FORMAT, "epoch": self._epoch(rm_id)})
+            value = head.encode() + b"\n" + packed
+        self._written[rm_id] = await self._store.compare_and_set(_key(rm_id), value, revision)
+
+    def _spawn(self, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
+        task = asyncio.get_running_loop().create_task(work, name="shared revisions")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
+
+def _key(rm_id: RmId) -> str:
+    return f"configurations/{quote(rm_id, safe='')}"
+
+
+def pack(revisions: Revisions) -> bytes:
+    """The revisions as a document, the oldest left out as far as it would be too large.
+
+    Raises:
+        OSError: the revision in force alone is too large.
+    """
+    while True:
+        record = b64encode(encode(revisions)).decode()
+        document = {"record": record, "texts": texts_of(revisions)}
+        packed = zlib.compress(json.dumps(document).encode())
+        if len(packed) + MAX_HEAD <= MAX_DOCUMENT:
+            return packed
+        if len(revisions.kept) == 1:
+            raise OSError(
+                f"the configuration of RM {revisions.rm_id} has {len(packed)} bytes when it is packed, "
+                f"and the store takes {MAX_DOCUMENT - MAX_HEAD}"
+            )
+        revisions = replace(revisions, kept=revisions.kept[(len(revisions.kept) + 1) // 2 :])
+
+
+def unpack(rm_id: RmId, packed: bytes) -> Revisions:
+    """The revisions of a document of `pack`.
+
+    Raises:
+        Damaged: it is none, or it belongs to another RM.
+    """
+    try:
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(packed, MAX_UNPACKED)
+        if not unpacking.eof:
+            raise Damaged("it is cut off, or too large")
+        document = json.loads(data)
+        revisions = decode(b64decode(document["record"]), document["texts"])
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"it cannot be read: {error}") from None
+    if revisions.rm_id != rm_id:
+        raise Damaged(f"it belongs to RM {revisions.rm_id}")
+    return revisions
