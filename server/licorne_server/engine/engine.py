@@ -8,6 +8,7 @@ A reader of the core between rounds therefore never sees half of a change.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import inf
 from time import perf_counter
@@ -15,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from licorne_core.messages.commands import Command, Hold, OfNoRm, SetHold, Tick
+from licorne_core.messages.commands import Command, Hold, OfNoRm, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, TickFailed, Unfinished
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
@@ -89,6 +90,8 @@ class Engine:
     """Turns of the core since the start."""
     turn_seconds: float
     """Seconds that these turns took."""
+    worked: defaultdict[RmId, float]
+    """Seconds of the core's work for each RM since it came."""
     commands: int
     """Commands handled since the start."""
     defects: int
@@ -124,6 +127,7 @@ class Engine:
         self.rounds = 0
         self.turns = 0
         self.turn_seconds = 0.0
+        self.worked = defaultdict(float)
         self.commands = 0
         self.defects = 0
 
@@ -282,8 +286,12 @@ class Engine:
         elif future is not None and not future.done():
             future.set_result(effects)
         spent = perf_counter() - begin
+        rm_id = None if isinstance(command, OfNoRm) else command.rm_id
+        if isinstance(command, RemoveRm):
+            self.worked.pop(command.rm_id, None)
+        elif rm_id is not None:
+            self.worked[rm_id] += spent
         if spent > SLOW_SECONDS:
-            rm_id = None if isinstance(command, OfNoRm) else command.rm_id
             self.slow.note("command", spent, command=type(command).__name__, rm_id=rm_id)
 
     def _turn(self) -> None:
@@ -302,8 +310,11 @@ class Engine:
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
-        if self.on_turn is not None and self._scheduler.last_turn is not None:
-            self.on_turn(self._scheduler.last_turn, spent, effects)
+        partition = self._scheduler.last_turn
+        if partition is not None:
+            self.worked[partition.rm_id] += spent
+            if self.on_turn is not None:
+                self.on_turn(partition, spent, effects)
         if self.witness is not None and self.witness.looks:
             self.witness.saw(tick, effects, spent)
         if spent > SLOW_SECONDS:
