@@ -1,0 +1,58 @@
+"""A real store of each backend, and members' access to it."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from licorne_server.coordination.store import Store
+from support.coordination.backends import LONG, Backend
+from support.coordination.etcd import EtcdBackend, EtcdServer
+
+BACKENDS: tuple[str, ...] = ("etcd",)
+"""Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """A store that runs, of each kind."""
+    made: Backend = request.getfixturevalue(f"{request.param}_backend")
+    return made
+
+
+@pytest.fixture
+async def opened(backend: Backend) -> AsyncIterator[Callable[..., Store]]:
+    """Opens members' access to the store, with a lease of so many seconds, and closes it at the end."""
+    stores: list[Store] = []
+
+    def open_one(lease: float = LONG) -> Store:
+        stores.append(backend.open(lease))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+def store(opened: Callable[..., Store]) -> Store:
+    """The access of one member."""
+    return opened()
+
+
+@pytest.fixture
+def other(opened: Callable[..., Store]) -> Store:
+    """The access of another."""
+    return opened()
+
+
+@pytest.fixture(scope="session")
+def etcd() -> Iterator[EtcdServer]:
+    """An etcd that all tests share. None may break it."""
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def etcd_backend(etcd: EtcdServer) -> EtcdBackend:
+    """A deployment in etcd."""
+    return EtcdBackend(etcd)
