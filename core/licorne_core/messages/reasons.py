@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from licorne_core.messages.budgets import BUDGET_EXCEEDED as BUDGET_EXCEEDED
+from licorne_core.messages.budgets import BudgetCheck as BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
@@ -376,6 +378,7 @@ Check = (
     | AskBackOffCheck
     | LimitCheck
     | QueueCheck
+    | BudgetCheck
     | GangCheck
     | AnswersCheck
     | NodesCheck

@@ -10,6 +10,7 @@ from licorne_core.messages.reasons import (
     AnswersCheck,
     AskBackOffCheck,
     BackOffCheck,
+    BudgetCheck,
     Check,
     GangCheck,
     LimitCheck,
@@ -257,12 +258,10 @@ def _check_message(check: Check) -> pb.Check:
             message.until = nanoseconds(check.until)
         case RunningCheck():
             message.kind, message.subject = "running", check.subject
-        case LimitCheck():
-            message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
+        case LimitCheck() | QueueCheck():
             _add_quota(message, check)
-        case QueueCheck():
-            message.kind, message.subject = "queue", check.queue
-            _add_quota(message, check)
+        case BudgetCheck():
+            _add_budget(message, check)
         case AnswersCheck():
             message.kind = "predicates"
         case GangCheck():
@@ -277,7 +276,18 @@ def _check_message(check: Check) -> pb.Check:
     return message
 
 
+def _add_budget(message: pb.Check, check: BudgetCheck) -> None:
+    message.kind, message.subject = "budget", check.budget
+    message.requested.update(amounts(check.requested))
+    message.used.update(amounts(check.used))
+    message.limit.update(amounts(check.bound))
+
+
 def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
+    if isinstance(check, LimitCheck):
+        message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
+    else:
+        message.kind, message.subject = "queue", check.queue
     message.requested.update(amounts(check.requested))
     message.used.update(amounts(check.allocated))
     message.limit.update(amounts(check.max))

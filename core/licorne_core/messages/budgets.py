@@ -1,0 +1,105 @@
+"""Budgets over RMs: commands, the check of an ask, and reports."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from licorne_core.values.budgets import Budget, BudgetPattern
+from licorne_core.values.ids import RmId
+from licorne_core.values.resources import Resources, describe
+
+__all__ = [
+    "BUDGET_EXCEEDED",
+    "Budget",
+    "BudgetCheck",
+    "BudgetPattern",
+    "BudgetReport",
+    "BudgetUse",
+    "SetBudgetSlices",
+    "SetBudgets",
+]
+
+BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
+"""Code of `BudgetCheck`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBudgets:
+    """Replace all budgets, parents before children; raises ConfigError for invalid ones.
+
+    `floating` types are on no node and bounded by budgets and maxima alone, such as licences. New
+    limits and slices hold at once. Members are counted in slices of a job: until it ends, an
+    application counts in its new budgets from its turn on, and in its former ones as well.
+    """
+
+    budgets: Sequence[Budget]
+    floating: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBudgetSlices:
+    """Replace the slices of one budget, as escrow has moved; raises NotFound for an unknown one."""
+
+    budget: str
+    slices: Mapping[RmId, Resources]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetCheck:
+    """Usage of a budget, with the ask, must stay within its limit, or within the RM's `slice_of`.
+
+    `bound` is the limit, or the slice if `slice_of` names an RM; `used` is the usage that it bounds.
+    `holders` has the usage of the RMs with most of what is short, the largest first. `short` is the
+    excess of each type; empty when the ask fits.
+    """
+
+    budget: str
+    requested: Resources
+    used: Resources
+    bound: Resources
+    slice_of: str
+    holders: tuple[tuple[RmId, Resources], ...]
+    short: Resources
+
+    code = BUDGET_EXCEEDED
+
+    @property
+    def passed(self) -> bool:
+        """True if the ask fits here."""
+        return not self.short
+
+    def message(self) -> str:
+        """The reason in one sentence."""
+        if self.passed:
+            return f"fits in budget {self.budget}"
+        what = f"the slice of RM {self.slice_of} in budget" if self.slice_of else "budget"
+        text = f"exceeds {what} {self.budget} by {describe(self.short)}"
+        held = ", ".join(f"{rm_id} {describe(used)}" for rm_id, used in self.holders)
+        return f"{text}; held by {held}" if held else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetUse:
+    """Usage of a budget by one RM.
+
+    `wanted` has the amounts that asks blocked by the budget need beyond the RM's slice, or beyond
+    the limit if there are no slices; of very many asks some are counted. `overdraft` is the usage
+    above the slice, or above the limit for the usage of all RMs.
+    """
+
+    used: Resources
+    wanted: Resources
+    overdraft: Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReport:
+    """A budget with its usage by RM. `counting` as long as members have not all been counted."""
+
+    name: str
+    limit: Resources
+    members: tuple[BudgetPattern, ...]
+    slices: Mapping[RmId, Resources] | None
+    used: Resources
+    rms: Mapping[RmId, BudgetUse]
+    counting: bool
