@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from licorne_core.messages.budgets import BUDGET_EXCEEDED as BUDGET_EXCEEDED
-from licorne_core.messages.budgets import BudgetCheck as BudgetCheck
+from licorne_core.messages.budgets import BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath

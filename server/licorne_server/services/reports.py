@@ -6,11 +6,11 @@ from typing import Any, TypeVar, assert_never
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.messages.budgets import BudgetCheck
 from licorne_core.messages.reasons import (
     AnswersCheck,
     AskBackOffCheck,
     BackOffCheck,
-    BudgetCheck,
     Check,
     GangCheck,
     LimitCheck,
