@@ -11,11 +11,13 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
+from licorne_core.handlers.budgets import go_on_counting, set_budgets, set_slices, wake
 from licorne_core.handlers.configuration import refusal_of, register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.operators import OperatorCommand, act_for_operator
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import answer_predicates, answer_preemptions, decide, fire_timers, note_sent
+from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -154,22 +156,38 @@ class Scheduler:
 
         Raises:
             TickFailed: a defect of the core, met in the partition of one RM.
+            ConfigError, NotFound: a command of budgets that is refused, and changed nothing.
         """
-        if isinstance(command, Tick):
-            return self._tick(command, now)
-        if isinstance(command, RefuseNewWork):
-            held = [rm.holdings.memory for rm in self._registry.rms.values()]
-            self._registry.pressure.set(command.shortage, command.reason, held)
-            return []
-        effects = self._carry_out(command, now)
-        rm = self._registry.rms.get(command.rm_id)
-        if rm is not None:
-            _add_facts(effects, rm.rm_id, rm.context)
-        return effects
+        budgets = self._registry.budgets
+        try:
+            if isinstance(command, Tick):
+                return self._tick(command, now)
+            if isinstance(command, OfNoRm):
+                self._carry_out_for_all(command, now)
+                return []
+            effects = self._carry_out(command, now)
+            rm = self._registry.rms.get(command.rm_id)
+            if rm is not None:
+                _add_facts(effects, rm.rm_id, rm.context)
+            return effects
+        finally:
+            if budgets.freed or budgets.waking:
+                wake(self._registry)
+
+    def _carry_out_for_all(self, command: RefuseNewWork | SetBudgets | SetBudgetSlices, now: float) -> None:
+        match command:
+            case RefuseNewWork():
+                held = [rm.holdings.memory for rm in self._registry.rms.values()]
+                self._registry.pressure.set(command.shortage, command.reason, held)
+            case SetBudgets():
+                set_budgets(self._registry, command, self._options.tuning.slice_size, now)
+            case SetBudgetSlices():
+                set_slices(self._registry, command)
 
     def next_deadline(self) -> float | None:
         """Time of the next Tick, in unix seconds; a time that has passed means now."""
-        if self._registry.disposal.gone:
+        registry, budgets = self._registry, self._registry.budgets
+        if registry.disposal.gone or registry.counting is not None or budgets.freed or budgets.waking:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
 
@@ -257,6 +275,8 @@ class Scheduler:
             self._give_turn(command.decisions, now, effects, worked)
             if self._registry.disposal.gone:
                 self._registry.disposal.take_apart()
+            if self._registry.counting is not None:
+                go_on_counting(self._registry, self._options.tuning.slice_size, now)
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.rm)

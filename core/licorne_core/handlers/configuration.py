@@ -12,7 +12,7 @@ from licorne_core.events.apps import group_changed
 from licorne_core.events.cluster import node_removed
 from licorne_core.handlers.apps import drop_asks, release_all
 from licorne_core.handlers.bounds import check_size
-from licorne_core.handlers.lifecycle import advance, clean_later
+from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.preemption import watch_quotas
@@ -136,24 +136,11 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
     yield 1
     if partition.limits.is_booked_right(app, leaf, group):
         return
-    # In the quotas that it leaves or enters, other amounts are to be kept free (§ 9.4.8).
-    reserved = partition.wakeups.reserved
-    held = [reserved.holder(reservation).request.promise for reservation in reserved]
-    promises = [
-        promise
-        for promise in held
-        if promise is not None and not promise.is_resting
-        if promise.app is app or app in promise.outstanding.values()
-    ]
-    for promise in promises:
-        promise.unbook()
-    partition.limits.rebook(app, leaf, group)
-    for promise in promises:
-        promise.book()
+    held = rebook(partition, app, lambda: partition.limits.rebook(app, leaf, group))
     if group != before:
         moved = group_changed(job.now, app.app_id, app.queue_path, before, group, _used(app))
         partition.journal.note_all(moved)
-    yield len(app.requests) + len(held)
+    yield len(app.requests) + held
 
 
 def _used(app: Application) -> dict[str, int]:
@@ -185,7 +172,8 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
     for node in list(partition.nodes.by_id.values()):
         yield from forget_foreign_on(job, partition, node)
         partition.cluster.remove(node, job.now)
-        partition.journal.note_all(node_removed(job.now, node.node_id, partition.nodes.total))
+        total = partition.rm.budgets.shown(partition.nodes.total)
+        partition.journal.note_all(node_removed(job.now, node.node_id, total))
         yield 1
     job.tell()
     if partition.journal.on:
@@ -283,7 +271,7 @@ class _Registration(CommandJob):
         self._registry = registry
         self._options = options
         holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
-        self._rm = Rm(command, configuration, options.tuning.slice_size, holdings)
+        self._rm = Rm(command, configuration, options.tuning.slice_size, holdings, registry.budgets)
         super().__init__(command, options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:

@@ -1,5 +1,6 @@
 """Consequences of an application's change of state: counts, timers, leaving (spec § 5.1)."""
 
+from collections.abc import Callable
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
@@ -202,6 +203,27 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     partition.journal.note_all(app_left(now, app.app_id, app.queue_path, app.group))
     clean_later(partition, leaf, now)
+
+
+def rebook(partition: Partition, app: Application, change: Callable[[], None]) -> int:
+    """Let a change give the application other quotas; return the number of promises looked at.
+
+    In the quotas that it leaves or enters, other amounts are to be kept free (§ 9.4.8).
+    """
+    reserved = partition.wakeups.reserved
+    held = [reserved.holder(reservation).request.promise for reservation in reserved]
+    promises = [
+        promise
+        for promise in held
+        if promise is not None and not promise.is_resting
+        if promise.app is app or app in promise.outstanding.values()
+    ]
+    for promise in promises:
+        promise.unbook()
+    change()
+    for promise in promises:
+        promise.book()
+    return len(held)
 
 
 def clean_later(partition: Partition, leaf: Queue, now: float) -> None:

@@ -139,12 +139,15 @@ class _Update(OutcomeJob):
         elif update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
             schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
             _set_schedulable(partition, node, schedulable=schedulable, now=self.now)
-        elif update.capacity is not None and update.capacity != node.capacity:
+        elif update.capacity is not None and self._capacity(update.capacity) != node.capacity:
             # What is said again changes nothing, least of all what the RM said of the node (§ 8.4).
             # An update is never answered, so one that cannot be is ignored as a whole.
             with suppress(Rejected):
                 check_capacity(partition, node.node_id, node.capacity, update.capacity)
-                _resize(partition, node, update.capacity, self.now)
+                _resize(partition, node, self._capacity(update.capacity), self.now)
+
+    def _capacity(self, told: Resources) -> Resources:
+        return self._rm.context.budgets.with_floating(told)
 
 
 def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
@@ -165,13 +168,16 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     capacity = update.capacity or {}
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
-    node = Node(node_id, capacity, update.attributes, schedulable=schedulable)
+    whole = rm.context.budgets.with_floating(capacity)
+    node = Node(node_id, whole, update.attributes, schedulable=schedulable)
     if node_id in partition.nodes.drained:
         node.set_drained(drained=True)
     rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(node)
-    added = node_added(now, node_id, capacity, partition.nodes.total, schedulable=node.schedulable)
+    budgets = partition.rm.budgets
+    total = budgets.shown(partition.nodes.total)
+    added = node_added(now, node_id, budgets.shown(capacity), total, schedulable=node.schedulable)
     partition.journal.note_all(added)
 
 
@@ -194,7 +200,9 @@ def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -
     changed = not equals(node.capacity, capacity)
     partition.cluster.resize(node, capacity, now)
     if changed:
-        partition.journal.note_all(node_resized(now, node.node_id, capacity, partition.nodes.total))
+        shown = partition.rm.budgets.shown
+        total = shown(partition.nodes.total)
+        partition.journal.note_all(node_resized(now, node.node_id, shown(capacity), total))
     roll_back_unfitting(partition, node, now)
 
 
@@ -212,7 +220,8 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
     yield from forget_foreign_on(job, partition, node)
     partition.cluster.remove(node, job.now)
     partition.counters.nodes_decommissioned += 1
-    partition.journal.note_all(node_removed(job.now, node.node_id, partition.nodes.total))
+    total = partition.rm.budgets.shown(partition.nodes.total)
+    partition.journal.note_all(node_removed(job.now, node.node_id, total))
     # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
     for app, gone in went.items():
         job.outcome.updates += after_gone(partition, app, gone, job.now)

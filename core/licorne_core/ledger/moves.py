@@ -20,6 +20,7 @@ from licorne_core.model.books import (
     unbook_on_node,
     unbook_preempting,
 )
+from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -169,6 +170,8 @@ class Moves:
     def _mark_freed(self, app: Application) -> None:
         """The quotas of the application have more room, or one application less."""
         self._dirty.mark(app.quotas)
+        if app.budgets:
+            note_freed(app.budgets)
         if not app.allocation_count:
             # It has lost all that it had: another one may start instead.
             note_allocating(app)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
+from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
 from licorne_core.values.resources import Resources
@@ -320,7 +321,7 @@ class Tick:
     decisions: int = 256
 
 
-OfNoRm = Tick | RefuseNewWork
+OfNoRm = Tick | RefuseNewWork | SetBudgets | SetBudgetSlices
 """Commands of the server itself."""
 
 Command = (

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from licorne_core.events.allocations import Owner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.budgets import BudgetQuota, PartitionBudgets
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.values.ids import QueuePath, UserGroup
@@ -50,10 +51,11 @@ class LimitBook:
     A tracker exists as long as an application counts for it.
     """
 
-    __slots__ = ("groups", "users")
+    __slots__ = ("budgets", "groups", "users")
 
-    def __init__(self) -> None:
+    def __init__(self, budgets: PartitionBudgets) -> None:
         """Start without users or groups."""
+        self.budgets = budgets
         self.users: Trackers = {}
         self.groups: Trackers = {}
 
@@ -71,6 +73,7 @@ class LimitBook:
         app.owner = Owner(leaf.path, user, group)
         if app.group:
             app.trackers += self._trackers("group", app.group, leaf)
+        app.budgets = self.budgets.of(leaf.lineage)
         app.quotas = _quotas(app, leaf)
         for tracker in app.trackers:
             tracker.members[app.app_id] = app
@@ -99,7 +102,7 @@ class LimitBook:
     def leave(self, app: Application) -> None:
         """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
         self._part(app, app.trackers)
-        app.trackers = ()
+        app.trackers = app.budgets = ()
 
     def _part(self, app: Application, trackers: Iterable[Tracker]) -> None:
         for tracker in trackers:
@@ -135,6 +138,13 @@ class LimitBook:
         app.quotas = _quotas(app, leaf)
         _count_usage(app, charge)
 
+    def rebudget(self, app: Application, leaf: Queue, budgets: tuple[BudgetQuota, ...]) -> None:
+        """The application counts in these budgets, with the usage that it has, and in no others."""
+        _count_usage(app, refund)
+        app.budgets = budgets
+        app.quotas = _quotas(app, leaf)
+        _count_usage(app, charge)
+
     def _regroup(self, app: Application, leaf: Queue, group: str) -> None:
         kept = tuple(tracker for tracker in app.trackers if tracker.kind == "user")
         self._part(app, [tracker for tracker in app.trackers if tracker.kind == "group"])
@@ -160,23 +170,23 @@ class LimitBook:
 
 
 def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
-    """Quotas of the application: its trackers that have a limit, then its queues up to root."""
-    return (*(tracker for tracker in app.trackers if tracker.bounds), *leaf.lineage)
+    """Quotas of the application: trackers that have a limit, budgets, then its queues up to root."""
+    return (*(tracker for tracker in app.trackers if tracker.bounds), *app.budgets, *leaf.lineage)
 
 
 def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
-    """Charge or refund all that the application has in its trackers among its quotas."""
+    """Charge or refund all that the application has in its quotas but the queues."""
     stopping = [
         request.ask.ask_class.items
         for request in app.requests.values()
         if request.state is RequestState.PREEMPTING
     ]
-    for tracker in app.trackers:
-        if tracker in app.quotas:
-            count(tracker.allocated, tuple(app.allocated.items()))
-            count(tracker.allocated, tuple(app.placeholder_allocated.items()))
+    for quota in app.quotas:
+        if not isinstance(quota, Queue):
+            count(quota.allocated, tuple(app.allocated.items()))
+            count(quota.allocated, tuple(app.placeholder_allocated.items()))
             for items in stopping:
-                count(tracker.preempting, items)
+                count(quota.preempting, items)
 
 
 def _limit(tracker: Tracker, queue: Queue) -> None:

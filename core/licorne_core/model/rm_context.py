@@ -1,9 +1,10 @@
-"""Common parts of all partitions of one RM."""
+"""Common parts of all partitions of one RM, and its way to the budgets over all RMs."""
 
 from collections import deque
 
 from licorne_core.events.journal import Journal
 from licorne_core.messages.commands import Hold, PredicatePolicy
+from licorne_core.model.budgets import BudgetBook
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import Holdings
 
@@ -16,6 +17,7 @@ class RmContext:
         "_open",
         "_unsent",
         "answers_late",
+        "budgets",
         "container_states",
         "holdings",
         "holds",
@@ -24,13 +26,20 @@ class RmContext:
     )
 
     def __init__(
-        self, predicates: PredicatePolicy | None, holdings: Holdings, *, container_states: bool
+        self,
+        predicates: PredicatePolicy | None,
+        holdings: Holdings,
+        budgets: BudgetBook,
+        *,
+        container_states: bool,
     ) -> None:
         """Start without holds or events; without `predicates` the RM is never asked."""
         self.holds: dict[Hold, None] = {}
         """Reason that nothing of the RM is scheduled at the moment."""
         self.holdings = holdings
         """Quota use of the RM."""
+        self.budgets = budgets
+        """Budgets over all RMs."""
         self.journal = Journal()
         """Events of its partitions."""
         self.predicates = predicates

@@ -15,6 +15,7 @@ from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
+from licorne_core.model.budgets import PartitionBudgets
 from licorne_core.model.limits import LimitBook
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -79,7 +80,7 @@ class Partition:
         self.rejected: dict[AppId, Application] = {}
         self.tally = Tally()
         self.nodes = NodeBook(config.node_sort, rm.holdings)
-        self.limits = LimitBook()
+        self.limits = LimitBook(PartitionBudgets(rm.budgets, name))
         self.foreign: dict[AllocationKey, Node] = {}
         """The node that each foreign allocation is on."""
         self.types: dict[str, None] = {}
@@ -88,7 +89,7 @@ class Partition:
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, options.tuning)
-        self.wakeups = Wakeups(self.nodes)
+        self.wakeups = Wakeups(self.nodes, name)
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.reservations = Reservations(
@@ -137,6 +138,7 @@ class Partition:
             self.timers,
             self.preemption,
             Watch(self.journal),
+            self.rm.budgets,
         )
 
     def _preemption(self, *, enabled: bool) -> Preemption:

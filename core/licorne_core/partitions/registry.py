@@ -16,9 +16,10 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, RegisterRm
 from licorne_core.model.apps.application import Application
+from licorne_core.model.budgets import BudgetBook
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import Agenda
-from licorne_core.partitions.jobs import Jobs, Slice
+from licorne_core.partitions.jobs import Job, Jobs, Slice
 from licorne_core.partitions.partition import Partition, forget_all_ended
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.errors import NotFound, shown
@@ -122,7 +123,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
     app.requests, app.groups = {}, {}
     app.reserved.clear()
     app.forget_groups()
-    app.leaf, app.quotas, app.trackers = None, (), ()
+    app.leaf, app.quotas, app.budgets, app.trackers = None, (), (), ()
     yield 1
 
 
@@ -158,6 +159,7 @@ class Rm:
         configuration: Configuration,
         slice_size: int,
         holdings: Holdings,
+        budgets: BudgetBook,
     ) -> None:
         """Create a registration; the caller adds partitions, session and time."""
         self.rm_id = request.rm_id
@@ -172,7 +174,9 @@ class Rm:
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size
-        self.context = RmContext(request.predicates, holdings, container_states=request.container_states)
+        self.context = RmContext(
+            request.predicates, holdings, budgets, container_states=request.container_states
+        )
         self.holds = self.context.holds
         """Reason that nothing of the RM is scheduled, for all its partitions."""
         self.holdings = holdings
@@ -302,6 +306,9 @@ class Registry:
         self.disposal = Disposal()
         self.pressure = MemoryPressure()
         self.jobs = Jobs()
+        self.budgets = BudgetBook()
+        self.counting: Job | None = None
+        """The work of `SetBudgets` that has begun and not ended."""
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 
@@ -347,6 +354,7 @@ class Registry:
         """Forget a partition."""
         del self.partitions[partition.name]
         self.agenda.leave(partition)
+        self.budgets.forget(partition.name)
         self.disposal.add(partition)
 
     def _drop_all(self, rm: Rm) -> None:

@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, Final
 
 from licorne_core.messages import reasons
+from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
@@ -20,6 +21,7 @@ from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.budgets import BudgetBook, BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import QueueTree, is_state_aware
@@ -59,6 +61,7 @@ class CheckContext:
     timers: Timers[Timer]
     preemption: Preemption
     watch: Watch
+    budgets: BudgetBook
 
 
 class Asking:
@@ -266,7 +269,7 @@ class _NoPlaceholderOpen(Rule):
 
 
 class _WithinMaxima(Rule):
-    """With the ask, every queue, user and group stays within its maximum (spec § 8.3c, e)."""
+    """With the ask, every queue, user, group and budget stays within its maximum (spec § 8.3c, e)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Quota | None:
         if asking.promise is None:
@@ -287,15 +290,28 @@ class _WithinMaxima(Rule):
             allocated = dict(quotas.claimed(quota))
             limit = None if quota.max is None else dict(quota.max)
             if isinstance(quota, Queue):
+                is_root = quota.parent is None
                 yield reasons.QueueCheck(
                     queue=quota.path,
                     requested=requested,
                     allocated=allocated,
-                    max=limit,
-                    is_root=quota.parent is None,
+                    max=context.budgets.shown(limit) if is_root and limit is not None else limit,
+                    is_root=is_root,
                     short=short,
                 )
-            elif isinstance(quota, Tracker) and limit is not None:
+            elif limit is None:
+                continue
+            elif isinstance(quota, BudgetQuota):
+                yield BudgetCheck(
+                    budget=quota.name,
+                    requested=requested,
+                    used=allocated,
+                    bound=limit,
+                    slice_of=quota.account.slice_of(quota),
+                    holders=quota.account.holders(short),
+                    short=short,
+                )
+            elif isinstance(quota, Tracker):
                 yield reasons.LimitCheck(
                     kind=quota.kind,
                     name=quota.name,
@@ -350,9 +366,9 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
         only_in_gangs=True,
         spares_reserved=True,
     ),
-    # Users and groups come before queues: preemption does not help against a limit (spec § 8.3c).
-    # Both come before the nodes, as they are fewer.
-    _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
+    # Users, groups and budgets come before queues: preemption does not help against them (§ 8.3c).
+    # All come before the nodes, as they are fewer.
+    _WithinMaxima((*reasons.QUOTA_CODES.values(), BUDGET_EXCEEDED), QuotaShortage),
     # The RM could not be asked about a node that is found.
     _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
 )

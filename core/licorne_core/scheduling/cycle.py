@@ -13,6 +13,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, CheckContext, application_blocker, ask_blocker
@@ -35,6 +36,7 @@ from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.asks import AskClass, Reservation
 
 NO_USER_QUOTA = "Not enough user quota"
+NO_BUDGET = "Not enough budget"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 
 # Reading it from the enumeration costs as much as two calls, for every allocation.
@@ -348,7 +350,9 @@ class Cycle:
         elif isinstance(blocker, QuotaShortage):
             by_queue = isinstance(blocker.quota, Queue)
             group.attempted |= by_queue
-            group.note(NO_QUEUE_QUOTA if by_queue else NO_USER_QUOTA, self.turn_time)
+            by_budget = isinstance(blocker.quota, BudgetQuota)
+            reason = NO_QUEUE_QUOTA if by_queue else NO_BUDGET if by_budget else NO_USER_QUOTA
+            group.note(reason, self.turn_time)
 
     def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""

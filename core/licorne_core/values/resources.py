@@ -16,6 +16,8 @@ Items = tuple[tuple[str, int], ...]
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 EMPTY: Resources = {}
+BOUNDLESS: Final = 2**44
+"""Amount of a floating resource on each node: more than all asks, and no total leaves int64."""
 
 
 def clamp(value: int) -> int:

@@ -1,6 +1,6 @@
 """Nodes with their contents and reservations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -60,11 +60,17 @@ _reservation_report = _of_reservation.table(ReservationReport)
 _of = Of[Node, Partition]()
 
 
+def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Resources]:
+    """Amounts of a node without the floating types, of which each has more than any ask wants."""
+    return lambda node, here: dict(here.rm.budgets.shown(read(node)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
     """A node without its allocations. `utilization` is 0.0 to 1.0, weighted.
 
-    A `drained` node takes no new allocations by order of an operator; it is not `schedulable`.
+    Floating resources are left out. A `drained` node takes no new allocations by order of an
+    operator; it is not `schedulable`.
     """
 
     node_id: NodeId
@@ -72,16 +78,16 @@ class NodeReport:
     attributes: Mapping[str, str]
     schedulable: bool
     drained: bool
-    capacity: Resources
-    allocated: Resources
-    occupied: Resources
-    available: Resources
+    capacity: Resources = _of.within(_shown(lambda node: node.capacity))
+    allocated: Resources = _of.within(_shown(lambda node: node.allocated))
+    occupied: Resources = _of.within(_shown(lambda node: node.occupied))
+    available: Resources = _of.within(_shown(lambda node: node.available))
     utilization: float = _of.within(lambda node, here: utilization(node, here.nodes.order.policy))
     allocation_count: int = _of(lambda node: len(node.allocations) - node.assumed - node.linked)
     foreign_count: int = _of(lambda node: len(node.foreign))
     reserved: int = _of(lambda node: len(node.reservations))
     """Number of reservations."""
-    kept: Resources
+    kept: Resources = _of.within(_shown(lambda node: node.kept))
     """Resources that other asks leave free for the reservations."""
 
 

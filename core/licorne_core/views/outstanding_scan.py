@@ -1,7 +1,7 @@
 """Scan for the shortage of a cluster: asks that quota admits and no node takes (spec § 8.12).
 
 An ask is outstanding if it was tried, fits on no node, and fits in the headroom of its user, its
-group and its queues after the outstanding asks before it. The maximum of root does not count: an
+group, its budgets and its queues after the outstanding asks before it. The maximum of root does not count: an
 autoscaler is to raise it. An ask that waits for its turn or for an answer of the RM is not outstanding.
 """
 
@@ -131,7 +131,7 @@ def _applications(leaf: Queue) -> Iterator[Application | None]:
     bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
     applications = list(leaf.applications.values())
     for app in () if bounded else applications:
-        if any(tracker.max is not None for tracker in app.trackers):
+        if any(quota.max is not None for quota in (*app.trackers, *app.budgets)):
             bounded = True
             break
         yield None

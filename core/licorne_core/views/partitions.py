@@ -94,7 +94,7 @@ class PartitionReport:
     rm_id: RmId
     state: str = "Active"
     state_time: Moment
-    capacity: Resources = _of_partition(lambda partition: dict(partition.nodes.total))
+    capacity: Resources = _of_partition(lambda here: dict(here.rm.budgets.shown(here.nodes.total)))
     allocated: Resources = _of_partition(lambda partition: dict(partition.tree.root.allocated))
     nodes: int = _of_partition(lambda partition: len(partition.nodes.by_id))
     allocations: int = _of_partition(lambda partition: partition.tally.allocations)

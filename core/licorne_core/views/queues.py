@@ -24,6 +24,15 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 _of = Of[Queue, Partition]()
 
 
+def _bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
+    """Bounds without the floating types that no queue below root bounds."""
+    hidden = here.rm.budgets.hidden
+    if hidden:
+        named = {name for above in queue.lineage[:-1] for name in above.max or EMPTY}
+        hidden -= named
+    return {name: value for name, value in amounts.items() if name not in hidden}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
     """A queue."""
@@ -34,15 +43,15 @@ class QueueReport:
     is_managed: bool = _of(lambda queue: queue.managed)
     state: str = _of(lambda queue: queue.state.value)
     guaranteed: Resources
-    max: Resources
+    max: Resources = _of.within(lambda queue, here: _bounded(queue, here, queue.max or EMPTY))
     allocated: Resources
     pending: Resources
     preempting: Resources
     """Resources of victims of preemption that have not ended yet."""
     promised: Resources
     """Resources of asks for which victims were stopped."""
-    headroom: Resources = _of(quota.headroom)
-    fair_max: Resources = _of(quota.fair_max)
+    headroom: Resources = _of.within(lambda queue, here: _bounded(queue, here, quota.headroom(queue)))
+    fair_max: Resources = _of.within(lambda queue, here: _bounded(queue, here, quota.fair_max(queue)))
     """Denominator of the share where nothing is guaranteed."""
     applications: int = _of(lambda queue: len(queue.applications))
     running_applications: int

@@ -24,7 +24,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.ids import AppId, NodeId, QueuePath, UserGroup
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, UserGroup
 from licorne_core.values.resources import Items
 from support.core.contents import attributes_of
 from support.core.trees import whole_tree
@@ -116,7 +116,9 @@ def new_world() -> World:
         app.trackers = (Tracker("user", "ann", leaf.path), ann)
         app.quotas = (*app.trackers, *leaf.lineage)
         apps.append(app)
-    return World(tree, list(book_of_nodes.by_id.values()), apps, Wakeups(book_of_nodes))
+    return World(
+        tree, list(book_of_nodes.by_id.values()), apps, Wakeups(book_of_nodes, PartitionName("[rm]default"))
+    )
 
 
 bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)

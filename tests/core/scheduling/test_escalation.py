@@ -14,7 +14,7 @@ from licorne_core.scheduling.waiting.blockers import BackOff
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Reservation
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, UserGroup
 from licorne_core.values.slices import Tuning
 from licorne_core.values.timers import Due, Timer, Timers
 from support.core.builders import ask
@@ -40,7 +40,7 @@ class World:
         self.timers: Timers[Timer] = Timers()
         nodes = NodeBook(NodeSortPolicy())
         index = NodeIndex(nodes, Tuning())
-        wakeups = Wakeups(nodes)
+        wakeups = Wakeups(nodes, PartitionName("[rm]default"))
         self.waiting = wakeups.waiting
         self.dirty = Dirty(tree, index, wakeups)
         self.escalation = Escalation(self.dirty, self.waiting, self.timers)

@@ -14,7 +14,7 @@ from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.order import Holder, ReservedAsks, queue_key
 from licorne_core.scheduling.waiting.blockers import Blockers, RunningLimit
 from licorne_core.values.asks import Reservation
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, UserGroup
 from support.core.builders import ask
 from support.core.trees import whole_tree
 
@@ -29,7 +29,7 @@ class World:
         leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
         self.reserved = ReservedAsks()
-        self.limits = Blockers()
+        self.limits = Blockers(PartitionName("[rm]default"))
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
         self.leaves: list[Queue] = list(self.tree.leaves())
         self.apps: list[Application] = []

@@ -16,7 +16,7 @@ from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, RunningLimit
 from licorne_core.scheduling.waiting.waiting import Parked, Waiting, way_up
-from licorne_core.values.ids import AppId, QueuePath, UserGroup
+from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
 from licorne_core.values.rm_caps import Holdings
 from support.core.builders import ask
 
@@ -115,7 +115,7 @@ class World:
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=below))
         self.reserved = ReservedAsks()
         self.waiting = Waiting()
-        self.limits = Blockers()
+        self.limits = Blockers(PartitionName("[rm]default"))
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
         for quota in self.quotas:
             quota.max_applications = 1

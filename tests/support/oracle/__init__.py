@@ -6,6 +6,7 @@ It takes the same commands as the core. It shares no code with it but the comman
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
+from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -35,6 +36,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
 from licorne_core.values.asks import Ask
+from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
 from support.oracle.lives import remove
 from support.oracle.partition import Made, PartitionOracle, Released
@@ -56,6 +58,7 @@ class Oracle:
         self.reserving = reserving
         self.most_assumed = most_assumed
         self.partitions: dict[str, PartitionOracle] = {}
+        self.budgets = Budgets(self.partitions)
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
         self.holds: dict[str, set[Hold]] = {}
@@ -103,9 +106,11 @@ class Oracle:
             self.as_fifo[command.rm_id] = as_fifo
             self.policies[command.rm_id] = command.predicates
             for name, config in partitions_of(text_of(command)).items():
-                self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, config)
+                self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, name, config)
         elif isinstance(command, SetNodeSchedulable | StopApplication | SetQueueStopped):
             raise NotImplementedError("the plain scheduler knows no operators")
+        elif isinstance(command, SetBudgets | SetBudgetSlices):
+            self.budgets.take(command)
         elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
@@ -200,9 +205,12 @@ class Oracle:
         )
         (self.holds[command.rm_id].discard if whole else self.holds[command.rm_id].add)(Hold.REPLAY)
 
-    def _empty(self, rm_id: str, config: dict[str, Any]) -> PartitionOracle:
+    def _empty(self, rm_id: str, bare: str, config: dict[str, Any]) -> PartitionOracle:
         return PartitionOracle(
+            rm_id,
+            bare,
             config,
+            self.budgets,
             as_fifo=self.as_fifo[rm_id],
             reserving=self.reserving,
             policy=self.policies[rm_id],
@@ -227,7 +235,7 @@ class Oracle:
             if name in self.partitions:
                 self.partitions[name].reload(config, now)
             else:
-                self.partitions[name] = self._empty(rm_id, config)
+                self.partitions[name] = self._empty(rm_id, name.partition("]")[2], config)
 
     def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
         """The partition that an item names: bare, or by the full name with the RM's own id."""

@@ -32,9 +32,14 @@ def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it stays within what its user and its group may have in its queues."""
+    """True if it stays within what its user, its group and its budgets may have."""
     own = _own(ask, reserved=reserved)
-    return all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
+    limits = all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
+    return limits and all(
+        claimed.get(name, 0) + ask.size[name] <= most[name]
+        for _, most, claimed in look.budgets_of(app, own)
+        for name in most.keys() & ask.size.keys()
+    )
 
 
 def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) -> bool:

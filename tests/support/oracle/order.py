@@ -15,6 +15,7 @@ from support.oracle.books import (
     QueueRecord,
     lineage,
 )
+from support.oracle.budgets import Bound
 from support.oracle.terms import PreemptionRecord
 from support.oracle.usage import Usage
 
@@ -43,7 +44,8 @@ class Look(NamedTuple):
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
-    reviewed. `claims` are those to which reservations give way.
+    reviewed. `claims` are those to which reservations give way. `budgets_of` has the budgets of an
+    application, for one of its asks or for any.
     """
 
     queues: dict[str, QueueRecord]
@@ -60,6 +62,7 @@ class Look(NamedTuple):
     preemption: PreemptionRecord
     review_due: float | None
     claims: list[ClaimRecord]
+    budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
 
 
 def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:

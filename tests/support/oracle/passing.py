@@ -46,6 +46,10 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
             in_vain = in_vain and not look.is_silent_about(asks[0].ask_class)
             if in_vain and asks[0].required_node is None:
                 rooms = [_room(look, left, quota, bound) for quota, bound in _bounds(look, app)]
+                for name, most, claimed in look.budgets_of(app, None):
+                    quota = ("budget", name, "")
+                    rest = {what: value - claimed.get(what, 0) for what, value in most.items()}
+                    rooms.append(left.setdefault(quota, rest))
                 fitting = _take(rooms, asks)
                 untold = [ask for ask in asks if not ask.told]
                 for ask in untold[: max(0, fitting - (len(asks) - len(untold)))]:

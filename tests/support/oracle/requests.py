@@ -266,17 +266,18 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
     if action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
         if known is None:
             schedulable = action is NodeAction.CREATE
-            capacity = dict(update.capacity or {})
+            capacity = partition.budgets.with_floating(dict(update.capacity or {}))
             partition.nodes[update.node_id] = NodeRecord(
                 update.node_id, capacity, schedulable, dict(update.attributes)
             )
     elif known is None:
         return
     elif action is NodeAction.UPDATE:
-        if update.capacity is not None and dict(update.capacity) != known.capacity:
-            known.capacity = dict(update.capacity)
+        capacity = partition.budgets.with_floating(dict(update.capacity or {}))
+        if update.capacity is not None and capacity != known.capacity:
+            known.capacity = capacity
             known.changed()
-            _unreserve_too_large(partition, known)
+            partition.unreserve_too_large(known)
             partition.put_back_unfitting(known)
     elif action is NodeAction.DECOMISSION:
         _lose(partition, known, now)
@@ -287,14 +288,6 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
         for app, key in partition.assumed_on(known):
             if app.waiting_ask(key).required_node is None:
                 partition.put_back(app, key)
-
-
-def _unreserve_too_large(partition: PartitionOracle, node: NodeRecord) -> None:
-    """What the node can never hold it is not kept for; an ask that requires it still waits."""
-    for _, ask in partition.reserved_asks():
-        here = ask.reservation is not None and ask.reservation.node_id == node.node_id
-        if here and ask.required_node is None and not node.holds(ask.size):
-            ask.lose_node()
 
 
 def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:

@@ -52,6 +52,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.preemption,
         partition.review_due,
         partition.claims,
+        lambda app, own: partition.budgets.bounds(partition, app, own),
     )
 
 

@@ -47,6 +47,11 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
             for tracker in trackers.values()
             if tracker.applications
         },
+        "budgets": {
+            name: _without_zeros(account.parts[partition.name].allocated)
+            for name, account in partition.rm.budgets.accounts.items()
+            if partition.name in account.parts and account.parts[partition.name].allocated
+        },
     }
 
 
@@ -152,6 +157,11 @@ def books_of_oracle(partition: PartitionOracle, now: float) -> dict[str, Any]:
         "trackers": {
             tracker: (_without_zeros(usage.tracked[tracker]), apps)
             for tracker, apps in usage.tracked_apps.items()
+        },
+        "budgets": {
+            name: used
+            for name in partition.budgets.budgets
+            if (used := _without_zeros(partition.budgets.used_in(partition, name)))
         },
     }
 

@@ -5,6 +5,7 @@ from random import Random
 from licorne_core.messages.commands import Command, RemoveRm, Tick
 from licorne_core.values.ids import RmId
 from support.core.driver import START
+from support.worlds.budgets import BudgetMaker
 from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker
 
@@ -29,12 +30,13 @@ class World:
         hides: bool = True,
         gangs: float | None = None,
         preempting: float | None = None,
+        budgets: bool = True,
     ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
         Without `hides` nothing that is configured is ever left out of a reload. `gangs` is the
         share of applications that are gangs, `preempting` that of asks that may preempt others;
-        each RM has its own unless it is said.
+        each RM has its own unless it is said. Without `budgets` no RM depends on another.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -51,6 +53,9 @@ class World:
             for i in range(count)
         ]
         self.steps: list[Step] = []
+        self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
+        if self.budgets is not None:
+            self._add(*self.budgets.first())
         for rm in self.rms:
             self._add(rm.settings.registration())
             if rm.crowd.is_dense:
@@ -68,6 +73,8 @@ class World:
 
     def _draw(self) -> None:
         """One thing happens: an RM says something, or time passes."""
+        if self.budgets is not None:
+            self._add(*self.budgets.maybe_others())
         dice = self.rng.random()
         rm = self.rng.choice(self.rms)
         # More of it the more gangs there are: it takes many asks to fill one.

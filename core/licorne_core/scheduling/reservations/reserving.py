@@ -7,6 +7,7 @@ from licorne_core.events.journal import EventChange, Journal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import AppState
+from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import Escalation
@@ -191,6 +192,7 @@ class Reservations:
         self._leave_node(reservation, app, request, now)
         if promise is not None:
             self._dirty.mark(app.quotas)
+            note_freed(app.budgets)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
         """Take the node from the ask; a promise goes on without it.

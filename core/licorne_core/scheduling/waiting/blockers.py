@@ -17,6 +17,7 @@ from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, may_run_one_more, within_max
 from licorne_core.scheduling.node_search.node_heap import FittingIndex
 from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine, lower
+from licorne_core.values.ids import PartitionName
 from licorne_core.values.ranking import Ranking
 from licorne_core.values.resources import Items
 
@@ -263,10 +264,11 @@ class Blockers:
     Always true: of the kinds that are `OfThing`, only those with waiting items are here.
     """
 
-    __slots__ = ("_by_kind",)
+    __slots__ = ("_by_kind", "partition")
 
-    def __init__(self) -> None:
+    def __init__(self, partition: PartitionName) -> None:
         """Start empty."""
+        self.partition = partition
         self._by_kind: dict[Any, dict[Any, Any]] = {}
 
     def get(self, kind: type[T], thing: Any, *parts: Any) -> T:

@@ -6,6 +6,7 @@ the search would have the same result, so that one is enough for all.
 """
 
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom, within_max
@@ -28,6 +29,8 @@ class QuotaPool(Pool):
         self.thing = quota
         self._all = blockers
         self.known: dict[Items, QuotaShortage] = {}
+        if isinstance(quota, BudgetQuota):
+            quota.waiters[blockers.partition] = None
 
     def shortage(self, items: Items) -> "QuotaShortage":
         """The shortage of these amounts."""
@@ -53,6 +56,8 @@ class QuotaPool(Pool):
         del self.known[items]
         if not self.known:
             self._all.drop(QuotaPool, self.thing)
+            if isinstance(self.thing, BudgetQuota):
+                self.thing.waiters.pop(self._all.partition, None)
 
 
 class QuotaShortage(Shortage):

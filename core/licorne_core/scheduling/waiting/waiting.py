@@ -21,6 +21,7 @@ from licorne_core.events.apps import Bound, may_run_changed
 from licorne_core.events.journal import Journal
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker, may_start, room_for
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -306,7 +307,7 @@ class Watch:
     def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:
         """Note a tried group that has run into a maximum, or got past one (spec § 12.1.3).
 
-        Users and groups come first: while one of them blocks, queues are not checked.
+        Users, groups and budgets come first: while one of them blocks, queues are not checked.
         """
         journal = self._journal
         if not journal.on:
@@ -319,7 +320,7 @@ class Watch:
             room = room_for(items, group.app.trackers) if over_quota else None
             journal.note(RoomChanged(now, ask, None, room))
         over_queue = isinstance(short, Queue)
-        if not over_quota and over_queue != group.over_queue:
+        if not (over_quota or isinstance(short, BudgetQuota)) and over_queue != group.over_queue:
             group.over_queue = over_queue
             room = room_for(items, leaf.lineage) if over_queue else None
             journal.note(RoomChanged(now, ask, leaf.path, room))

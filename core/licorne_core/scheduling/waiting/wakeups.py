@@ -15,6 +15,7 @@ from licorne_core.scheduling.reservations.promises import ReservationLimits
 from licorne_core.scheduling.waiting.blockers import Blockers
 from licorne_core.scheduling.waiting.shortages import KeptNodes
 from licorne_core.scheduling.waiting.waiting import Waiting
+from licorne_core.values.ids import PartitionName
 
 
 class Backlog:
@@ -80,10 +81,10 @@ class Wakeups:
         "waiting",
     )
 
-    def __init__(self, nodes: NodeBook) -> None:
-        """Start without waiting items."""
+    def __init__(self, nodes: NodeBook, partition: PartitionName) -> None:
+        """Start without waiting items; `partition` is the name under which others may wake them."""
         self.waiting = Waiting()
-        self.blockers = Blockers()
+        self.blockers = Blockers(partition)
         self.reservation_limits = ReservationLimits(nodes, self.blockers)
         self.reserved = ReservedAsks()
         self.replacing = ReplacingApps()

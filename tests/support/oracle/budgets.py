@@ -1,0 +1,109 @@
+"""Budgets over RMs: members and usage, looked up and added up from the records each time."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from licorne_core.messages.budgets import Budget, SetBudgets, SetBudgetSlices
+from licorne_core.values.ids import RmId
+from support.oracle.books import PREEMPTING, Amounts, AppRecord, AskRecord, add_to, lineage
+
+if TYPE_CHECKING:
+    from support.oracle.partition import PartitionOracle
+
+ENDLESS = 2**44
+"""What every node has of a floating type."""
+
+
+class Bound(NamedTuple):
+    """A budget of an application: what it bounds, and what is not to be had of that."""
+
+    name: str
+    most: Amounts
+    claimed: Amounts
+
+
+class Budgets:
+    """The budgets of all RMs."""
+
+    def __init__(self, partitions: Mapping[str, "PartitionOracle"]) -> None:
+        """None, over these partitions."""
+        self.partitions = partitions
+        self.budgets: dict[str, Budget] = {}
+        self.floating: frozenset[str] = frozenset()
+
+    def take(self, command: SetBudgets | SetBudgetSlices) -> None:
+        """Other budgets, or other slices of one."""
+        if isinstance(command, SetBudgets):
+            self.budgets = {budget.name: budget for budget in command.budgets}
+            before, self.floating = self.floating, command.floating
+            for partition in self.partitions.values():
+                partition.follow_floating(before)
+        elif command.budget in self.budgets:
+            known = self.budgets[command.budget]
+            self.budgets[command.budget] = Budget(
+                name=known.name, limit=known.limit, members=known.members, slices=command.slices
+            )
+
+    def with_floating(self, capacity: Amounts) -> Amounts:
+        """What a node has."""
+        return {**capacity, **dict.fromkeys(self.floating, ENDLESS)}
+
+    def names(self, partition: str, queue: str) -> list[str]:
+        """The budgets that an application in the queue counts in, those above them too."""
+        rm, _, bare = partition[1:].partition("]")
+        own = [
+            budget.name
+            for budget in self.budgets.values()
+            for member in budget.members
+            if _fits(member.rm, rm) and _fits(member.partition, bare)
+            if any(_fits(member.queue, path) for path in lineage(queue))
+        ]
+        return [name for name in self.budgets if any(f"{one}/".startswith(f"{name}/") for one in own)]
+
+    def used_in(self, partition: "PartitionOracle", name: str) -> Amounts:
+        """What the applications of one partition have of a budget."""
+        used: Amounts = {}
+        for app in self._members(partition, name):
+            for one in app.allocations.values():
+                add_to(used, one.ask.size)
+        return used
+
+    def bounds(self, here: "PartitionOracle", app: AppRecord, own: AskRecord | None) -> list[Bound]:
+        """All budgets of an application; what was promised to its `own` ask is to be had for it."""
+        found = []
+        for name in self.names(here.name, app.queue):
+            budget, rm = self.budgets[name], here.name.partition("]")[0]
+            most, counted = dict(budget.limit), list(self.partitions.values())
+            if budget.slices is not None:
+                mine = budget.slices.get(RmId(here.rm_id), {})
+                most = {what: mine.get(what, 0) for what in most}
+                counted = [one for one in counted if one.name.startswith(f"{rm}]")]
+            claimed: Amounts = {}
+            for partition in counted:
+                add_to(claimed, self.used_in(partition, name))
+                for keeper in self._members(partition, name):
+                    for ask in keeper.asks.values():
+                        if ask is not own:
+                            add_to(claimed, self._kept_for(partition, name, ask))
+            found.append(Bound(name, most, claimed))
+        return found
+
+    def _members(self, partition: "PartitionOracle", name: str) -> Iterator[AppRecord]:
+        return (app for app in partition.apps.values() if name in self.names(partition.name, app.queue))
+
+    def _kept_for(self, partition: "PartitionOracle", name: str, ask: AskRecord) -> Amounts:
+        """What was promised to an ask and its victims in the budget do not cover."""
+        if ask.reservation is None or not ask.is_promised:
+            return {}
+        covered: Amounts = {}
+        for app in self._members(partition, name):
+            for one in app.allocations.values():
+                if one.state == PREEMPTING and any(one is victim for victim in ask.reservation.victims):
+                    add_to(covered, one.ask.size)
+        promised = ask.reservation.promised.items()
+        return {what: max(0, value - covered.get(what, 0)) for what, value in promised}
+
+
+def _fits(pattern: str, name: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
