@@ -5,18 +5,39 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import Member, Snapshot
+from licorne_server.coordination.store import SHARED, Member, MemberId, Snapshot, Store
 from licorne_server.wire.errors import invalid_argument
 
 MAX_EPOCH = 2**53 - 2**32
 """The highest epoch that an RM may name: a number of JavaScript holds it, and many above it."""
 
 
+DRAIN = f"{SHARED}drain/"
+"""Prefix of the documents that drain members. The name of the member follows; the value is JSON with
+``by`` and ``why``, texts, and ``time``, in unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a member has done since its start."""
+
+    renewals: int = 0
+    failures: int = 0
+    """Renewals that failed."""
+    fenced: int = 0
+    """Times that it stopped deciding because it could not renew in time."""
+    moved: int = 0
+    """RMs that it gave to other members."""
+
+
 class Ownership(ABC):
     """Decides which RMs this server serves, and under which epoch."""
 
+    store: Store | None = None
+    """The store of the deployment; None for a server that is alone."""
     on_lost: Callable[[RmId, str], Awaitable[None]]
     """Called when an RM must not be served here any more, with the reason. Its streams end at once,
     before the first pause, and its books are gone when this returns. It does not fail."""
@@ -57,6 +78,14 @@ class Ownership(ABC):
 
         An RM that is not served here is ignored.
         """
+
+    def me(self) -> MemberId:
+        """Id of this member at present; empty for a server that is alone."""
+        return MemberId("")
+
+    def counts(self) -> Counts:
+        """What this member has done since its start."""
+        return Counts()
 
     def problem(self) -> str:
         """The reason why ownership cannot change now, for health; empty while all is well."""
