@@ -119,10 +119,15 @@ _partition_report = _of_partition.table(PartitionReport)
 class PartitionViews:
     """RMs and partitions. A missing one raises NotFound with its name."""
 
+    bare_names: bool
+    """True if a bare name may stand for a partition: there are no RMs elsewhere that have one of that
+    name."""
+
     def __init__(self, registry: Registry, caps: RmCaps) -> None:
         """Read these RMs; each has these caps."""
         self._registry = registry
         self.caps = caps
+        self.bare_names = True
 
     def rms(self) -> tuple[RmReport, ...]:
         """All RMs in order of registration."""

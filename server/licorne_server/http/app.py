@@ -13,9 +13,12 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
 from licorne_server.http.health import Heartbeat, health, live, ready
 from licorne_server.http.identity import Cors, Hosts, Identity
+from licorne_server.http.members import MISSING
+from licorne_server.http.places import NAMED, named
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import SOURCES, Sources
+from licorne_server.http.stream import MISSING_NAMES
 from licorne_server.http.ui.page import Page
 from licorne_server.http.units import MAX_BODY, errors_as_json
 from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
@@ -89,6 +92,8 @@ class HttpServer:
             web.get("/ws/v1/scheduler/healthcheck", health),
             *debug_routes(self._dumps),
         ]
+        if self._sources.members is not None:
+            reads.append(web.get(NAMED, named))
         return await self._listen(reads, most, host, port, certificates, Page(self._sources))
 
     async def start_metrics(
@@ -178,4 +183,6 @@ async def _usual_headers(request: web.Request, response: web.StreamResponse) -> 
     """
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = SERVER
+    if missing := request.get(MISSING_NAMES):
+        response.headers[MISSING] = ", ".join(dict.fromkeys(missing))
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -23,8 +23,11 @@ from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.json_cluster import history_of_applications, history_of_containers
+from licorne_server.http.members import OK, Members, Unreachable
+from licorne_server.http.places import DUMP, DUMP_SECONDS
 from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
+    BY_MEMBER,
     JsonObject,
     Rows,
     Verbatim,
@@ -59,8 +62,12 @@ class StateDumps:
         self._busy = False
 
     @asynccontextmanager
-    async def dump(self, rm_id: str, peer: str) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+    async def dump(
+        self, rm_id: str, peer: str, *, alone: bool = False
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The dump of all RMs, or of one, in chunks of UTF-8 that are made while they are read.
+
+        The dump of all RMs has those of all other members, unless this one's is wanted `alone`.
 
         Raises:
             DumpInProgress: another caller receives a dump.
@@ -72,7 +79,12 @@ class StateDumps:
         try:
             content = await self._content(rm_id, peer)
             async with aclosing(sliced(fragments(content), self._sources.time_slices, peer)) as chunks:
-                yield chunks
+                members = None if rm_id or alone else self._sources.members
+                if members is None:
+                    yield chunks
+                else:
+                    async with aclosing(_with_others(chunks, members)) as all_chunks:
+                        yield all_chunks
         finally:
             self._busy = False
 
@@ -108,6 +120,35 @@ class StateDumps:
     async def _config(self, rm: RmReport, peer: str) -> str:
         """The configuration as JSON, made in a thread because it may be large."""
         return await self._sources.config_thread.run(Origin(peer), partial(json_config.config_json, rm))
+
+
+async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) -> AsyncGenerator[bytes, None]:
+    """The dump of this member, and in it those of the others, one after another.
+
+    A member without one is named. One that breaks off in the middle breaks off the whole.
+    """
+    held = b""
+    async for chunk in chunks:
+        if held:
+            yield held
+        held = chunk
+    yield held.removesuffix(b"}") + b',"members":{'
+    missing, separator = [], ""
+    for member in members.others():
+        begun = False
+        try:
+            async with members.answer(member, DUMP, members.own_right, patience=DUMP_SECONDS) as answer:
+                if answer.status != OK:
+                    raise Unreachable(member, f"answers with the status {answer.status}")
+                async with aclosing(members.chunks(member, answer)) as others:
+                    async for chunk in others:
+                        yield chunk if begun else f"{separator}{encode(member.name)}:".encode() + chunk
+                        begun, separator = True, ","
+        except Unreachable as error:
+            if begun:
+                raise
+            missing.append({"name": member.name, "reason": str(error)})
+    yield f'}},"missingMembers":{encode(missing)}}}'.encode()
 
 
 def _by_rm(rms: Iterable[RmReport], documents: Iterable[str]) -> Verbatim:
@@ -159,7 +200,8 @@ JSON = "application/json; charset=utf-8"
 async def dump(dumps: StateDumps, request: web.Request) -> web.StreamResponse:
     """The state of all RMs, or of the RM that `rm` names."""
     try:
-        async with dumps.dump(request.query.get("rm", ""), reader_of(request)) as chunks:
+        alone = BY_MEMBER in request
+        async with dumps.dump(request.query.get("rm", ""), reader_of(request), alone=alone) as chunks:
             return await send(request, JSON, chunks)
     except DumpInProgress as error:
         raise web.HTTPServiceUnavailable(text=str(error)) from None
@@ -226,7 +268,7 @@ TEXT = "text/plain; charset=utf-8"
 
 MOVED = {
     "/ws/v1/stack": "/debug/stack",
-    "/ws/v1/fullstatedump": "/debug/fullstatedump",
+    "/ws/v1/fullstatedump": DUMP,
 }
 """Older paths, and their present ones."""
 
@@ -241,7 +283,7 @@ OF_GO = ("allocs", "block", "heap", "mutex", "profile", "symbol", "threadcreate"
 def routes(dumps: StateDumps) -> list[web.RouteDef]:
     """All paths below ``debug``, and the older names of some of them."""
     return [
-        web.get("/debug/fullstatedump", partial(dump, dumps)),
+        web.get(DUMP, partial(dump, dumps)),
         web.get("/debug/stack", stack),
         web.get("/debug/pprof/goroutine", stack),
         web.get("/debug/pprof", index),

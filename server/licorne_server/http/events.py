@@ -52,7 +52,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     try:
         with log.watched_by(peer):
             lines = _lines(request, log, watch)
-            return await send_live(request, CONTENT_TYPE, lines, _last)
+            return await send_live(request, CONTENT_TYPE, lines, last_line)
     except TooManyStreams:
         raise web.HTTPServiceUnavailable(text="Too many streaming connections") from None
 
@@ -96,7 +96,8 @@ async def _arrived(request: web.Request, watch: Watch) -> bool:
     return False
 
 
-def _last(status: int, reason: str) -> bytes:
+def last_line(status: int, reason: str) -> bytes:
+    """The last line of a stream that is cut off."""
     return _line(failure_json(status, reason))
 
 

@@ -4,7 +4,8 @@ The heartbeat measures the lag of the event loop, so it reads the real clock.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
@@ -16,8 +17,10 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
 from licorne_core.views.partitions import RmReport
+from licorne_server.coordination.ownership import Ownership
+from licorne_server.http.merging import Parts, parts_of
 from licorne_server.http.sources import SOURCES, Status
-from licorne_server.http.stream import JsonObject, encode, reader_of, send, sliced
+from licorne_server.http.stream import JsonObject, made, send_json
 from licorne_server.http.units import rms_named
 from licorne_server.telemetry.measures import WORK, Histogram
 
@@ -100,14 +103,81 @@ class Check(NamedTuple):
 async def health(request: web.Request) -> web.StreamResponse:
     """All checks, made anew, of all RMs or of the RM that `rm` names."""
     sources = request.app[SOURCES]
-    rms = rms_named(sources.views, request.query.get("rm", ""))
-    pieces = _pieces(sources.views, rms, sources.status, sources.now())
-    body = sliced(pieces, sources.time_slices, reader_of(request))
-    return await send(request, "application/json; charset=utf-8", body)
+    rm_id = request.query.get("rm", "")
+    rms = rms_named(sources.views, rm_id)
+    parts = None if rm_id else await parts_of(request, _read_checks)
+    steps = _steps(sources.views, rms, sources.status, sources.now())
+
+    def answer(checks: list[Check]) -> JsonObject:
+        checks += _of_deployment(sources.ownership, parts)
+        for others in () if parts is None else (*parts.before, *parts.after):
+            _add(checks, others)
+        healthy = not any(check.found.count for check in checks)
+        return {"Healthy": healthy, "HealthChecks": [check.as_json() for check in checks]}
+
+    return await send_json(request, made(steps, answer))
 
 
-def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float) -> Iterator[str]:
-    """The JSON of the answer, after an empty piece for each step, where a slice may end."""
+COORDINATION = "Coordination"
+
+
+def _of_deployment(ownership: Ownership, parts: Parts | None) -> list[Check]:
+    """The checks of a member: its store, the owners of RMs, and the other members if all were asked."""
+    if ownership.store is None:
+        return []
+    store, owners, answers = Found(), Found(), Found()
+    if problem := ownership.problem():
+        store.add(problem)
+    known = ownership.snapshot()
+    for rm_id, record in known.rms.items():
+        if record.owner and record.owner not in known.members:
+            owners.add(f"the member of RM {rm_id} is gone")
+    for member in () if parts is None else parts.missing:
+        answers.add(f"member {member.name} does not answer")
+    return [
+        Check(COORDINATION, "the store of the deployment answers", store),
+        Check(COORDINATION, "every RM has a member", owners),
+        Check(COORDINATION, "every member answers", answers),
+    ]
+
+
+class Other(NamedTuple):
+    """A check of another member."""
+
+    name: str
+    description: str
+    failed: bool
+    diagnosis: str
+
+
+def _read_checks(body: bytes) -> list[Other]:
+    """The checks in the answer of another member; raises ValueError, KeyError or TypeError for others."""
+    return [
+        Other(
+            str(one["Name"]),
+            str(one["Description"]),
+            one["Succeeded"] is not True,
+            str(one["DiagnosisMessage"]),
+        )
+        for one in json.loads(body)["HealthChecks"]
+    ]
+
+
+def _add(checks: list[Check], others: Iterable[Other]) -> None:
+    """Add the findings of another member to the same checks, each once."""
+    known = {(check.name, check.description): check for check in checks}
+    for name, description, failed, diagnosis in others:
+        check = known.get((name, description))
+        if check is None:  # the member has another version
+            checks.append(check := Check(name, description, Found()))
+        if failed and diagnosis not in check.found.texts:
+            check.found.add(diagnosis)
+
+
+def _steps(
+    views: Views, rms: tuple[RmReport, ...], status: Status, now: float
+) -> Iterator[list[Check] | None]:
+    """The checks, after a None for each step, where a slice may end."""
     by_concern = {concern: Found() for concern in Concern}
     rejected, failed, lost = Found(), Found(), Found()
     if status.failure:
@@ -116,29 +186,26 @@ def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float)
         halted = False
         for number, node_id in enumerate(rm.failed_nodes):
             if not number % STEP:
-                yield ""
+                yield None
             lost.add(f"node {node_id} of RM {rm.rm_id} is for a partition that is not there")
         for name in rm.partitions:
-            yield ""
+            yield None
             with suppress(NotFound):
                 for finding in views.audit(name):
                     if finding is None:
-                        yield ""
+                        yield None
                     else:
                         by_concern[finding.concern].add(finding.text)
                 _look_for_rejected(views, name, now, rejected)
                 halted = halted or Hold.DEFECT.value in views.partition(name).holds
         if halted:
             failed.add(f"RM {rm.rm_id} is not scheduled until it registers again")
-    checks = [
+    yield [
         Check("Scheduling errors", f"no ask was rejected in the last {_MINUTES}", rejected),
         Check("Internal errors", "nothing has failed inside the scheduler", failed),
         Check("Failed nodes", "every node has a partition", lost),
         *(Check(*CHECKS[concern], found) for concern, found in by_concern.items()),
     ]
-    healthy = not any(check.found.count for check in checks)
-    answer = {"Healthy": healthy, "HealthChecks": [check.as_json() for check in checks]}
-    yield encode(answer)
 
 
 def _look_for_rejected(views: Views, partition: PartitionName, now: float, found: Found) -> None:
@@ -215,14 +282,17 @@ def unready(status: Status) -> str:
 
 
 async def live(request: web.Request) -> web.Response:
-    """Liveness, also while draining: 200 and ``ok``, or 503 and the problem."""
-    return _verdict(ill(request.app[SOURCES].status))
+    """Liveness, also while draining: 200 and ``ok`` or ``degraded``, or 503 and the problem."""
+    return _verdict(request, ill(request.app[SOURCES].status))
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Readiness for connections of RMs: 200 and ``ok``, or 503 and the problem."""
-    return _verdict(unready(request.app[SOURCES].status))
+    """Readiness for connections of RMs: 200 and ``ok`` or ``degraded``, or 503 and the problem."""
+    return _verdict(request, unready(request.app[SOURCES].status))
 
 
-def _verdict(reason: str) -> web.Response:
-    return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
+def _verdict(request: web.Request, reason: str) -> web.Response:
+    """While ownership cannot change the server serves what it has, so that neither probe fails."""
+    problem = request.app[SOURCES].ownership.problem()
+    well = f"degraded: {problem}" if problem else "ok"
+    return web.Response(text=f"{reason or well}\n", status=503 if reason else 200)

@@ -29,8 +29,9 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.http.health import PROBES
+from licorne_server.http.places import OF_ONE_RM, Place, Places, passed_on
 from licorne_server.http.sources import SOURCES, Sources
-from licorne_server.http.stream import CALLER
+from licorne_server.http.stream import BY_MEMBER, CALLER, IDENTIFIED
 from licorne_server.http.ui import pages
 from licorne_server.process.bounds import peer_of
 from licorne_server.security.access import Access, Caller
@@ -42,18 +43,6 @@ OPEN_TO_ALL = PROBES | pages.PUBLIC
 
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *pages.FILTERED})
 """Paths that show no data of RMs, or only data that is `visible_to` the caller."""
-
-OF_ONE_RM = frozenset(
-    {
-        "/ws/v1/config",
-        "/ws/v1/events/batch",
-        "/ws/v1/events/stream",
-        "/ws/v1/scheduler/healthcheck",
-        *pages.OF_ONE_RM,
-    }
-)
-"""Paths that show only the RM that `rm` names. A state dump is not among them: it has the history of
-all RMs."""
 
 ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
 """The kinds of alternative names in a certificate that count; a directory entry is none of them."""
@@ -72,6 +61,8 @@ class Identity:
         """Without tokens and certificates everything is open to all."""
         self._access: Access = sources.access
         self._views: Views = sources.views
+        self._members = sources.members
+        self._places = Places(sources)
 
     @web.middleware
     async def checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -81,12 +72,33 @@ class Identity:
             HTTPUnauthorized: the token is missing or unknown.
             HTTPForbidden: the certificate is missing, or the identity has no right to the answer.
         """
-        if request.path not in OPEN_TO_ALL:
-            caller = request[CALLER] = self._caller(request)
-            if not (caller.operator or self._may_see(request)):
-                log.warning("denied", peer=request.remote, caller=caller.peer, path=request.path)
-                raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
-        return await handler(request)
+        if request.path in OPEN_TO_ALL:
+            return await handler(request)
+        self._identify(request)
+        caller, place = request[CALLER], None
+        if self._members is not None and BY_MEMBER not in request:
+            place = await self._places.of(request)
+        if not (caller.operator or self._may_see(request, place)):
+            log.warning("denied", peer=request.remote, caller=caller.peer, path=request.path)
+            raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
+        return await (handler(request) if place is None else passed_on(request, place))
+
+    def _identify(self, request: web.Request) -> None:
+        """Note the caller of a request: its sender, or the one that a member has passed on.
+
+        Raises:
+            HTTPException: the sender has no identity.
+        """
+        try:
+            passed = None if self._members is None else self._members.trusted(request.headers)
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+        if passed is None:
+            request[CALLER] = self._caller(request)
+            request[IDENTIFIED] = _tells_apart(self._access, request)
+        else:
+            request[CALLER], request[IDENTIFIED] = passed.caller, passed.identified
+            request[BY_MEMBER] = True
 
     def _refused(self, request: web.Request) -> str:
         """The subject of a refusal: token, certificate or plain HTTP."""
@@ -118,13 +130,15 @@ class Identity:
             raise web.HTTPForbidden(text=NO_CERTIFICATE)
         return access.certified(_names(shown))
 
-    def _may_see(self, request: web.Request) -> bool:
+    def _may_see(self, request: web.Request, place: Place | None) -> bool:
         """True if a caller that is no operator may see the answer: only data of its own RMs."""
         visible = visible_to(request)
         if visible is None:
             return not request.path.startswith(OPERATORS_ONLY)
         if request.path in OPEN_TO_RMS:
             return True
+        if place is not None:
+            return visible(place.rm_id)
         if "partition" in request.match_info:
             rm_id = self._rm_of(request.match_info["partition"])
             return bool(rm_id) and visible(rm_id)
@@ -140,15 +154,15 @@ class Identity:
 
 def visible_to(request: web.Request) -> Callable[[str], bool] | None:
     """A test of the sender's right to see an RM; None if it may see all of them."""
-    access, caller = request.app[SOURCES].access, request[CALLER]
-    if caller.operator or not _tells_apart(access, request):
+    caller = request[CALLER]
+    if caller.operator or not request[IDENTIFIED]:
         return None
-    return partial(access.may_read, caller)
+    return partial(request.app[SOURCES].access.may_read, caller)
 
 
 def role_of(request: web.Request) -> str:
     """Role of a caller: ``operator``, ``rm``, or ``open`` without identities."""
-    if not _tells_apart(request.app[SOURCES].access, request):
+    if not request[IDENTIFIED]:
         return "open"
     return "operator" if request[CALLER].operator else "rm"
 

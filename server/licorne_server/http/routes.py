@@ -10,8 +10,9 @@ from licorne_core.values.errors import NotFound
 from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin
 from licorne_server.http import json_apps, json_cluster, json_config
+from licorne_server.http.merging import added_up, in_one_list
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json
-from licorne_server.http.units import Asked, Read, in_slice
+from licorne_server.http.units import Asked, Merge, Read, in_slice
 
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
@@ -25,7 +26,7 @@ _QUEUE = PARTITION + "/queue/{queue:[^/]+}"
 def routes() -> list[web.RouteDef]:
     """All paths; those of GET answer HEAD as well."""
     return [
-        *(web.get(path, in_slice(read)) for path, read in READS.items()),
+        *(web.get(path, in_slice(read, MERGED.get(path))) for path, read in READS.items()),
         web.get("/ws/v1/config", config),
         web.post("/ws/v1/validate-conf", validate),
     ]
@@ -93,6 +94,16 @@ READS: dict[str, Read] = {
     "/ws/v1/scheduler/node-utilizations": lambda asked: json_cluster.node_utilizations(asked.views),
 }
 """Reads by path. Answers show the present state of the core."""
+
+
+MERGED: dict[str, Merge] = {
+    "/ws/v1/clusters": in_one_list,
+    "/ws/v1/partitions": in_one_list,
+    "/ws/v1/scheduler/node-utilizations": in_one_list,
+    "/ws/v1/history/apps": partial(added_up, "totalApplications"),
+    "/ws/v1/history/containers": partial(added_up, "totalContainers"),
+}
+"""Reads that have parts on all members."""
 
 
 async def config(request: web.Request) -> web.StreamResponse:

@@ -11,6 +11,8 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.views import Views
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.ownership import Alone, Ownership
+from licorne_server.http.members import Members
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
 from licorne_server.rms.event_log import EventLogs
@@ -155,6 +157,9 @@ class Sources:
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
+    ownership: Ownership = field(default_factory=lambda: Alone(0))
+    members: Members | None = None
+    """The other members of the deployment; None for a server that is alone."""
 
 
 SOURCES = web.AppKey("sources", Sources)

@@ -47,6 +47,15 @@ STALL_SECONDS = 30.0
 CALLER = web.RequestKey("caller", Caller)
 """The sender of a request; absent for paths that are open to all."""
 
+IDENTIFIED = web.RequestKey("identified", bool)
+"""True if senders have an identity where the request came to; present beside `CALLER`."""
+
+BY_MEMBER = web.RequestKey("by_member", bool)
+"""Present if another member has passed the request on."""
+
+MISSING_NAMES: web.RequestKey[list[str]] = web.RequestKey("missing_names", list)
+"""The names of members whose parts the answer lacks."""
+
 ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 encode = ENCODER.encode
 """A value as JSON."""
@@ -227,7 +236,7 @@ async def send(
         if compressed:
             response.enable_compression(web.ContentCoding.gzip)
         await response.prepare(request)
-        await _send_rest(request, response, begin, chunks)
+        await send_rest(request, response, begin, chunks)
     return response
 
 
@@ -244,15 +253,15 @@ async def send_live(
     """
     headers = {"Content-Type": content_type, **AS_IT_COMES}
     response = web.StreamResponse(headers=headers)
-    allowed = _while_allowed(request, lines, farewell)
+    allowed = while_allowed(request, lines, farewell)
     async with aclosing(lines), aclosing(allowed) as chunks:
         await response.prepare(request)
         if request.method != "HEAD":
-            await _send_rest(request, response, await anext(chunks), chunks)
+            await send_rest(request, response, await anext(chunks), chunks)
     return response
 
 
-async def _while_allowed(
+async def while_allowed(
     request: web.Request,
     lines: AsyncGenerator[bytes, None],
     farewell: Callable[[int, str], bytes],
@@ -293,7 +302,7 @@ def _less(_: Caller, __: str) -> str:
     return "may not see all of this"
 
 
-async def _send_rest(
+async def send_rest(
     request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
 ) -> None:
     """Send the rest of a body. The status is sent already, so a failure cuts the body off."""
@@ -320,6 +329,8 @@ def _cut_off(request: web.Request) -> None:
 
 
 async def _write(response: web.StreamResponse, chunk: bytes) -> None:
+    if not chunk:
+        return
     async with asyncio.timeout(STALL_SECONDS):
         await response.write(chunk)
 

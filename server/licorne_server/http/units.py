@@ -3,7 +3,7 @@
 An error has its keys in two spellings: of the older core, and of its web page.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -160,13 +160,22 @@ class Asked:
 Read = Callable[[Asked], JsonObject | Rows | Verbatim]
 
 
-def in_slice(read: Read) -> Handler:
-    """The handler of a read, whose first step may be long and takes a slice."""
+Merge = Callable[[web.Request, JsonObject | Rows | Verbatim], Awaitable[JsonObject | Rows | Verbatim]]
+"""Adds the parts of other members to an answer."""
+
+
+def in_slice(read: Read, merge: Merge | None = None) -> Handler:
+    """The handler of a read, whose first step may be long and takes a slice.
+
+    `merge` is for a read that has parts on other members.
+    """
 
     async def handler(request: web.Request) -> web.StreamResponse:
         asked = Asked(request)
         async with slice_for(request):
             shown = read(asked)
+        if merge is not None:
+            shown = await merge(request, shown)
         return await send_json(request, shown)
 
     return handler
@@ -175,7 +184,7 @@ def in_slice(read: Read) -> Handler:
 def rest_name(views: Views, partition: PartitionName) -> str:
     """The bare name of a partition, or its full name if the bare name means another (DESIGN § 4)."""
     bare = bare_partition(partition)
-    return bare if views.resolve(bare) == partition else partition
+    return bare if views.bare_names and views.resolve(bare) == partition else partition
 
 
 log = structlog.get_logger("core.http.errors")

@@ -27,6 +27,7 @@ from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
 from licorne_server.http import Figures, HttpServer, Sources, Status
 from licorne_server.http.dumps import StateDumps
+from licorne_server.http.members import Members
 from licorne_server.http.sources import rm_figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
@@ -79,6 +80,8 @@ class Server:
     engine: Engine
     ownership: Ownership
     """RMs that this server serves; all of them unless it is one of several members."""
+    members: Members | None
+    """The other members, over HTTP. They are not asked before their secret is known."""
     events: EventLogs
     rms: Rms
     eviction: Eviction
@@ -133,6 +136,9 @@ class Server:
         handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
         self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
         engine.may_decide = self.ownership.may_decide
+        self.members = Members.beside(self.ownership, settings.tls)
+        # The RM of another member may have a partition of the same name.
+        views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._log_levels.follow
         self.rms.on_forgotten = self._log_levels.forget
@@ -235,6 +241,8 @@ class Server:
             await self._grpc.stop(None if at_once else GRACE_SECONDS)
         if self._http is not None:
             await self._http.stop()
+        if self.members is not None:
+            await self.members.close()
         await self._history.stop()
         await self._audits.stop()
         self.memory.stop()
@@ -343,6 +351,8 @@ class Server:
             queue_names=self.settings.queue_names,
             events=self.events,
             time_slices=self._time_slices,
+            ownership=self.ownership,
+            members=self.members,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:

@@ -19,6 +19,7 @@ import structlog
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CHUNK, Together, encode, sliced
 from licorne_server.http.ui.looking import Board, Looker, Visible
+from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.ui.pages import Maker
 from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info
@@ -101,9 +102,10 @@ class TooManyViewers(Exception):
 class Feed:
     """The board that all viewers see, and the task that keeps it up to date."""
 
-    def __init__(self, sources: Sources) -> None:
-        """Idle until there is a viewer."""
+    def __init__(self, sources: Sources, mirrors: Mirrors | None = None) -> None:
+        """Idle until there is a viewer. With `mirrors` the board has the RMs of other members, too."""
         self._sources = sources
+        self._mirrors = mirrors
         self._instance = str(uuid.uuid4())
         self._board = Board()
         self._renderings = Renderings(sources.time_slices)
@@ -195,18 +197,25 @@ class Feed:
             log.exception("the page's feed has failed")
             self._task = None
         finally:
+            if self._mirrors is not None:
+                self._mirrors.stop()
             self._tell()
 
     async def _look_again_and_again(self) -> None:
         """Look after each change, and later at the skipped parts."""
-        looker = Looker(self._sources, self._board)
+        mirrors = self._mirrors
+        looker = Looker(self._sources, self._board, mirrors)
         loop = asyncio.get_running_loop()
         looked: object = None
         whole: object = None
+        if mirrors is not None:
+            mirrors.follow()
+            await mirrors.first()
         whole_at = -WHOLE_SECONDS
         while True:
             figures = self._sources.figures()
-            now = (figures.commands, figures.turns, figures.rms)
+            others = None if mirrors is None else mirrors.follow()
+            now = (figures.commands, figures.turns, figures.rms, others)
             spent = 0.0
             if now != whole and loop.time() - whole_at >= WHOLE_SECONDS:
                 spent = await self._look(looker.look(figures.rms, whole=True))

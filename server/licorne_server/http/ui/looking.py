@@ -15,7 +15,8 @@ from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import RmFigures, Sources
 from licorne_server.http.stream import enclosed, encode
-from licorne_server.http.ui.rows import partition_row, queue_row, rm_row
+from licorne_server.http.ui.mirrors import Mirrors
+from licorne_server.http.ui.rows import Key, partition_row, queue_row, rm_row
 
 Visible = Callable[[str], bool]
 """Tests the right of a viewer to see an RM."""
@@ -25,15 +26,6 @@ MAX_GONE = 1_000
 
 PART = 256
 """Entries that are read without a pause."""
-
-
-class Key(NamedTuple):
-    """Key of an entry: its kind, its RM, its partition and its name."""
-
-    kind: str
-    rm: str
-    partition: str = ""
-    name: str = ""
 
 
 @dataclass(slots=True)
@@ -122,16 +114,19 @@ def _pieces(
     yield f'"version":{now},"whole":{encode(whole)}'
     lists: dict[str, list[str]] = {}
     for number, (key, entry) in enumerate(entries, 1):
-        if (whole or entry.version > have) and (visible is None or visible(key.rm)):
+        if (whole or entry.version > have) and _is_visible(key, visible):
             lists.setdefault(key.kind, []).append(entry.text)
         if not number % PART:
             yield ""
-    lists["gone"] = [
-        encode(key) for key, went in gone if went > have and (visible is None or visible(key.rm))
-    ]
+    lists["gone"] = [encode(key) for key, went in gone if went > have and _is_visible(key, visible)]
     for kind, texts in lists.items():
         if texts:
             yield from enclosed(f',"{kind}":[', texts, "]")
+
+
+def _is_visible(key: Key, visible: Visible | None) -> bool:
+    """True for an entry that the viewer may see; everybody may see those of no RM."""
+    return visible is None or not key.rm or visible(key.rm)
 
 
 MAX_QUEUES = 5_000
@@ -161,9 +156,10 @@ def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
 class Looker:
     """Puts RMs, partitions and queues on a board; skips the queues of idle partitions."""
 
-    def __init__(self, sources: Sources, board: Board) -> None:
-        """Start without a look."""
+    def __init__(self, sources: Sources, board: Board, mirrors: Mirrors | None = None) -> None:
+        """Start without a look. What `mirrors` have of other members is put as well."""
         self._sources = sources
+        self._mirrors = mirrors
         self._board = board
         # What was seen of each partition, and by what one would tell that something has happened.
         self._seen: dict[PartitionName, tuple[object, _Seen]] = {}
@@ -182,7 +178,10 @@ class Looker:
         yield
         reports = sources.views.rms()
         yield
-        rooms = shares({rm.rm_id: rm.counts.queues for rm in reports}, MAX_QUEUES)
+        mirrors = self._mirrors
+        # Each member has an equal share.
+        most = MAX_QUEUES if mirrors is None else MAX_QUEUES // (1 + mirrors.count)
+        rooms = shares({rm.rm_id: rm.counts.queues for rm in reports}, most)
         for rm in reports:
             room = rooms[rm.rm_id]
             of_rm = figures.get(rm.rm_id) or RmFigures(rm_id=rm.rm_id, connected=False)
@@ -193,6 +192,12 @@ class Looker:
             for name in rm.partitions:
                 with suppress(NotFound):
                     room -= yield from self._look_at(rm, name, seen.get(name), room)
+        if mirrors is not None:
+            here = {rm.rm_id for rm in reports}
+            for number, (key, entry) in enumerate(mirrors.rows(here, most), 1):
+                board.put(key, entry)
+                if not number % PART:
+                    yield
         yield from board.end()
 
     def _put_events(self, rm_id: RmId) -> None:

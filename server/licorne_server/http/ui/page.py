@@ -2,7 +2,8 @@
 
 import gzip
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
@@ -13,11 +14,21 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import role_of, visible_to
+from licorne_server.http.merging import parts_of
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.sources import SOURCES, Sources
-from licorne_server.http.stream import CALLER, JsonObject, accepts_gzip, reader_of, send_json, send_live
+from licorne_server.http.stream import (
+    BY_MEMBER,
+    CALLER,
+    JsonObject,
+    accepts_gzip,
+    reader_of,
+    send_json,
+    send_live,
+)
 from licorne_server.http.ui import details, lists
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
+from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.ui.pages import API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
 
 HITS = 20
@@ -38,8 +49,20 @@ async def search(request: web.Request) -> web.StreamResponse:
     visible = visible_to(request)
     search = Search(request.app[SOURCES].views, text, lambda rm_id: visible is None or visible(rm_id))
     await Maker.of(request).all(search.steps())
+    parts = await parts_of(request, _read_hits)
+    if parts is not None:
+        for hits, complete in (*parts.before, *parts.after):
+            search.add(hits, complete=complete)
+        search.complete = search.complete and not parts.missing
     answer: JsonObject = {"hits": search.hits, "complete": search.complete}
     return await send_json(request, answer)
+
+
+def _read_hits(body: bytes) -> tuple[list[tuple[str, str, str]], bool]:
+    """The hits of another member, and if they are all; raises ValueError or KeyError for others."""
+    answer = json.loads(body)
+    hits = [(str(hit["kind"]), str(hit["partition"]), str(hit["name"])) for hit in answer["hits"]]
+    return hits, answer["complete"] is True
 
 
 class Search:
@@ -70,7 +93,13 @@ class Search:
             if name is None or not self._looked_at % PART:
                 yield
 
-    def _note(self, kind: str, partition: PartitionName, name: str) -> None:
+    def add(self, hits: Iterable[tuple[str, str, str]], *, complete: bool) -> None:
+        """Add the hits of another member; `complete` is True if these are all."""
+        for kind, partition, name in hits:
+            self._note(kind, partition, name)
+        self.complete = self.complete and complete
+
+    def _note(self, kind: str, partition: str, name: str) -> None:
         count = self._found[kind] = self._found.get(kind, 0) + 1
         if count <= HITS:
             self.hits.append({"kind": kind, "partition": partition, "name": name})
@@ -125,7 +154,9 @@ class Page:
     def __init__(self, sources: Sources) -> None:
         """Answer from these sources; the files are read once."""
         self._sources = sources
-        self._feed = Feed(sources)
+        self._own = Feed(sources)
+        members = sources.members
+        self._feed = self._own if members is None else Feed(sources, Mirrors(members, sources.time_slices))
         self._files = {path: _read(path) for path in STATIC}
 
     def add_to(self, app: web.Application) -> None:
@@ -167,14 +198,18 @@ class Page:
         return web.Response(body=file.plain, headers=headers)
 
     async def feed(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events of the feed, until the viewer leaves."""
+        """Server-sent events of the feed, until the viewer leaves.
+
+        Another member gets those of the RMs that are served here.
+        """
+        feed = self._own if BY_MEMBER in request else self._feed
 
         def is_there() -> bool:
             return request.transport is not None and not request.transport.is_closing()
 
-        messages = self._feed.messages(_audience(request), role_of(request), is_there)
+        messages = feed.messages(_audience(request), role_of(request), is_there)
         try:
-            with self._feed.watched_by(reader_of(request)):
+            with feed.watched_by(reader_of(request)):
                 kind = "text/event-stream; charset=utf-8"
                 return await send_live(request, kind, messages, farewell)
         except TooManyViewers as error:
@@ -182,6 +217,7 @@ class Page:
 
     async def _stop(self, app: web.Application) -> None:
         await self._feed.close()
+        await self._own.close()
 
 
 def _audience(request: web.Request) -> Audience:

@@ -4,7 +4,7 @@ Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands f
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.ids import PartitionName
@@ -18,6 +18,15 @@ from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import milliseconds
 
 R = TypeVar("R")
+
+
+class Key(NamedTuple):
+    """Key of an entry: its kind, its RM, its partition and its name."""
+
+    kind: str
+    rm: str
+    partition: str = ""
+    name: str = ""
 
 
 def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, object]]:

@@ -25,6 +25,7 @@ from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
 from licorne_server.engine.engine import Engine
 from licorne_server.http.dumps import DumpInProgress, StateDumps
+from licorne_server.http.members import Unreachable
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
@@ -41,6 +42,7 @@ from licorne_server.wire.errors import (
     failed_precondition,
     invalid_argument,
     not_found,
+    unavailable,
 )
 from licorne_server.wire.responses import nanoseconds
 
@@ -252,6 +254,8 @@ class OperatorMethods:
                         await context.write(response.SerializeToString())
         except DumpInProgress as error:
             raise exhausted(str(error), "DUMP_IN_PROGRESS") from None
+        except Unreachable as error:
+            raise unavailable(str(error)) from None
         except TimeoutError:
             raise aborted("the dump was not read for too long", "SLOW_READER") from None
 

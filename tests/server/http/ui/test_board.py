@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from licorne_server.http.ui import looking as boards
-from licorne_server.http.ui.looking import Board, Key
+from licorne_server.http.ui.looking import Board
+from licorne_server.http.ui.rows import Key
 
 
 def look(board: Board, **values: int) -> None:
