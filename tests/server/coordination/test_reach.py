@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 from licorne_server.coordination.reach import FRESH_SECONDS, Reach
+from support.peers.shim import eventually
 
 
 class Clock:
@@ -42,9 +43,7 @@ async def test_a_member_that_listens_may_answer() -> None:
         assert await reach.may_answer(f"127.0.0.1:{port}")
         clock.time += FRESH_SECONDS
         assert await reach.may_answer(f"127.0.0.1:{port}")
-        while connections < 2:
-            await asyncio.sleep(0.001)
-        assert connections == 2
+        await eventually(lambda: connections == 2)
 
 
 async def test_a_member_that_has_died_does_not_answer_until_its_lease_proves_it_alive() -> None:
