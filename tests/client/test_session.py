@@ -46,6 +46,16 @@ def test_first_hello_asks_for_nothing_to_resume() -> None:
     assert hello.resume_token == ""
 
 
+def test_hello_names_the_highest_epoch() -> None:
+    """0 before the first welcome; after it that of the welcome, also when the session is given up."""
+    session = new_session()
+    assert session.hello().hello.epoch == 0
+    session.welcome(UpdateResponse(epoch=5, session=1, welcome=Welcome()))
+    assert session.hello().hello.epoch == 5
+    session.forget()
+    assert session.hello().hello.epoch == 5
+
+
 def test_what_was_not_dealt_with_is_sent_again() -> None:
     """After a resumption the requests above the server's number are sent again, and no others."""
     session = new_session()

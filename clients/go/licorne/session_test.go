@@ -222,14 +222,20 @@ func TestOldSession(t *testing.T) {
 	r.expect("node n1 accepted")
 }
 
-// A welcome of an older epoch is refused, and the client tries again.
+// A welcome of an older epoch is refused, and the client tries again. Its hello names the newest.
 func TestOldWelcome(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
 	first, _ := server.register(2, 1)
+	if first.hello.GetEpoch() != 0 {
+		t.Fatalf("the first hello names epoch %d", first.hello.GetEpoch())
+	}
 	r.ready()
 	first.cut()
 	stale := server.accept()
+	if stale.hello.GetEpoch() != 2 {
+		t.Fatalf("the hello names epoch %d", stale.hello.GetEpoch())
+	}
 	stale.stamp = [2]uint64{1, 9}
 	stale.welcome(&licornev1.Welcome{ResumeToken: "other"}, 0)
 	_, replayed := server.register(2, 2)
