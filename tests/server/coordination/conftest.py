@@ -7,8 +7,9 @@ import pytest
 from licorne_server.coordination.store import Store
 from support.coordination.backends import LONG, Backend
 from support.coordination.etcd import EtcdBackend, EtcdServer
+from support.coordination.local_store import serving
 
-BACKENDS: tuple[str, ...] = ("etcd",)
+BACKENDS: tuple[str, ...] = ("etcd", "local")
 """Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
 
 
@@ -56,3 +57,10 @@ def etcd() -> Iterator[EtcdServer]:
 def etcd_backend(etcd: EtcdServer) -> EtcdBackend:
     """A deployment in etcd."""
     return EtcdBackend(etcd)
+
+
+@pytest.fixture
+async def local_backend() -> AsyncIterator[Backend]:
+    """The store of a supervisor."""
+    async with serving() as backend:
+        yield backend

@@ -102,6 +102,7 @@ def test_members_and_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ValueError, match="1024 characters"):
         records.compare_and_set("k" * 1_025, b"", 0)
     assert records.read("key").value == b"12345"
+    monkeypatch.setattr(local_records, "MAX_BYTES", 100)
     monkeypatch.setattr(local_records, "MAX_DOCUMENTS", 1)
     with pytest.raises(StoreError, match="1 documents"):
         records.compare_and_set("k", b"", 0)

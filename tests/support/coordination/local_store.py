@@ -1,0 +1,39 @@
+"""A store of the backend `local`, served in the test's own loop as a supervisor does it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from licorne_server.coordination.local import LocalStore
+from licorne_server.coordination.local_records import Records
+from licorne_server.coordination.local_service import LocalService
+from licorne_server.coordination.options import Coordination
+from licorne_server.coordination.store import Store
+from licorne_server.process.clock import SystemClock
+from support.coordination.backends import LONG
+
+
+class LocalBackend:
+    """A store that runs, by the path of its socket."""
+
+    def __init__(self, socket: Path) -> None:
+        """Served by somebody else."""
+        self.socket = socket
+
+    def open(self, lease: float = LONG) -> Store:
+        """The access of one more member."""
+        return LocalStore(Coordination(backend="local", hosts=(str(self.socket),), lease=lease))
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[LocalBackend]:
+    """A store that runs inside the block."""
+    with TemporaryDirectory(prefix="licorne-") as folder:
+        socket = Path(folder) / "store"
+        service = LocalService(Records(), SystemClock())
+        await service.start(socket)
+        try:
+            yield LocalBackend(socket)
+        finally:
+            await service.stop()
