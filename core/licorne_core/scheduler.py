@@ -58,7 +58,7 @@ from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.views import Views
-from licorne_core.views.audit.rules import check_holdings
+from licorne_core.views.audit.rules import check_budgets, check_holdings
 
 _REQUEST_NAMES = {
     UpdateNodes: "NodeRequest",
@@ -199,6 +199,10 @@ class Scheduler:
         """Count the holdings of each RM anew; raises InvariantBroken."""
         for rm in self._registry.rms.values():
             check_holdings(rm)
+
+    def check_budgets(self) -> None:
+        """Add up the usage of each budget anew; raises InvariantBroken."""
+        check_budgets(self._registry)
 
     def _carry_out(self, command: RegisterRm | _OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):

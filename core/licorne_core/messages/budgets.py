@@ -84,7 +84,7 @@ class BudgetUse:
 
     `wanted` has the amounts that asks blocked by the budget need beyond the RM's slice, or beyond
     the limit if there are no slices; of very many asks some are counted. `overdraft` is the usage
-    above the slice, or above the limit for the usage of all RMs.
+    above the slice.
     """
 
     used: Resources
@@ -94,12 +94,17 @@ class BudgetUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReport:
-    """A budget with its usage by RM. `counting` as long as members have not all been counted."""
+    """A budget with its usage in total and by RM.
+
+    `overdraft` is the usage of all RMs above the limit, without slices. `counting` is true as long as
+    a change of budgets has not counted all members.
+    """
 
     name: str
     limit: Resources
     members: tuple[BudgetPattern, ...]
     slices: Mapping[RmId, Resources] | None
     used: Resources
+    overdraft: Resources
     rms: Mapping[RmId, BudgetUse]
     counting: bool

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
@@ -24,16 +24,17 @@ ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
 WAITS_FOR_PLACEHOLDER: Final = "WAITS_FOR_PLACEHOLDER"
 TOO_MANY_ANSWERS_OWED: Final = "TOO_MANY_ANSWERS_OWED"
 NO_NODE_FITS: Final = "NO_NODE_FITS"
-KINDS: Final = ("queue", "user", "group")
-"""The kinds of quotas."""
-RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS}
+KINDS: Final = ("queue", "user", "group", "budget")
+"""The kinds of quotas. Budgets bound no number of applications."""
+RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS if kind != "budget"}
 """Codes of `RunningCheck`, by kind of quota."""
 QUOTA_CODES: Final = {
     "queue": "QUEUE_MAX_EXCEEDED",
     "user": "USER_QUOTA_EXCEEDED",
     "group": "GROUP_QUOTA_EXCEEDED",
+    "budget": BUDGET_EXCEEDED,
 }
-"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota."""
+"""Codes of `QueueCheck`, `LimitCheck` and `BudgetCheck`, by kind of quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

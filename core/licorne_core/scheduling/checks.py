@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any, Final
 
 from licorne_core.messages import reasons
-from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
+from licorne_core.messages.budgets import BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
@@ -368,7 +368,7 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
     ),
     # Users, groups and budgets come before queues: preemption does not help against them (§ 8.3c).
     # All come before the nodes, as they are fewer.
-    _WithinMaxima((*reasons.QUOTA_CODES.values(), BUDGET_EXCEEDED), QuotaShortage),
+    _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
     # The RM could not be asked about a node that is found.
     _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
 )

@@ -2,6 +2,7 @@
 
 from licorne_core.views.applications import AppViews
 from licorne_core.views.audit.recount import Concern, Finding
+from licorne_core.views.budgets import BudgetViews
 from licorne_core.views.census import Standing
 from licorne_core.views.nodes import NodeViews
 from licorne_core.views.partitions import InOrder
@@ -10,5 +11,5 @@ from licorne_core.views.queues import QueueViews
 __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
 
 
-class Views(AppViews, NodeViews, QueueViews):
+class Views(AppViews, BudgetViews, NodeViews, QueueViews):
     """Reports of all kinds of things."""

@@ -25,6 +25,8 @@ P2  Preempting amounts of a queue, a user and a group are the sum of the victims
     A beneficiary waits for victims that are being stopped.
 P4  Promised amounts are the sum of the promises to pending asks with stopped victims.
     No ask wants less than its promise.
+B1  Usage of a budget by all RMs is the sum over the RMs, theirs over their partitions, and there over
+    the applications that belong to it. It knows the partitions in which asks wait for it.
 H1  Holdings of an RM are the sum of its partitions', in numbers and in reckoned bytes.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
@@ -151,6 +153,9 @@ class HasPartitions(Protocol):
     def check_holdings(self) -> None:
         """Count the holdings of each RM anew; raises InvariantBroken."""
 
+    def check_budgets(self) -> None:
+        """Add up the usage of each budget anew; raises InvariantBroken."""
+
 
 def check_invariants(scheduler: HasPartitions) -> None:
     """Add everything up anew; raises InvariantBroken, naming the rule and the figures."""
@@ -160,6 +165,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
         check_partition(partition)
     scheduler.check_agenda()
     scheduler.check_holdings()
+    scheduler.check_budgets()
 
 
 def check_partition(partition: Partition) -> None:

@@ -1,0 +1,78 @@
+"""Budgets over RMs with their usage and the amounts that are wanted."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from licorne_core.messages.budgets import BudgetReport, BudgetUse
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.budgets import Account, BudgetQuota
+from licorne_core.model.quotas import headroom
+from licorne_core.partitions.registry import Registry
+from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
+from licorne_core.values.ids import RmId, rm_of
+from licorne_core.values.resources import EMPTY, Items, Resources
+from licorne_core.views.partitions import PartitionViews
+
+MOST_GROUPS: Final = 1_000
+"""Groups of blocked asks that are looked at for one RM and budget."""
+
+
+class BudgetViews(PartitionViews):
+    """Budgets over all RMs."""
+
+    def budgets(self) -> tuple[BudgetReport, ...]:
+        """All budgets, parents before children."""
+        registry = self._registry
+        return tuple(_report(registry, account) for account in registry.budgets.accounts.values())
+
+
+def _report(registry: Registry, account: Account) -> BudgetReport:
+    budget = account.budget
+    rm_ids = dict.fromkeys((*account.by_rm, *(budget.slices or ())))
+    return BudgetReport(
+        name=account.name,
+        limit=budget.limit,
+        members=budget.members,
+        slices=budget.slices,
+        used=dict(account.total.allocated),
+        overdraft=_above(account.total),
+        rms={rm_id: _use(registry, account, rm_id) for rm_id in rm_ids},
+        counting=registry.counting is not None,
+    )
+
+
+def _use(registry: Registry, account: Account, rm_id: RmId) -> BudgetUse:
+    own = account.by_rm.get(rm_id)
+    if own is None:
+        return BudgetUse(used=EMPTY, wanted=EMPTY, overdraft=EMPTY)
+    bound = own if own.max is not None else account.total
+    return BudgetUse(used=dict(own.allocated), wanted=_wanted(registry, bound, rm_id), overdraft=_above(own))
+
+
+def _above(quota: BudgetQuota) -> Resources:
+    return {name: -left for name, left in headroom(quota).items() if left < 0 and name in quota.allocated}
+
+
+def _wanted(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Resources:
+    """The amounts that blocked asks of the RM need beyond what is left."""
+    wanted: dict[str, int] = {}
+    for items, number in islice(_blocked(registry, bound, rm_id), MOST_GROUPS):
+        for name, value in items:
+            wanted[name] = wanted.get(name, 0) + value * number
+    left = headroom(bound)
+    beyond = {name: value - max(0, left[name]) for name, value in wanted.items() if name in left}
+    return {name: value for name, value in beyond.items() if value > 0}
+
+
+def _blocked(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Iterator[tuple[Items, int]]:
+    """Sizes of asks that the quota blocks, each with the number of such asks of a group."""
+    for name in bound.waiters:
+        partition = registry.partitions.get(name)
+        pool = partition.wakeups.blockers.of(QuotaPool).get(bound) if partition else None
+        if pool is None or rm_of(name) != rm_id:
+            continue
+        for line in pool.waiting_lines.values():
+            for member in line.members:
+                if isinstance(member, AskGroup) and isinstance(member.blocker, QuotaShortage):
+                    yield member.ask_class.items, member.waiting

@@ -1,0 +1,414 @@
+"""Budgets over RMs: what they bound, whom they wake, and what counts in them."""
+
+import pytest
+
+from licorne_core.messages.budgets import (
+    BUDGET_EXCEEDED,
+    Budget,
+    BudgetCheck,
+    BudgetPattern,
+    BudgetReport,
+    SetBudgets,
+    SetBudgetSlices,
+)
+from licorne_core.messages.commands import NodeAction, RemoveRm, TerminationType, Tick
+from licorne_core.values.errors import ConfigError, NotFound
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.slices import Tuning
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, placed, released, reserved
+from support.core.steps import last
+
+QUEUES = config("[{name: a}, {name: b, queues: [{name: c}]}]")
+EVERYTHING = (BudgetPattern(),)
+
+
+def budget(name: str = "all", members: tuple[BudgetPattern, ...] = EVERYTHING, **limit: int) -> Budget:
+    """A budget of everything, unless it is said."""
+    return Budget(name=name, limit=limit, members=members)
+
+
+def budgets(*all_of_them: Budget, floating: tuple[str, ...] = ()) -> SetBudgets:
+    """Budgets in place of all others."""
+    return SetBudgets(budgets=all_of_them, floating=frozenset(floating))
+
+
+def joined(*rms: str, queues: str = QUEUES, tuning: Tuning | None = None, sweep: int = 1) -> Driver:
+    """RMs with a large node, and an application in root.a, of the same names each."""
+    driver = Driver(tuning=tuning, sweep=sweep)
+    for rm in rms:
+        driver.do(register(queues, rm=rm), nodes(node("n", memory=100), rm=rm))
+        driver.do(apps(app("app", "root.a"), rm=rm))
+    return driver
+
+
+def wants(driver: Driver, rm: str, *names: str, app_id: str = "app", **size: int) -> list[str]:
+    """The keys of all allocations that follow when an RM asks for some."""
+    return keys(driver.do(asks(*(ask(app_id, name, size=size) for name in names), rm=rm)))
+
+
+def ends(driver: Driver, rm: str, *names: str, app_id: str = "app") -> list[str]:
+    """The keys of all allocations that follow when an RM releases some."""
+    return keys(driver.do(releases(*(release(app_id, name) for name in names), rm=rm)))
+
+
+def checks(driver: Driver, rm: str, key: str, app_id: str = "app") -> list[BudgetCheck]:
+    """The checks of budgets of an ask."""
+    found = last(driver.views.explain(PartitionName(f"[{rm}]default"), app_id, key))
+    return [check for check in found.checks if isinstance(check, BudgetCheck)]
+
+
+def report(driver: Driver, name: str = "all") -> BudgetReport:
+    """The report of one budget."""
+    return next(found for found in driver.views.budgets() if found.name == name)
+
+
+def test_a_budget_bounds_all_rms_together() -> None:
+    """What one RM has is not to be had for another, and a release of one wakes the other's ask."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=3)))
+    assert wants(driver, "one", "k1", "k2", memory=1) == ["k1", "k2"]
+    assert wants(driver, "two", "k1", "k2", memory=1) == ["k1"]
+    assert ends(driver, "one", "k1") == ["k2"]
+    assert [use.used for use in report(driver).rms.values()] == [{"memory": 1}, {"memory": 2}]
+
+
+def test_an_ask_is_told_who_has_the_budget() -> None:
+    """The check names the budget, what is short, and the RMs that have it, the largest first."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=3)))
+    wants(driver, "one", "k1", "k2", memory=1)
+    wants(driver, "two", "k1", "k2", memory=1)
+    (check,) = checks(driver, "two", "k2")
+    assert (check.code, check.passed, check.short) == (BUDGET_EXCEEDED, False, {"memory": 1})
+    assert (check.used, check.bound, check.slice_of) == ({"memory": 3}, {"memory": 3}, "")
+    assert check.holders == (("one", {"memory": 2}), ("two", {"memory": 1}))
+    assert check.message() == (
+        "exceeds budget all by map[memory:1]; held by one map[memory:2], two map[memory:1]"
+    )
+    census = last(driver.views.census(PartitionName("[two]default")))
+    assert census.pending == {("root.a", BUDGET_EXCEEDED): 1}
+
+
+def test_only_named_types_are_bounded() -> None:
+    """A type that the budget does not name is not limited by it, and zero of a named one is nothing."""
+    driver = joined("one")
+    driver.do(budgets(budget(memory=0)), nodes(node("m", vcore=10), rm="one"))
+    assert wants(driver, "one", "k1", vcore=10) == ["k1"]
+    assert wants(driver, "one", "k2", memory=1) == []
+
+
+def test_a_child_counts_in_its_parents() -> None:
+    """An ask stays within its budget and within all above it; siblings share the parent."""
+    driver = joined("one")
+    leaf = (BudgetPattern(queue="root.b"),)
+    other = (BudgetPattern(queue="root.a"),)
+    driver.do(
+        budgets(
+            budget("top", (), memory=3), budget("top/b", leaf, memory=5), budget("top/a", other, memory=2)
+        ),
+        apps(app("below", "root.b.c"), rm="one"),
+    )
+    assert wants(driver, "one", "a1", "a2", "a3", memory=1) == ["a1", "a2"]
+    assert wants(driver, "one", "b1", "b2", app_id="below", memory=1) == ["b1"]
+    assert [check.budget for check in checks(driver, "one", "b2", "below")] == ["top/b", "top"]
+    assert [check.passed for check in checks(driver, "one", "b2", "below")] == [True, False]
+    assert [found.used for found in driver.views.budgets()] == [{"memory": 3}, {"memory": 1}, {"memory": 2}]
+
+
+def test_members_are_those_that_patterns_describe() -> None:
+    """RM, partition and queue all have to fit; a queue stands for everything below it."""
+    driver = joined("one", "two")
+    driver.do(apps(app("below", "root.b.c"), rm="two"))
+    driver.do(budgets(budget(members=(BudgetPattern(rm="t*", queue="root.b"),), memory=1)))
+    assert wants(driver, "one", "k1", "k2", memory=1) == ["k1", "k2"]
+    assert wants(driver, "two", "k1", "k2", memory=1) == ["k1", "k2"]
+    assert wants(driver, "two", "b1", "b2", app_id="below", memory=1) == ["b1"]
+
+
+def test_other_budgets_count_what_is_there() -> None:
+    """Usage from before a budget counts in it; nothing stops that is above it, and nothing new starts."""
+    driver = joined("one", "two")
+    wants(driver, "one", "k1", "k2", "k3", memory=1)
+    assert driver.do(budgets(budget(memory=2))) == []
+    assert report(driver).used == {"memory": 3}
+    assert report(driver).overdraft == {"memory": 1}
+    assert wants(driver, "two", "k1", memory=1) == []
+    assert ends(driver, "one", "k1") == []
+    assert ends(driver, "one", "k2") == ["k1"]
+
+
+def test_a_higher_limit_or_none_wakes_those_who_wait() -> None:
+    """Asks of all RMs are tried again when a limit rises, and when the budget goes."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=0)))
+    for rm in ("one", "two"):
+        assert wants(driver, rm, "k1", "k2", memory=1) == []
+    assert len(placed(driver.do(budgets(budget(memory=2))))) == 2
+    assert len(placed(driver.do(budgets()))) == 2
+    assert driver.views.budgets() == ()
+
+
+def test_invalid_budgets_change_nothing() -> None:
+    """Budgets without their parents are refused, and the former ones stay in force."""
+    driver = joined("one")
+    driver.do(budgets(budget(memory=1)))
+    with pytest.raises(ConfigError, match="no budget 'a' comes before"):
+        driver.send(budgets(budget("a/b", memory=9)))
+    with pytest.raises(NotFound, match="budget other not found"):
+        driver.send(SetBudgetSlices(budget="other", slices={}))
+    assert wants(driver, "one", "k1", "k2", memory=1) == ["k1"]
+
+
+def test_slices_bound_each_rm_by_itself() -> None:
+    """With slices an RM has its own, a type or an RM without one has nothing, and moving one wakes."""
+    driver = joined("one", "two", "three")
+    slices = {RmId("one"): {"memory": 2}, RmId("two"): {"memory": 1}}
+    driver.do(budgets(Budget(name="all", limit={"memory": 3}, members=EVERYTHING, slices=slices)))
+    assert wants(driver, "one", "k1", "k2", "k3", memory=1) == ["k1", "k2"]
+    assert wants(driver, "two", "k1", "k2", memory=1) == ["k1"]
+    assert wants(driver, "three", "k1", memory=1) == []
+    (check,) = checks(driver, "two", "k2")
+    assert (check.slice_of, check.bound) == ("two", {"memory": 1})
+    assert check.message().startswith("exceeds the slice of RM two in budget all by map[memory:1]")
+    use = report(driver).rms
+    assert use[RmId("one")].wanted == {"memory": 1}
+    assert use[RmId("three")].wanted == {"memory": 1}
+    moved = SetBudgetSlices(budget="all", slices={RmId("one"): {"memory": 1}, RmId("two"): {"memory": 2}})
+    assert keys(driver.do(moved)) == ["k2"]
+    assert report(driver).rms[RmId("one")].overdraft == {"memory": 1}
+    assert report(driver).rms[RmId("two")].overdraft == {}
+    assert ends(driver, "one", "k1") == []
+
+
+def test_wanted_amounts_leave_out_what_is_left() -> None:
+    """An RM wants what its blocked asks need beyond the rest of the budget, each ask counted."""
+    driver = joined("one")
+    driver.do(budgets(budget(memory=5)))
+    wants(driver, "one", "k1", "k2", memory=2)
+    wants(driver, "one", "k3", "k4", memory=3)
+    assert report(driver).rms[RmId("one")].wanted == {"memory": 5}
+
+
+def test_a_replay_above_the_budget_is_an_overdraft() -> None:
+    """Existing allocations are charged and never refused; nothing new starts above the budget."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=1)))
+    there = [ask("app", f"k{number}", on_node="n", memory=1) for number in range(3)]
+    assert len(placed(driver.do(asks(*there, rm="one")))) == 3
+    assert report(driver).overdraft == {"memory": 2}
+    assert wants(driver, "two", "k1", memory=1) == []
+    assert ends(driver, "one", "k0", "k1", "k2") == ["k1"]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_usage_goes_with_its_rm(leaves: bool) -> None:
+    """When an RM leaves or registers anew, its usage is gone at once, and others are woken."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=2)))
+    wants(driver, "one", "k1", "k2", memory=1)
+    assert wants(driver, "two", "k1", memory=1) == []
+    gone = RemoveRm(rm_id=RmId("one")) if leaves else register(QUEUES, rm="one")
+    assert keys(driver.do(gone)) == ["k1"]
+    assert list(report(driver).rms) == ["two"]
+    driver.do(register(QUEUES, rm="one"), nodes(node("n", memory=9), rm="one"))
+    driver.do(apps(app("app", "root.a"), rm="one"))
+    assert wants(driver, "one", "k1", "k2", memory=1) == ["k1"]
+
+
+def test_a_removed_partition_gives_back() -> None:
+    """A partition that an RM's configuration leaves out takes its usage with it."""
+    driver = Driver()
+    both = QUEUES + config("[{name: a}]", name="second").removeprefix("partitions:\n")
+    driver.do(register(both, rm="one"), budgets(budget(memory=1)))
+    for name in ("default", "second"):
+        driver.do(nodes(node(f"n-{name}", partition=name, memory=9), rm="one"))
+        driver.do(apps(app("app", "root.a", partition=name), rm="one"))
+    driver.do(asks(ask("app", "k1", partition="second", memory=1), rm="one"))
+    assert keys(driver.do(asks(ask("app", "k2", memory=1), rm="one"))) == []
+    assert keys(driver.do(reload(QUEUES, rm="one"))) == ["k2"]
+
+
+def test_an_application_that_goes_gives_back() -> None:
+    """The removal of an application wakes those of another RM who wait for its budget."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=2)))
+    wants(driver, "one", "k1", "k2", memory=1)
+    wants(driver, "two", "k1", "k2", memory=1)
+    assert keys(driver.do(remove_apps("app", rm="one"))) == ["k1", "k2"]
+
+
+def test_many_partitions_are_woken_in_turn() -> None:
+    """However many RMs wait, one command tells some of them, and the rest hear it with the ticks."""
+    rms = [f"rm{number}" for number in range(70)]
+    driver = joined("one", *rms, sweep=50)
+    driver.do(budgets(budget(memory=70)))
+    driver.do(asks(ask("app", "all", memory=70), rm="one"))
+    for rm in rms:
+        assert wants(driver, rm, "k", memory=1) == []
+    driver.send(releases(release("app", "all"), rm="one"))
+    assert driver.scheduler.next_deadline() == 0.0
+    assert len(placed(driver.run())) == 70
+
+
+def test_members_are_counted_in_slices() -> None:
+    """A change of budgets goes on with the ticks; the limits hold at once for those counted so far."""
+    driver = joined("one", tuning=Tuning(slice_size=1))
+    driver.do(apps(*(app(f"app-{n}", "root.b.c") for n in range(20)), rm="one"))
+    for number in range(20):
+        driver.do(asks(ask(f"app-{number}", f"k{number}", memory=1), rm="one"))
+    driver.send(budgets(budget(memory=20)))
+    assert report(driver).counting
+    assert report(driver).used.get("memory", 0) < 20
+    driver.send(Tick())
+    assert driver.scheduler.next_deadline() == 0.0
+    driver.run()
+    assert not report(driver).counting
+    assert report(driver).used == {"memory": 20}
+    assert wants(driver, "one", "more", memory=1) == []
+
+
+def test_former_members_count_until_the_end_of_a_change() -> None:
+    """While members are counted anew a budget has both former and new ones, and never less than either."""
+    driver = joined("one", tuning=Tuning(slice_size=1))
+    driver.do(apps(app("below", "root.b.c"), rm="one"))
+    driver.do(budgets(budget(members=(BudgetPattern(queue="root.a"),), memory=4)))
+    wants(driver, "one", "k1", "k2", memory=1)
+    wants(driver, "one", "b1", app_id="below", memory=1)
+    driver.send(budgets(budget(members=(BudgetPattern(queue="root.b"),), memory=4)))
+    seen = [report(driver).used["memory"]]
+    while report(driver).counting:
+        driver.send(Tick())
+        seen.append(report(driver).used["memory"])
+    assert (seen[0], max(seen), seen[-1]) == (2, 3, 1)
+    assert seen.index(3) < seen.index(1)
+
+
+def test_a_floating_type_is_on_no_node() -> None:
+    """Licences are bounded by the budget alone; no report of nodes shows any of them."""
+    driver = joined("one", "two")
+    assert wants(driver, "one", "early", memory=1, licence=1) == []
+    assert keys(driver.do(budgets(budget(licence=2), floating=("licence",)))) == ["early"]
+    driver.do(nodes(node("later", memory=100), rm="two"))
+    assert wants(driver, "two", "k1", "k2", memory=60, licence=1) == ["k1"]
+    assert [check.passed for check in checks(driver, "two", "k2")] == [False]
+    name = PartitionName("[one]default")
+    there = driver.views.node(name, "n")
+    assert (there.capacity, there.available, there.allocated) == (
+        {"memory": 100},
+        {"memory": 99},
+        {"memory": 1},
+    )
+    assert driver.views.partition(name).capacity == {"memory": 100}
+    root = driver.views.queue(name, "root")
+    assert (root.max, root.headroom, root.allocated["licence"]) == ({"memory": 100}, {"memory": 99}, 1)
+    assert keys(driver.do(nodes(node("n", NodeAction.UPDATE, memory=50), rm="one"))) == []
+    assert driver.views.node(name, "n").available == {"memory": 49}
+    assert ends(driver, "one", "early") == ["k2"]
+
+
+def test_a_maximum_may_bound_a_floating_type() -> None:
+    """A queue's maximum of licences holds as well, and is shown."""
+    driver = joined("one", queues=config("[{name: a, resources: {max: {licence: 1}}}]"))
+    driver.do(budgets(floating=("licence",)))
+    assert wants(driver, "one", "k1", "k2", memory=1, licence=1) == ["k1"]
+    assert driver.views.queue(PartitionName("[one]default"), "root.a").max == {"licence": 1}
+
+
+def test_a_type_that_floats_no_more_is_on_no_node_again() -> None:
+    """Allocations go on, and new asks wait for a node that has it."""
+    driver = joined("one")
+    driver.do(budgets(floating=("licence",)))
+    assert wants(driver, "one", "k1", memory=1, licence=1) == ["k1"]
+    assert driver.do(budgets()) == []
+    assert wants(driver, "one", "k2", memory=1, licence=1) == []
+    assert driver.views.node(PartitionName("[one]default"), "n").available == {"memory": 99, "licence": -1}
+
+
+def test_placeholders_count_and_are_replaced_within_the_budget() -> None:
+    """A gang takes its budget with its placeholders, and a replacement of the same size needs no more."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=2)))
+    driver.do(apps(app("gang", "root.a", gang={"memory": 2}, timeout=60), rm="one"))
+    holders = [ask("gang", f"p{n}", group="g", placeholder=True, memory=1) for n in (1, 2)]
+    assert keys(driver.do(asks(*holders, rm="one"))) == ["p1", "p2"]
+    assert wants(driver, "two", "k1", memory=1) == []
+    told = driver.do(asks(ask("gang", "r1", group="g", memory=1), rm="one"))
+    ((_, gone, why, _),) = released(told)
+    assert (gone, why) == ("p1", "PLACEHOLDER_REPLACED")
+    replaced = TerminationType.PLACEHOLDER_REPLACED
+    assert keys(driver.do(releases(release("gang", "p1", why=replaced), rm="one"))) == ["r1"]
+    assert report(driver).used == {"memory": 2}
+    assert ends(driver, "one", "r1", app_id="gang") == ["k1"]
+
+
+GUARANTEED = config(
+    "[{name: a, resources: {guaranteed: {memory: 5}}, properties: {preemption.delay: 1s}}, {name: b}]"
+)
+
+
+def test_an_ask_that_a_budget_blocks_preempts_nobody() -> None:
+    """A budget is no reason to stop others, nor does one that would block the ask afterwards allow it."""
+    driver = Driver()
+    driver.do(register(GUARANTEED), nodes(node("n", memory=10)))
+    driver.do(apps(app("app", "root.a"), app("greedy", "root.b")))
+    driver.do(asks(*(ask("greedy", f"g{n}", policy="s", memory=1) for n in range(10))))
+    driver.do(budgets(budget(members=(BudgetPattern(queue="root.a"),), memory=0)))
+    driver.do(asks(ask("app", "k", policy="o", memory=1)))
+    assert released(driver.wait(60)) == []
+    assert reserved(driver) == {}
+    ((_, _, why, _),) = released(
+        driver.do(budgets(budget(members=(BudgetPattern(queue="root.a"),), memory=1)))
+    )
+    assert why == "PREEMPTED_BY_SCHEDULER"
+
+
+def test_what_victims_free_comes_back_to_their_budget() -> None:
+    """The amounts of a victim are kept in a common budget for the ask, and for no other RM."""
+    driver = Driver()
+    driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
+    driver.do(register(GUARANTEED, rm="two"), nodes(node("n", memory=9), rm="two"))
+    driver.do(apps(app("app", "root.a"), app("greedy", "root.b")), apps(app("app", "root.a"), rm="two"))
+    driver.do(asks(*(ask("greedy", f"g{n}", policy="s", memory=1) for n in range(2))))
+    driver.do(asks(ask("app", "k", policy="o", memory=1)))
+    ((_, victim, _, _),) = released(driver.wait(60))
+    assert wants(driver, "two", "k1", "k2", memory=1) == ["k1"]
+    why = TerminationType.PREEMPTED_BY_SCHEDULER
+    assert keys(driver.do(releases(release("greedy", victim, why=why)))) == ["k"]
+    assert report(driver).used == {"memory": 3}
+
+
+def test_an_ask_that_a_budget_blocks_reserves_no_node() -> None:
+    """A node is kept for an ask that only nodes stop."""
+    driver = joined("rm1")
+    driver.do(nodes(node("m", memory=100)), budgets(budget(memory=150)))
+    driver.do(asks(*(ask("app", f"big{n}", required_node=n, memory=70) for n in ("n", "m"))))
+    driver.do(asks(ask("app", "k", memory=60)))
+    driver.wait(10)
+    assert reserved(driver) == {}
+    driver.do(budgets(budget(memory=200)))
+    driver.wait(10)
+    assert list(reserved(driver)) == ["k"]
+
+
+def test_applications_that_join_later_belong_too() -> None:
+    """An application is in the budgets of its queue from its first moment, in dynamic queues as well."""
+    driver = Driver()
+    rules = "placementrules: [{name: provided, create: true}]"
+    driver.do(register(config("[{name: p, parent: true}]", rest=rules)), nodes(node("n", memory=9)))
+    driver.do(budgets(budget(members=(BudgetPattern(queue="root.p.*"),), memory=1)))
+    driver.do(apps(app("app", "root.p.new")))
+    assert keys(driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))) == ["k1"]
