@@ -1042,6 +1042,352 @@ func (x *RollBackConfigurationResponse) GetRegistered() bool {
 	return false
 }
 
+type GetBudgetsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBudgetsRequest) Reset() {
+	*x = GetBudgetsRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBudgetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBudgetsRequest) ProtoMessage() {}
+
+func (x *GetBudgetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBudgetsRequest.ProtoReflect.Descriptor instead.
+func (*GetBudgetsRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+type GetBudgetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The YAML text in force; empty if there never were budgets.
+	Budgets string `protobuf:"bytes,1,opt,name=budgets,proto3" json:"budgets,omitempty"`
+	// Rises by one with each change; 0 if there never were budgets.
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who brought it: "operator" or "file".
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// When it came into force, in nanoseconds since 1970.
+	Time int64 `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
+	// Who applied it, and why.
+	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBudgetsResponse) Reset() {
+	*x = GetBudgetsResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBudgetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBudgetsResponse) ProtoMessage() {}
+
+func (x *GetBudgetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBudgetsResponse.ProtoReflect.Descriptor instead.
+func (*GetBudgetsResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetBudgetsResponse) GetBudgets() string {
+	if x != nil {
+		return x.Budgets
+	}
+	return ""
+}
+
+func (x *GetBudgetsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *GetBudgetsResponse) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *GetBudgetsResponse) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *GetBudgetsResponse) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *GetBudgetsResponse) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+// Budgets that are refused are the error INVALID_ARGUMENT, their problems in the error's details.
+type UpdateBudgetsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Budgets string                 `protobuf:"bytes,1,opt,name=budgets,proto3" json:"budgets,omitempty"`
+	// As in UpdateConfigurationRequest.
+	BaseRevision  uint64 `protobuf:"varint,2,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	Comment       string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateBudgetsRequest) Reset() {
+	*x = UpdateBudgetsRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateBudgetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateBudgetsRequest) ProtoMessage() {}
+
+func (x *UpdateBudgetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateBudgetsRequest.ProtoReflect.Descriptor instead.
+func (*UpdateBudgetsRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UpdateBudgetsRequest) GetBudgets() string {
+	if x != nil {
+		return x.Budgets
+	}
+	return ""
+}
+
+func (x *UpdateBudgetsRequest) GetBaseRevision() uint64 {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return 0
+}
+
+func (x *UpdateBudgetsRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+type UpdateBudgetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: the text was in force already.
+	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// As in UpdateConfigurationResponse.
+	Persistent    bool     `protobuf:"varint,3,opt,name=persistent,proto3" json:"persistent,omitempty"`
+	Warnings      []string `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateBudgetsResponse) Reset() {
+	*x = UpdateBudgetsResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateBudgetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateBudgetsResponse) ProtoMessage() {}
+
+func (x *UpdateBudgetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateBudgetsResponse.ProtoReflect.Descriptor instead.
+func (*UpdateBudgetsResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *UpdateBudgetsResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *UpdateBudgetsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *UpdateBudgetsResponse) GetPersistent() bool {
+	if x != nil {
+		return x.Persistent
+	}
+	return false
+}
+
+func (x *UpdateBudgetsResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+type ReleaseBudgetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseBudgetRequest) Reset() {
+	*x = ReleaseBudgetRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseBudgetRequest) ProtoMessage() {}
+
+func (x *ReleaseBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseBudgetRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReleaseBudgetRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+type ReleaseBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Budgets of which the RM held something.
+	Budgets       uint32 `protobuf:"varint,1,opt,name=budgets,proto3" json:"budgets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseBudgetResponse) Reset() {
+	*x = ReleaseBudgetResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseBudgetResponse) ProtoMessage() {}
+
+func (x *ReleaseBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseBudgetResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReleaseBudgetResponse) GetBudgets() uint32 {
+	if x != nil {
+		return x.Budgets
+	}
+	return 0
+}
+
 // A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
 // error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
 type ReloadConfigurationRequest struct {
@@ -1052,7 +1398,7 @@ type ReloadConfigurationRequest struct {
 
 func (x *ReloadConfigurationRequest) Reset() {
 	*x = ReloadConfigurationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	mi := &file_licorne_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1410,7 @@ func (x *ReloadConfigurationRequest) String() string {
 func (*ReloadConfigurationRequest) ProtoMessage() {}
 
 func (x *ReloadConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	mi := &file_licorne_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1423,7 @@ func (x *ReloadConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ReloadConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 type ReloadConfigurationResponse struct {
@@ -1086,14 +1432,17 @@ type ReloadConfigurationResponse struct {
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// What became of each RM that runs the file's configuration.
-	Rms           []*ReloadedRm `protobuf:"bytes,3,rep,name=rms,proto3" json:"rms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Rms []*ReloadedRm `protobuf:"bytes,3,rep,name=rms,proto3" json:"rms,omitempty"`
+	// Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
+	// where there is none.
+	BudgetsChanged bool `protobuf:"varint,4,opt,name=budgets_changed,json=budgetsChanged,proto3" json:"budgets_changed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReloadConfigurationResponse) Reset() {
 	*x = ReloadConfigurationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	mi := &file_licorne_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1454,7 @@ func (x *ReloadConfigurationResponse) String() string {
 func (*ReloadConfigurationResponse) ProtoMessage() {}
 
 func (x *ReloadConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	mi := &file_licorne_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1467,7 @@ func (x *ReloadConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*ReloadConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReloadConfigurationResponse) GetChanged() bool {
@@ -1142,6 +1491,13 @@ func (x *ReloadConfigurationResponse) GetRms() []*ReloadedRm {
 	return nil
 }
 
+func (x *ReloadConfigurationResponse) GetBudgetsChanged() bool {
+	if x != nil {
+		return x.BudgetsChanged
+	}
+	return false
+}
+
 type ReloadedRm struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	RmId     string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -1155,7 +1511,7 @@ type ReloadedRm struct {
 
 func (x *ReloadedRm) Reset() {
 	*x = ReloadedRm{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	mi := &file_licorne_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1523,7 @@ func (x *ReloadedRm) String() string {
 func (*ReloadedRm) ProtoMessage() {}
 
 func (x *ReloadedRm) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	mi := &file_licorne_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1536,7 @@ func (x *ReloadedRm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadedRm.ProtoReflect.Descriptor instead.
 func (*ReloadedRm) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReloadedRm) GetRmId() string {
@@ -1223,7 +1579,7 @@ type PlanConfigurationRequest struct {
 
 func (x *PlanConfigurationRequest) Reset() {
 	*x = PlanConfigurationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	mi := &file_licorne_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1591,7 @@ func (x *PlanConfigurationRequest) String() string {
 func (*PlanConfigurationRequest) ProtoMessage() {}
 
 func (x *PlanConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	mi := &file_licorne_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1604,7 @@ func (x *PlanConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*PlanConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlanConfigurationRequest) GetRmId() string {
@@ -1306,7 +1662,7 @@ type PlanConfigurationResponse struct {
 
 func (x *PlanConfigurationResponse) Reset() {
 	*x = PlanConfigurationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	mi := &file_licorne_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1674,7 @@ func (x *PlanConfigurationResponse) String() string {
 func (*PlanConfigurationResponse) ProtoMessage() {}
 
 func (x *PlanConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	mi := &file_licorne_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1687,7 @@ func (x *PlanConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*PlanConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlanConfigurationResponse) GetBaseRevision() uint64 {
@@ -1454,7 +1810,7 @@ type PlanCounts struct {
 
 func (x *PlanCounts) Reset() {
 	*x = PlanCounts{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	mi := &file_licorne_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1822,7 @@ func (x *PlanCounts) String() string {
 func (*PlanCounts) ProtoMessage() {}
 
 func (x *PlanCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	mi := &file_licorne_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1835,7 @@ func (x *PlanCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanCounts.ProtoReflect.Descriptor instead.
 func (*PlanCounts) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PlanCounts) GetQueues() uint32 {
@@ -1572,7 +1928,7 @@ type PlannedQueue struct {
 
 func (x *PlannedQueue) Reset() {
 	*x = PlannedQueue{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[19]
+	mi := &file_licorne_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1940,7 @@ func (x *PlannedQueue) String() string {
 func (*PlannedQueue) ProtoMessage() {}
 
 func (x *PlannedQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[19]
+	mi := &file_licorne_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1953,7 @@ func (x *PlannedQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedQueue.ProtoReflect.Descriptor instead.
 func (*PlannedQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlannedQueue) GetPartition() string {
@@ -1660,7 +2016,7 @@ type PlannedValue struct {
 
 func (x *PlannedValue) Reset() {
 	*x = PlannedValue{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[20]
+	mi := &file_licorne_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +2028,7 @@ func (x *PlannedValue) String() string {
 func (*PlannedValue) ProtoMessage() {}
 
 func (x *PlannedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[20]
+	mi := &file_licorne_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +2041,7 @@ func (x *PlannedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedValue.ProtoReflect.Descriptor instead.
 func (*PlannedValue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PlannedValue) GetName() string {
@@ -1729,7 +2085,7 @@ type ExceededLimit struct {
 
 func (x *ExceededLimit) Reset() {
 	*x = ExceededLimit{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[21]
+	mi := &file_licorne_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +2097,7 @@ func (x *ExceededLimit) String() string {
 func (*ExceededLimit) ProtoMessage() {}
 
 func (x *ExceededLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[21]
+	mi := &file_licorne_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +2110,7 @@ func (x *ExceededLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExceededLimit.ProtoReflect.Descriptor instead.
 func (*ExceededLimit) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExceededLimit) GetPartition() string {
@@ -1842,7 +2198,7 @@ type PlannedAsk struct {
 
 func (x *PlannedAsk) Reset() {
 	*x = PlannedAsk{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[22]
+	mi := &file_licorne_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +2210,7 @@ func (x *PlannedAsk) String() string {
 func (*PlannedAsk) ProtoMessage() {}
 
 func (x *PlannedAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[22]
+	mi := &file_licorne_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2223,7 @@ func (x *PlannedAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedAsk.ProtoReflect.Descriptor instead.
 func (*PlannedAsk) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PlannedAsk) GetPartition() string {
@@ -1961,7 +2317,7 @@ type PlannedVictim struct {
 
 func (x *PlannedVictim) Reset() {
 	*x = PlannedVictim{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[23]
+	mi := &file_licorne_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2329,7 @@ func (x *PlannedVictim) String() string {
 func (*PlannedVictim) ProtoMessage() {}
 
 func (x *PlannedVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[23]
+	mi := &file_licorne_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2342,7 @@ func (x *PlannedVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedVictim.ProtoReflect.Descriptor instead.
 func (*PlannedVictim) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PlannedVictim) GetPartition() string {
@@ -2074,7 +2430,7 @@ type DefaultedValue struct {
 
 func (x *DefaultedValue) Reset() {
 	*x = DefaultedValue{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[24]
+	mi := &file_licorne_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2442,7 @@ func (x *DefaultedValue) String() string {
 func (*DefaultedValue) ProtoMessage() {}
 
 func (x *DefaultedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[24]
+	mi := &file_licorne_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2455,7 @@ func (x *DefaultedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefaultedValue.ProtoReflect.Descriptor instead.
 func (*DefaultedValue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DefaultedValue) GetPartition() string {
@@ -2153,7 +2509,7 @@ type PlanSubmissionRequest struct {
 
 func (x *PlanSubmissionRequest) Reset() {
 	*x = PlanSubmissionRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[25]
+	mi := &file_licorne_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2521,7 @@ func (x *PlanSubmissionRequest) String() string {
 func (*PlanSubmissionRequest) ProtoMessage() {}
 
 func (x *PlanSubmissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[25]
+	mi := &file_licorne_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2534,7 @@ func (x *PlanSubmissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSubmissionRequest.ProtoReflect.Descriptor instead.
 func (*PlanSubmissionRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlanSubmissionRequest) GetRmId() string {
@@ -2237,7 +2593,7 @@ type PlanSubmissionResponse struct {
 
 func (x *PlanSubmissionResponse) Reset() {
 	*x = PlanSubmissionResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[26]
+	mi := &file_licorne_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2605,7 @@ func (x *PlanSubmissionResponse) String() string {
 func (*PlanSubmissionResponse) ProtoMessage() {}
 
 func (x *PlanSubmissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[26]
+	mi := &file_licorne_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2618,7 @@ func (x *PlanSubmissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSubmissionResponse.ProtoReflect.Descriptor instead.
 func (*PlanSubmissionResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlanSubmissionResponse) GetAccepted() bool {
@@ -2357,7 +2713,7 @@ type SetNodeSchedulableRequest struct {
 
 func (x *SetNodeSchedulableRequest) Reset() {
 	*x = SetNodeSchedulableRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[27]
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2725,7 @@ func (x *SetNodeSchedulableRequest) String() string {
 func (*SetNodeSchedulableRequest) ProtoMessage() {}
 
 func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[27]
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2738,7 @@ func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeSchedulableRequest.ProtoReflect.Descriptor instead.
 func (*SetNodeSchedulableRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetNodeSchedulableRequest) GetRmId() string {
@@ -2432,7 +2788,7 @@ type SetNodeSchedulableResponse struct {
 
 func (x *SetNodeSchedulableResponse) Reset() {
 	*x = SetNodeSchedulableResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[28]
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2800,7 @@ func (x *SetNodeSchedulableResponse) String() string {
 func (*SetNodeSchedulableResponse) ProtoMessage() {}
 
 func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[28]
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2813,7 @@ func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeSchedulableResponse.ProtoReflect.Descriptor instead.
 func (*SetNodeSchedulableResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetNodeSchedulableResponse) GetChanged() bool {
@@ -2487,7 +2843,7 @@ type StopApplicationRequest struct {
 
 func (x *StopApplicationRequest) Reset() {
 	*x = StopApplicationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[29]
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2855,7 @@ func (x *StopApplicationRequest) String() string {
 func (*StopApplicationRequest) ProtoMessage() {}
 
 func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[29]
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2868,7 @@ func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationRequest.ProtoReflect.Descriptor instead.
 func (*StopApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StopApplicationRequest) GetRmId() string {
@@ -2554,7 +2910,7 @@ type StopApplicationResponse struct {
 
 func (x *StopApplicationResponse) Reset() {
 	*x = StopApplicationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[30]
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2922,7 @@ func (x *StopApplicationResponse) String() string {
 func (*StopApplicationResponse) ProtoMessage() {}
 
 func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[30]
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2935,7 @@ func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationResponse.ProtoReflect.Descriptor instead.
 func (*StopApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StopApplicationResponse) GetAllocations() uint32 {
@@ -2610,7 +2966,7 @@ type SetQueueStoppedRequest struct {
 
 func (x *SetQueueStoppedRequest) Reset() {
 	*x = SetQueueStoppedRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[31]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2978,7 @@ func (x *SetQueueStoppedRequest) String() string {
 func (*SetQueueStoppedRequest) ProtoMessage() {}
 
 func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[31]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2991,7 @@ func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetQueueStoppedRequest) GetRmId() string {
@@ -2684,7 +3040,7 @@ type SetQueueStoppedResponse struct {
 
 func (x *SetQueueStoppedResponse) Reset() {
 	*x = SetQueueStoppedResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[32]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +3052,7 @@ func (x *SetQueueStoppedResponse) String() string {
 func (*SetQueueStoppedResponse) ProtoMessage() {}
 
 func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[32]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +3065,7 @@ func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedResponse.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetQueueStoppedResponse) GetChanged() bool {
@@ -2737,7 +3093,7 @@ type GetLogLevelsRequest struct {
 
 func (x *GetLogLevelsRequest) Reset() {
 	*x = GetLogLevelsRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +3105,7 @@ func (x *GetLogLevelsRequest) String() string {
 func (*GetLogLevelsRequest) ProtoMessage() {}
 
 func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +3118,7 @@ func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsRequest.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetLogLevelsRequest) GetPageSize() uint32 {
@@ -2795,7 +3151,7 @@ type GetLogLevelsResponse struct {
 
 func (x *GetLogLevelsResponse) Reset() {
 	*x = GetLogLevelsResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3163,7 @@ func (x *GetLogLevelsResponse) String() string {
 func (*GetLogLevelsResponse) ProtoMessage() {}
 
 func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3176,7 @@ func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsResponse.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetLogLevelsResponse) GetLevels() map[string]string {
@@ -2855,7 +3211,7 @@ type WantedLogLevels struct {
 
 func (x *WantedLogLevels) Reset() {
 	*x = WantedLogLevels{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3223,7 @@ func (x *WantedLogLevels) String() string {
 func (*WantedLogLevels) ProtoMessage() {}
 
 func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3236,7 @@ func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedLogLevels.ProtoReflect.Descriptor instead.
 func (*WantedLogLevels) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WantedLogLevels) GetRmId() string {
@@ -2909,7 +3265,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3277,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3290,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetLogLevelRequest) GetLogger() string {
@@ -2960,7 +3316,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3328,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3341,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetLogLevelResponse) GetLevels() map[string]string {
@@ -3005,7 +3361,7 @@ type DumpStateRequest struct {
 
 func (x *DumpStateRequest) Reset() {
 	*x = DumpStateRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +3373,7 @@ func (x *DumpStateRequest) String() string {
 func (*DumpStateRequest) ProtoMessage() {}
 
 func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +3386,7 @@ func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateRequest.ProtoReflect.Descriptor instead.
 func (*DumpStateRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DumpStateRequest) GetRmId() string {
@@ -3049,7 +3405,7 @@ type DumpStateResponse struct {
 
 func (x *DumpStateResponse) Reset() {
 	*x = DumpStateResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3417,7 @@ func (x *DumpStateResponse) String() string {
 func (*DumpStateResponse) ProtoMessage() {}
 
 func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3430,7 @@ func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateResponse.ProtoReflect.Descriptor instead.
 func (*DumpStateResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DumpStateResponse) GetJson() []byte {
@@ -3095,7 +3451,7 @@ type ForgetRmRequest struct {
 
 func (x *ForgetRmRequest) Reset() {
 	*x = ForgetRmRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3107,7 +3463,7 @@ func (x *ForgetRmRequest) String() string {
 func (*ForgetRmRequest) ProtoMessage() {}
 
 func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3120,7 +3476,7 @@ func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ForgetRmRequest) GetRmId() string {
@@ -3145,7 +3501,7 @@ type ForgetRmResponse struct {
 
 func (x *ForgetRmResponse) Reset() {
 	*x = ForgetRmResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[41]
+	mi := &file_licorne_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3513,7 @@ func (x *ForgetRmResponse) String() string {
 func (*ForgetRmResponse) ProtoMessage() {}
 
 func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[41]
+	mi := &file_licorne_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3526,7 @@ func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
 func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 var File_licorne_v1_admin_proto protoreflect.FileDescriptor
@@ -3278,12 +3634,36 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"persistent\x12\x1e\n" +
 	"\n" +
 	"registered\x18\x05 \x01(\bR\n" +
-	"registered\"\x1c\n" +
-	"\x1aReloadConfigurationRequest\"}\n" +
+	"registered\"\x13\n" +
+	"\x11GetBudgetsRequest\"\xa4\x01\n" +
+	"\x12GetBudgetsResponse\x12\x18\n" +
+	"\abudgets\x18\x01 \x01(\tR\abudgets\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x16\n" +
+	"\x04time\x18\x04 \x01(\x03B\x020\x01R\x04time\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x18\n" +
+	"\acomment\x18\x06 \x01(\tR\acomment\"o\n" +
+	"\x14UpdateBudgetsRequest\x12\x18\n" +
+	"\abudgets\x18\x01 \x01(\tR\abudgets\x12#\n" +
+	"\rbase_revision\x18\x02 \x01(\x04R\fbaseRevision\x12\x18\n" +
+	"\acomment\x18\x03 \x01(\tR\acomment\"\x89\x01\n" +
+	"\x15UpdateBudgetsResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1e\n" +
+	"\n" +
+	"persistent\x18\x03 \x01(\bR\n" +
+	"persistent\x12\x1a\n" +
+	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"+\n" +
+	"\x14ReleaseBudgetRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"1\n" +
+	"\x15ReleaseBudgetResponse\x12\x18\n" +
+	"\abudgets\x18\x01 \x01(\rR\abudgets\"\x1c\n" +
+	"\x1aReloadConfigurationRequest\"\xa6\x01\n" +
 	"\x1bReloadConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12(\n" +
-	"\x03rms\x18\x03 \x03(\v2\x16.licorne.v1.ReloadedRmR\x03rms\"q\n" +
+	"\x03rms\x18\x03 \x03(\v2\x16.licorne.v1.ReloadedRmR\x03rms\x12'\n" +
+	"\x0fbudgets_changed\x18\x04 \x01(\bR\x0ebudgetsChanged\"q\n" +
 	"\n" +
 	"ReloadedRm\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x18\n" +
@@ -3472,14 +3852,18 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x0fForgetRmRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x12\n" +
-	"\x10ForgetRmResponse2\x85\v\n" +
+	"\x10ForgetRmResponse2\xfe\f\n" +
 	"\x05Admin\x12]\n" +
 	"\x10GetConfiguration\x12#.licorne.v1.GetConfigurationRequest\x1a$.licorne.v1.GetConfigurationResponse\x12l\n" +
 	"\x15ValidateConfiguration\x12(.licorne.v1.ValidateConfigurationRequest\x1a).licorne.v1.ValidateConfigurationResponse\x12f\n" +
 	"\x13UpdateConfiguration\x12&.licorne.v1.UpdateConfigurationRequest\x1a'.licorne.v1.UpdateConfigurationResponse\x12c\n" +
 	"\x12ListConfigurations\x12%.licorne.v1.ListConfigurationsRequest\x1a&.licorne.v1.ListConfigurationsResponse\x12l\n" +
 	"\x15RollBackConfiguration\x12(.licorne.v1.RollBackConfigurationRequest\x1a).licorne.v1.RollBackConfigurationResponse\x12f\n" +
-	"\x13ReloadConfiguration\x12&.licorne.v1.ReloadConfigurationRequest\x1a'.licorne.v1.ReloadConfigurationResponse\x12`\n" +
+	"\x13ReloadConfiguration\x12&.licorne.v1.ReloadConfigurationRequest\x1a'.licorne.v1.ReloadConfigurationResponse\x12K\n" +
+	"\n" +
+	"GetBudgets\x12\x1d.licorne.v1.GetBudgetsRequest\x1a\x1e.licorne.v1.GetBudgetsResponse\x12T\n" +
+	"\rUpdateBudgets\x12 .licorne.v1.UpdateBudgetsRequest\x1a!.licorne.v1.UpdateBudgetsResponse\x12T\n" +
+	"\rReleaseBudget\x12 .licorne.v1.ReleaseBudgetRequest\x1a!.licorne.v1.ReleaseBudgetResponse\x12`\n" +
 	"\x11PlanConfiguration\x12$.licorne.v1.PlanConfigurationRequest\x1a%.licorne.v1.PlanConfigurationResponse\x12W\n" +
 	"\x0ePlanSubmission\x12!.licorne.v1.PlanSubmissionRequest\x1a\".licorne.v1.PlanSubmissionResponse\x12c\n" +
 	"\x12SetNodeSchedulable\x12%.licorne.v1.SetNodeSchedulableRequest\x1a&.licorne.v1.SetNodeSchedulableResponse\x12Z\n" +
@@ -3505,7 +3889,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -3520,113 +3904,125 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*ConfigurationRevision)(nil),         // 10: licorne.v1.ConfigurationRevision
 	(*RollBackConfigurationRequest)(nil),  // 11: licorne.v1.RollBackConfigurationRequest
 	(*RollBackConfigurationResponse)(nil), // 12: licorne.v1.RollBackConfigurationResponse
-	(*ReloadConfigurationRequest)(nil),    // 13: licorne.v1.ReloadConfigurationRequest
-	(*ReloadConfigurationResponse)(nil),   // 14: licorne.v1.ReloadConfigurationResponse
-	(*ReloadedRm)(nil),                    // 15: licorne.v1.ReloadedRm
-	(*PlanConfigurationRequest)(nil),      // 16: licorne.v1.PlanConfigurationRequest
-	(*PlanConfigurationResponse)(nil),     // 17: licorne.v1.PlanConfigurationResponse
-	(*PlanCounts)(nil),                    // 18: licorne.v1.PlanCounts
-	(*PlannedQueue)(nil),                  // 19: licorne.v1.PlannedQueue
-	(*PlannedValue)(nil),                  // 20: licorne.v1.PlannedValue
-	(*ExceededLimit)(nil),                 // 21: licorne.v1.ExceededLimit
-	(*PlannedAsk)(nil),                    // 22: licorne.v1.PlannedAsk
-	(*PlannedVictim)(nil),                 // 23: licorne.v1.PlannedVictim
-	(*DefaultedValue)(nil),                // 24: licorne.v1.DefaultedValue
-	(*PlanSubmissionRequest)(nil),         // 25: licorne.v1.PlanSubmissionRequest
-	(*PlanSubmissionResponse)(nil),        // 26: licorne.v1.PlanSubmissionResponse
-	(*SetNodeSchedulableRequest)(nil),     // 27: licorne.v1.SetNodeSchedulableRequest
-	(*SetNodeSchedulableResponse)(nil),    // 28: licorne.v1.SetNodeSchedulableResponse
-	(*StopApplicationRequest)(nil),        // 29: licorne.v1.StopApplicationRequest
-	(*StopApplicationResponse)(nil),       // 30: licorne.v1.StopApplicationResponse
-	(*SetQueueStoppedRequest)(nil),        // 31: licorne.v1.SetQueueStoppedRequest
-	(*SetQueueStoppedResponse)(nil),       // 32: licorne.v1.SetQueueStoppedResponse
-	(*GetLogLevelsRequest)(nil),           // 33: licorne.v1.GetLogLevelsRequest
-	(*GetLogLevelsResponse)(nil),          // 34: licorne.v1.GetLogLevelsResponse
-	(*WantedLogLevels)(nil),               // 35: licorne.v1.WantedLogLevels
-	(*SetLogLevelRequest)(nil),            // 36: licorne.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),           // 37: licorne.v1.SetLogLevelResponse
-	(*DumpStateRequest)(nil),              // 38: licorne.v1.DumpStateRequest
-	(*DumpStateResponse)(nil),             // 39: licorne.v1.DumpStateResponse
-	(*ForgetRmRequest)(nil),               // 40: licorne.v1.ForgetRmRequest
-	(*ForgetRmResponse)(nil),              // 41: licorne.v1.ForgetRmResponse
-	nil,                                   // 42: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 43: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	nil,                                   // 44: licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	nil,                                   // 45: licorne.v1.PlannedQueue.OverMaxEntry
-	nil,                                   // 46: licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	nil,                                   // 47: licorne.v1.ExceededLimit.UsedEntry
-	nil,                                   // 48: licorne.v1.ExceededLimit.LimitEntry
-	nil,                                   // 49: licorne.v1.PlannedAsk.ResourceEntry
-	nil,                                   // 50: licorne.v1.PlannedVictim.ResourceEntry
-	nil,                                   // 51: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 52: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 53: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 54: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 55: si.v1.Allocation
+	(*GetBudgetsRequest)(nil),             // 13: licorne.v1.GetBudgetsRequest
+	(*GetBudgetsResponse)(nil),            // 14: licorne.v1.GetBudgetsResponse
+	(*UpdateBudgetsRequest)(nil),          // 15: licorne.v1.UpdateBudgetsRequest
+	(*UpdateBudgetsResponse)(nil),         // 16: licorne.v1.UpdateBudgetsResponse
+	(*ReleaseBudgetRequest)(nil),          // 17: licorne.v1.ReleaseBudgetRequest
+	(*ReleaseBudgetResponse)(nil),         // 18: licorne.v1.ReleaseBudgetResponse
+	(*ReloadConfigurationRequest)(nil),    // 19: licorne.v1.ReloadConfigurationRequest
+	(*ReloadConfigurationResponse)(nil),   // 20: licorne.v1.ReloadConfigurationResponse
+	(*ReloadedRm)(nil),                    // 21: licorne.v1.ReloadedRm
+	(*PlanConfigurationRequest)(nil),      // 22: licorne.v1.PlanConfigurationRequest
+	(*PlanConfigurationResponse)(nil),     // 23: licorne.v1.PlanConfigurationResponse
+	(*PlanCounts)(nil),                    // 24: licorne.v1.PlanCounts
+	(*PlannedQueue)(nil),                  // 25: licorne.v1.PlannedQueue
+	(*PlannedValue)(nil),                  // 26: licorne.v1.PlannedValue
+	(*ExceededLimit)(nil),                 // 27: licorne.v1.ExceededLimit
+	(*PlannedAsk)(nil),                    // 28: licorne.v1.PlannedAsk
+	(*PlannedVictim)(nil),                 // 29: licorne.v1.PlannedVictim
+	(*DefaultedValue)(nil),                // 30: licorne.v1.DefaultedValue
+	(*PlanSubmissionRequest)(nil),         // 31: licorne.v1.PlanSubmissionRequest
+	(*PlanSubmissionResponse)(nil),        // 32: licorne.v1.PlanSubmissionResponse
+	(*SetNodeSchedulableRequest)(nil),     // 33: licorne.v1.SetNodeSchedulableRequest
+	(*SetNodeSchedulableResponse)(nil),    // 34: licorne.v1.SetNodeSchedulableResponse
+	(*StopApplicationRequest)(nil),        // 35: licorne.v1.StopApplicationRequest
+	(*StopApplicationResponse)(nil),       // 36: licorne.v1.StopApplicationResponse
+	(*SetQueueStoppedRequest)(nil),        // 37: licorne.v1.SetQueueStoppedRequest
+	(*SetQueueStoppedResponse)(nil),       // 38: licorne.v1.SetQueueStoppedResponse
+	(*GetLogLevelsRequest)(nil),           // 39: licorne.v1.GetLogLevelsRequest
+	(*GetLogLevelsResponse)(nil),          // 40: licorne.v1.GetLogLevelsResponse
+	(*WantedLogLevels)(nil),               // 41: licorne.v1.WantedLogLevels
+	(*SetLogLevelRequest)(nil),            // 42: licorne.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),           // 43: licorne.v1.SetLogLevelResponse
+	(*DumpStateRequest)(nil),              // 44: licorne.v1.DumpStateRequest
+	(*DumpStateResponse)(nil),             // 45: licorne.v1.DumpStateResponse
+	(*ForgetRmRequest)(nil),               // 46: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 47: licorne.v1.ForgetRmResponse
+	nil,                                   // 48: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 49: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 50: licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	nil,                                   // 51: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 52: licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	nil,                                   // 53: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 54: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 55: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 56: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 57: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 58: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 59: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 60: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 61: si.v1.Allocation
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	42, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	48, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
 	5,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
 	4,  // 2: licorne.v1.ValidateConfigurationResponse.changes:type_name -> licorne.v1.ConfigurationChange
-	20, // 3: licorne.v1.ConfigurationChange.values:type_name -> licorne.v1.PlannedValue
-	43, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	26, // 3: licorne.v1.ConfigurationChange.values:type_name -> licorne.v1.PlannedValue
+	49, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
 	10, // 5: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
-	44, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	15, // 7: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
-	19, // 8: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
-	21, // 9: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
-	22, // 10: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
-	22, // 11: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
-	23, // 12: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
-	24, // 13: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
-	18, // 14: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
-	20, // 15: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
-	45, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
-	46, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	47, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
-	48, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
-	49, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
-	50, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	54, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	55, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
-	22, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
-	23, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
-	51, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	35, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	52, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	53, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	50, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	21, // 7: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
+	25, // 8: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
+	27, // 9: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
+	28, // 10: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
+	28, // 11: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
+	29, // 12: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
+	30, // 13: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
+	24, // 14: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
+	26, // 15: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
+	51, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	52, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	53, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	54, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	55, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	56, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	60, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	61, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	28, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
+	29, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
+	57, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	41, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	58, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	59, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
 	0,  // 30: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
 	2,  // 31: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
 	6,  // 32: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
 	8,  // 33: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
 	11, // 34: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	13, // 35: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	16, // 36: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	25, // 37: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	27, // 38: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	29, // 39: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	31, // 40: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	33, // 41: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	36, // 42: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	38, // 43: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	40, // 44: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 45: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 46: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	7,  // 47: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	9,  // 48: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	12, // 49: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	14, // 50: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	17, // 51: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	26, // 52: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	28, // 53: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	30, // 54: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	32, // 55: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	34, // 56: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	37, // 57: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	39, // 58: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	41, // 59: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	45, // [45:60] is the sub-list for method output_type
-	30, // [30:45] is the sub-list for method input_type
+	19, // 35: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	13, // 36: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
+	15, // 37: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
+	17, // 38: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
+	22, // 39: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	31, // 40: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	33, // 41: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	35, // 42: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	37, // 43: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	39, // 44: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	42, // 45: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	44, // 46: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	46, // 47: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 48: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 49: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 50: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 51: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 52: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	20, // 53: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	14, // 54: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
+	16, // 55: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
+	18, // 56: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
+	23, // 57: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	32, // 58: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	34, // 59: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	36, // 60: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	38, // 61: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	40, // 62: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	43, // 63: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	45, // 64: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	47, // 65: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	48, // [48:66] is the sub-list for method output_type
+	30, // [30:48] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name
@@ -3643,7 +4039,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,9 @@ const (
 	Admin_ListConfigurations_FullMethodName    = "/licorne.v1.Admin/ListConfigurations"
 	Admin_RollBackConfiguration_FullMethodName = "/licorne.v1.Admin/RollBackConfiguration"
 	Admin_ReloadConfiguration_FullMethodName   = "/licorne.v1.Admin/ReloadConfiguration"
+	Admin_GetBudgets_FullMethodName            = "/licorne.v1.Admin/GetBudgets"
+	Admin_UpdateBudgets_FullMethodName         = "/licorne.v1.Admin/UpdateBudgets"
+	Admin_ReleaseBudget_FullMethodName         = "/licorne.v1.Admin/ReleaseBudget"
 	Admin_PlanConfiguration_FullMethodName     = "/licorne.v1.Admin/PlanConfiguration"
 	Admin_PlanSubmission_FullMethodName        = "/licorne.v1.Admin/PlanSubmission"
 	Admin_SetNodeSchedulable_FullMethodName    = "/licorne.v1.Admin/SetNodeSchedulable"
@@ -53,6 +56,13 @@ type AdminClient interface {
 	RollBackConfiguration(ctx context.Context, in *RollBackConfigurationRequest, opts ...grpc.CallOption) (*RollBackConfigurationResponse, error)
 	// Reads the server's `--config` file again. RMs that run it get what is new in it.
 	ReloadConfiguration(ctx context.Context, in *ReloadConfigurationRequest, opts ...grpc.CallOption) (*ReloadConfigurationResponse, error)
+	// The budgets over RMs that are in force: their text, and where it comes from.
+	GetBudgets(ctx context.Context, in *GetBudgetsRequest, opts ...grpc.CallOption) (*GetBudgetsResponse, error)
+	// Replaces all budgets.
+	UpdateBudgets(ctx context.Context, in *UpdateBudgetsRequest, opts ...grpc.CallOption) (*UpdateBudgetsResponse, error)
+	// Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+	// FAILED_PRECONDITION with the reason RM_SERVED.
+	ReleaseBudget(ctx context.Context, in *ReleaseBudgetRequest, opts ...grpc.CallOption) (*ReleaseBudgetResponse, error)
 	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
 	PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error)
 	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
@@ -136,6 +146,36 @@ func (c *adminClient) ReloadConfiguration(ctx context.Context, in *ReloadConfigu
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadConfigurationResponse)
 	err := c.cc.Invoke(ctx, Admin_ReloadConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) GetBudgets(ctx context.Context, in *GetBudgetsRequest, opts ...grpc.CallOption) (*GetBudgetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetBudgetsResponse)
+	err := c.cc.Invoke(ctx, Admin_GetBudgets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) UpdateBudgets(ctx context.Context, in *UpdateBudgetsRequest, opts ...grpc.CallOption) (*UpdateBudgetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateBudgetsResponse)
+	err := c.cc.Invoke(ctx, Admin_UpdateBudgets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ReleaseBudget(ctx context.Context, in *ReleaseBudgetRequest, opts ...grpc.CallOption) (*ReleaseBudgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseBudgetResponse)
+	err := c.cc.Invoke(ctx, Admin_ReleaseBudget_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -258,6 +298,13 @@ type AdminServer interface {
 	RollBackConfiguration(context.Context, *RollBackConfigurationRequest) (*RollBackConfigurationResponse, error)
 	// Reads the server's `--config` file again. RMs that run it get what is new in it.
 	ReloadConfiguration(context.Context, *ReloadConfigurationRequest) (*ReloadConfigurationResponse, error)
+	// The budgets over RMs that are in force: their text, and where it comes from.
+	GetBudgets(context.Context, *GetBudgetsRequest) (*GetBudgetsResponse, error)
+	// Replaces all budgets.
+	UpdateBudgets(context.Context, *UpdateBudgetsRequest) (*UpdateBudgetsResponse, error)
+	// Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+	// FAILED_PRECONDITION with the reason RM_SERVED.
+	ReleaseBudget(context.Context, *ReleaseBudgetRequest) (*ReleaseBudgetResponse, error)
 	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
 	PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error)
 	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
@@ -304,6 +351,15 @@ func (UnimplementedAdminServer) RollBackConfiguration(context.Context, *RollBack
 }
 func (UnimplementedAdminServer) ReloadConfiguration(context.Context, *ReloadConfigurationRequest) (*ReloadConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadConfiguration not implemented")
+}
+func (UnimplementedAdminServer) GetBudgets(context.Context, *GetBudgetsRequest) (*GetBudgetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBudgets not implemented")
+}
+func (UnimplementedAdminServer) UpdateBudgets(context.Context, *UpdateBudgetsRequest) (*UpdateBudgetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateBudgets not implemented")
+}
+func (UnimplementedAdminServer) ReleaseBudget(context.Context, *ReleaseBudgetRequest) (*ReleaseBudgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseBudget not implemented")
 }
 func (UnimplementedAdminServer) PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanConfiguration not implemented")
@@ -457,6 +513,60 @@ func _Admin_ReloadConfiguration_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServer).ReloadConfiguration(ctx, req.(*ReloadConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_GetBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBudgetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetBudgets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetBudgets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetBudgets(ctx, req.(*GetBudgetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_UpdateBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateBudgetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).UpdateBudgets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_UpdateBudgets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).UpdateBudgets(ctx, req.(*UpdateBudgetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ReleaseBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseBudgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ReleaseBudget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ReleaseBudget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ReleaseBudget(ctx, req.(*ReleaseBudgetRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -646,6 +756,18 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReloadConfiguration",
 			Handler:    _Admin_ReloadConfiguration_Handler,
+		},
+		{
+			MethodName: "GetBudgets",
+			Handler:    _Admin_GetBudgets_Handler,
+		},
+		{
+			MethodName: "UpdateBudgets",
+			Handler:    _Admin_UpdateBudgets_Handler,
+		},
+		{
+			MethodName: "ReleaseBudget",
+			Handler:    _Admin_ReleaseBudget_Handler,
 		},
 		{
 			MethodName: "PlanConfiguration",

@@ -3901,7 +3901,7 @@ func (x *ExplainResponse) GetPreemption() *Preemption {
 // One test that an ask has to pass.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "partition", "application", "starting", "backoff", "running", "user", "group", "queue",
+	// "partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
 	// "predicates", "nodes", "gang", "preemption".
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// What was tested: a queue's path, an application's id, a user and a queue, ….
@@ -3927,8 +3927,11 @@ type Check struct {
 	MoreQueues uint32 `protobuf:"varint,12,opt,name=more_queues,json=moreQueues,proto3" json:"more_queues,omitempty"`
 	// For "nodes": the bound that keeps the ask from having a node reserved.
 	ReservationBound *ReservationBound `protobuf:"bytes,13,opt,name=reservation_bound,json=reservationBound,proto3" json:"reservation_bound,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// For "budget": the RMs with most of what is short, the largest first, of those that the caller may
+	// see.
+	Holders       []*BudgetHolder `protobuf:"bytes,14,rep,name=holders,proto3" json:"holders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Check) Reset() {
@@ -4052,6 +4055,65 @@ func (x *Check) GetReservationBound() *ReservationBound {
 	return nil
 }
 
+func (x *Check) GetHolders() []*BudgetHolder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+type BudgetHolder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Used          map[string]int64       `protobuf:"bytes,2,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetHolder) Reset() {
+	*x = BudgetHolder{}
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetHolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetHolder) ProtoMessage() {}
+
+func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
+func (*BudgetHolder) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *BudgetHolder) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *BudgetHolder) GetUsed() map[string]int64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
 // The nodes, of those that an ask was refused, that are reserved for the asks of one queue.
 type QueueReservations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4069,7 +4131,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4143,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4156,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -4146,7 +4208,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4220,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4233,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -4200,6 +4262,365 @@ func (x *ReservationBound) GetKey() string {
 		return x.Key
 	}
 	return ""
+}
+
+type ListBudgetsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PageSize      uint32                 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBudgetsRequest) Reset() {
+	*x = ListBudgetsRequest{}
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBudgetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBudgetsRequest) ProtoMessage() {}
+
+func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
+func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *ListBudgetsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBudgetsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListBudgetsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBudgetsResponse) Reset() {
+	*x = ListBudgetsResponse{}
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBudgetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBudgetsResponse) ProtoMessage() {}
+
+func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
+func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ListBudgetsResponse) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *ListBudgetsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type Budget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path from the top: "company/research".
+	Name    string           `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Limit   map[string]int64 `protobuf:"bytes,2,rep,name=limit,proto3" json:"limit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Members []*BudgetMember  `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	// What the RMs use that are served here.
+	Used map[string]int64 `protobuf:"bytes,4,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The limit without what is used; with slices, without them and the overdrafts. Negative after an
+	// overdraft, or where the limit was lowered.
+	Unassigned map[string]int64 `protobuf:"bytes,5,rep,name=unassigned,proto3" json:"unassigned,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Whether each RM is bounded by a slice, as it is where several members serve RMs.
+	Sliced bool `protobuf:"varint,6,opt,name=sliced,proto3" json:"sliced,omitempty"`
+	// Whether nothing is granted yet, because it is still counted what RMs use.
+	Counting      bool             `protobuf:"varint,7,opt,name=counting,proto3" json:"counting,omitempty"`
+	Holdings      []*BudgetHolding `protobuf:"bytes,8,rep,name=holdings,proto3" json:"holdings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *Budget) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Budget) GetLimit() map[string]int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *Budget) GetMembers() []*BudgetMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *Budget) GetUsed() map[string]int64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *Budget) GetUnassigned() map[string]int64 {
+	if x != nil {
+		return x.Unassigned
+	}
+	return nil
+}
+
+func (x *Budget) GetSliced() bool {
+	if x != nil {
+		return x.Sliced
+	}
+	return false
+}
+
+func (x *Budget) GetCounting() bool {
+	if x != nil {
+		return x.Counting
+	}
+	return false
+}
+
+func (x *Budget) GetHoldings() []*BudgetHolding {
+	if x != nil {
+		return x.Holdings
+	}
+	return nil
+}
+
+// Applications that count in a budget; `*` stands for any characters.
+type BudgetMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rm            string                 `protobuf:"bytes,1,opt,name=rm,proto3" json:"rm,omitempty"`
+	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Queue         string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetMember) Reset() {
+	*x = BudgetMember{}
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetMember) ProtoMessage() {}
+
+func (x *BudgetMember) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
+func (*BudgetMember) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *BudgetMember) GetRm() string {
+	if x != nil {
+		return x.Rm
+	}
+	return ""
+}
+
+func (x *BudgetMember) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *BudgetMember) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+// What one RM has of a budget.
+type BudgetHolding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// Whether the RM is served here: elsewhere only slice, want and overdraft are known.
+	Here  bool             `protobuf:"varint,2,opt,name=here,proto3" json:"here,omitempty"`
+	Used  map[string]int64 `protobuf:"bytes,3,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Slice map[string]int64 `protobuf:"bytes,4,rep,name=slice,proto3" json:"slice,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What asks that the budget stops need beyond the slice, or beyond the limit.
+	Wanted map[string]int64 `protobuf:"bytes,5,rep,name=wanted,proto3" json:"wanted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What is used beyond the slice, or beyond the limit.
+	Overdraft     map[string]int64 `protobuf:"bytes,6,rep,name=overdraft,proto3" json:"overdraft,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetHolding) Reset() {
+	*x = BudgetHolding{}
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetHolding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetHolding) ProtoMessage() {}
+
+func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
+func (*BudgetHolding) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *BudgetHolding) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *BudgetHolding) GetHere() bool {
+	if x != nil {
+		return x.Here
+	}
+	return false
+}
+
+func (x *BudgetHolding) GetUsed() map[string]int64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *BudgetHolding) GetSlice() map[string]int64 {
+	if x != nil {
+		return x.Slice
+	}
+	return nil
+}
+
+func (x *BudgetHolding) GetWanted() map[string]int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *BudgetHolding) GetOverdraft() map[string]int64 {
+	if x != nil {
+		return x.Overdraft
+	}
+	return nil
 }
 
 var File_licorne_v1_state_proto protoreflect.FileDescriptor
@@ -4683,7 +5104,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x12applications_ahead\x18\b \x01(\rR\x11applicationsAhead\x126\n" +
 	"\n" +
 	"preemption\x18\t \x01(\v2\x16.licorne.v1.PreemptionR\n" +
-	"preemption\"\x8b\x06\n" +
+	"preemption\"\xbf\x06\n" +
 	"\x05Check\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -4699,7 +5120,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\freserved_for\x18\v \x03(\v2\x1d.licorne.v1.QueueReservationsR\vreservedFor\x12\x1f\n" +
 	"\vmore_queues\x18\f \x01(\rR\n" +
 	"moreQueues\x12I\n" +
-	"\x11reservation_bound\x18\r \x01(\v2\x1c.licorne.v1.ReservationBoundR\x10reservationBound\x1a<\n" +
+	"\x11reservation_bound\x18\r \x01(\v2\x1c.licorne.v1.ReservationBoundR\x10reservationBound\x122\n" +
+	"\aholders\x18\x0e \x03(\v2\x18.licorne.v1.BudgetHolderR\aholders\x1a<\n" +
 	"\x0eRequestedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
@@ -4712,7 +5134,13 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
 	"\vCausesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xfb\x01\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x94\x01\n" +
+	"\fBudgetHolder\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x126\n" +
+	"\x04used\x18\x02 \x03(\v2\".licorne.v1.BudgetHolder.UsedEntryR\x04used\x1a7\n" +
+	"\tUsedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xfb\x01\n" +
 	"\x11QueueReservations\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x12\n" +
@@ -4726,10 +5154,62 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x04whom\x18\x01 \x01(\tR\x04whom\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\rR\breserved\x12\x12\n" +
 	"\x04most\x18\x03 \x01(\rR\x04most\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key*4\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\"P\n" +
+	"\x12ListBudgetsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"k\n" +
+	"\x13ListBudgetsResponse\x12,\n" +
+	"\abudgets\x18\x01 \x03(\v2\x12.licorne.v1.BudgetR\abudgets\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x98\x04\n" +
+	"\x06Budget\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
+	"\x05limit\x18\x02 \x03(\v2\x1d.licorne.v1.Budget.LimitEntryR\x05limit\x122\n" +
+	"\amembers\x18\x03 \x03(\v2\x18.licorne.v1.BudgetMemberR\amembers\x120\n" +
+	"\x04used\x18\x04 \x03(\v2\x1c.licorne.v1.Budget.UsedEntryR\x04used\x12B\n" +
+	"\n" +
+	"unassigned\x18\x05 \x03(\v2\".licorne.v1.Budget.UnassignedEntryR\n" +
+	"unassigned\x12\x16\n" +
+	"\x06sliced\x18\x06 \x01(\bR\x06sliced\x12\x1a\n" +
+	"\bcounting\x18\a \x01(\bR\bcounting\x125\n" +
+	"\bholdings\x18\b \x03(\v2\x19.licorne.v1.BudgetHoldingR\bholdings\x1a8\n" +
+	"\n" +
+	"LimitEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
+	"\tUsedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a=\n" +
+	"\x0fUnassignedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"R\n" +
+	"\fBudgetMember\x12\x0e\n" +
+	"\x02rm\x18\x01 \x01(\tR\x02rm\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\"\xa0\x04\n" +
+	"\rBudgetHolding\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x12\n" +
+	"\x04here\x18\x02 \x01(\bR\x04here\x127\n" +
+	"\x04used\x18\x03 \x03(\v2#.licorne.v1.BudgetHolding.UsedEntryR\x04used\x12:\n" +
+	"\x05slice\x18\x04 \x03(\v2$.licorne.v1.BudgetHolding.SliceEntryR\x05slice\x12=\n" +
+	"\x06wanted\x18\x05 \x03(\v2%.licorne.v1.BudgetHolding.WantedEntryR\x06wanted\x12F\n" +
+	"\toverdraft\x18\x06 \x03(\v2(.licorne.v1.BudgetHolding.OverdraftEntryR\toverdraft\x1a7\n" +
+	"\tUsedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"SliceEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
+	"\vWantedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a<\n" +
+	"\x0eOverdraftEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*4\n" +
 	"\tUsageKind\x12\x12\n" +
 	"\x0eUSAGE_OF_USERS\x10\x00\x12\x13\n" +
-	"\x0fUSAGE_OF_GROUPS\x10\x012\xf6\b\n" +
+	"\x0fUSAGE_OF_GROUPS\x10\x012\xc6\t\n" +
 	"\x05State\x12H\n" +
 	"\tGetServer\x12\x1c.licorne.v1.GetServerRequest\x1a\x1d.licorne.v1.GetServerResponse\x12B\n" +
 	"\aListRms\x12\x1a.licorne.v1.ListRmsRequest\x1a\x1b.licorne.v1.ListRmsResponse\x12W\n" +
@@ -4743,7 +5223,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\tListUsage\x12\x1c.licorne.v1.ListUsageRequest\x1a\x1d.licorne.v1.ListUsageResponse\x12]\n" +
 	"\x10ListReservations\x12#.licorne.v1.ListReservationsRequest\x1a$.licorne.v1.ListReservationsResponse\x12Z\n" +
 	"\x0fListPreemptions\x12\".licorne.v1.ListPreemptionsRequest\x1a#.licorne.v1.ListPreemptionsResponse\x12Z\n" +
-	"\x0fListOutstanding\x12\".licorne.v1.ListOutstandingRequest\x1a#.licorne.v1.ListOutstandingResponse\x12K\n" +
+	"\x0fListOutstanding\x12\".licorne.v1.ListOutstandingRequest\x1a#.licorne.v1.ListOutstandingResponse\x12N\n" +
+	"\vListBudgets\x12\x1e.licorne.v1.ListBudgetsRequest\x1a\x1f.licorne.v1.ListBudgetsResponse\x12K\n" +
 	"\n" +
 	"ListEvents\x12\x1d.licorne.v1.ListEventsRequest\x1a\x1e.licorne.v1.ListEventsResponse\x12P\n" +
 	"\vWatchEvents\x12\x1e.licorne.v1.WatchEventsRequest\x1a\x1f.licorne.v1.WatchEventsResponse0\x01BM\n" +
@@ -4764,7 +5245,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                   // 0: licorne.v1.UsageKind
 	(*GetServerRequest)(nil),         // 1: licorne.v1.GetServerRequest
@@ -4814,167 +5295,195 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	(*ExplainRequest)(nil),           // 45: licorne.v1.ExplainRequest
 	(*ExplainResponse)(nil),          // 46: licorne.v1.ExplainResponse
 	(*Check)(nil),                    // 47: licorne.v1.Check
-	(*QueueReservations)(nil),        // 48: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),         // 49: licorne.v1.ReservationBound
-	nil,                              // 50: licorne.v1.Partition.CapacityEntry
-	nil,                              // 51: licorne.v1.Partition.AllocatedEntry
-	nil,                              // 52: licorne.v1.Partition.ApplicationsEntry
-	nil,                              // 53: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                              // 54: licorne.v1.Queue.GuaranteedEntry
-	nil,                              // 55: licorne.v1.Queue.MaxEntry
-	nil,                              // 56: licorne.v1.Queue.AllocatedEntry
-	nil,                              // 57: licorne.v1.Queue.PendingEntry
-	nil,                              // 58: licorne.v1.Queue.HeadroomEntry
-	nil,                              // 59: licorne.v1.Queue.PropertiesEntry
-	nil,                              // 60: licorne.v1.Queue.PreemptingEntry
-	nil,                              // 61: licorne.v1.Queue.PromisedEntry
-	nil,                              // 62: licorne.v1.Queue.FairMaxEntry
-	nil,                              // 63: licorne.v1.Application.AllocatedEntry
-	nil,                              // 64: licorne.v1.Application.PendingEntry
-	nil,                              // 65: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                              // 66: licorne.v1.Application.PlaceholderAskEntry
-	nil,                              // 67: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                              // 68: licorne.v1.Ask.ResourcesEntry
-	nil,                              // 69: licorne.v1.Ask.TagsEntry
-	nil,                              // 70: licorne.v1.Allocation.ResourcesEntry
-	nil,                              // 71: licorne.v1.Allocation.TagsEntry
-	nil,                              // 72: licorne.v1.Preemption.ResourcesEntry
-	nil,                              // 73: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                              // 74: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                              // 75: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                              // 76: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                              // 77: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                              // 78: licorne.v1.Node.CapacityEntry
-	nil,                              // 79: licorne.v1.Node.AllocatedEntry
-	nil,                              // 80: licorne.v1.Node.OccupiedEntry
-	nil,                              // 81: licorne.v1.Node.AvailableEntry
-	nil,                              // 82: licorne.v1.Node.AttributesEntry
-	nil,                              // 83: licorne.v1.Node.KeptEntry
-	nil,                              // 84: licorne.v1.Reservation.KeptEntry
-	nil,                              // 85: licorne.v1.HolderReason.LacksEntry
-	nil,                              // 86: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                              // 87: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                              // 88: licorne.v1.QueueUsage.MaxEntry
-	nil,                              // 89: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                              // 90: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                              // 91: licorne.v1.Check.RequestedEntry
-	nil,                              // 92: licorne.v1.Check.UsedEntry
-	nil,                              // 93: licorne.v1.Check.LimitEntry
-	nil,                              // 94: licorne.v1.Check.CausesEntry
-	nil,                              // 95: licorne.v1.QueueReservations.KeptEntry
-	(*si.EventRecord)(nil),           // 96: si.v1.EventRecord
+	(*BudgetHolder)(nil),             // 48: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),        // 49: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),         // 50: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),       // 51: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),      // 52: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                   // 53: licorne.v1.Budget
+	(*BudgetMember)(nil),             // 54: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),            // 55: licorne.v1.BudgetHolding
+	nil,                              // 56: licorne.v1.Partition.CapacityEntry
+	nil,                              // 57: licorne.v1.Partition.AllocatedEntry
+	nil,                              // 58: licorne.v1.Partition.ApplicationsEntry
+	nil,                              // 59: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                              // 60: licorne.v1.Queue.GuaranteedEntry
+	nil,                              // 61: licorne.v1.Queue.MaxEntry
+	nil,                              // 62: licorne.v1.Queue.AllocatedEntry
+	nil,                              // 63: licorne.v1.Queue.PendingEntry
+	nil,                              // 64: licorne.v1.Queue.HeadroomEntry
+	nil,                              // 65: licorne.v1.Queue.PropertiesEntry
+	nil,                              // 66: licorne.v1.Queue.PreemptingEntry
+	nil,                              // 67: licorne.v1.Queue.PromisedEntry
+	nil,                              // 68: licorne.v1.Queue.FairMaxEntry
+	nil,                              // 69: licorne.v1.Application.AllocatedEntry
+	nil,                              // 70: licorne.v1.Application.PendingEntry
+	nil,                              // 71: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                              // 72: licorne.v1.Application.PlaceholderAskEntry
+	nil,                              // 73: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                              // 74: licorne.v1.Ask.ResourcesEntry
+	nil,                              // 75: licorne.v1.Ask.TagsEntry
+	nil,                              // 76: licorne.v1.Allocation.ResourcesEntry
+	nil,                              // 77: licorne.v1.Allocation.TagsEntry
+	nil,                              // 78: licorne.v1.Preemption.ResourcesEntry
+	nil,                              // 79: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                              // 80: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                              // 81: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                              // 82: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                              // 83: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                              // 84: licorne.v1.Node.CapacityEntry
+	nil,                              // 85: licorne.v1.Node.AllocatedEntry
+	nil,                              // 86: licorne.v1.Node.OccupiedEntry
+	nil,                              // 87: licorne.v1.Node.AvailableEntry
+	nil,                              // 88: licorne.v1.Node.AttributesEntry
+	nil,                              // 89: licorne.v1.Node.KeptEntry
+	nil,                              // 90: licorne.v1.Reservation.KeptEntry
+	nil,                              // 91: licorne.v1.HolderReason.LacksEntry
+	nil,                              // 92: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                              // 93: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                              // 94: licorne.v1.QueueUsage.MaxEntry
+	nil,                              // 95: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                              // 96: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                              // 97: licorne.v1.Check.RequestedEntry
+	nil,                              // 98: licorne.v1.Check.UsedEntry
+	nil,                              // 99: licorne.v1.Check.LimitEntry
+	nil,                              // 100: licorne.v1.Check.CausesEntry
+	nil,                              // 101: licorne.v1.BudgetHolder.UsedEntry
+	nil,                              // 102: licorne.v1.QueueReservations.KeptEntry
+	nil,                              // 103: licorne.v1.Budget.LimitEntry
+	nil,                              // 104: licorne.v1.Budget.UsedEntry
+	nil,                              // 105: licorne.v1.Budget.UnassignedEntry
+	nil,                              // 106: licorne.v1.BudgetHolding.UsedEntry
+	nil,                              // 107: licorne.v1.BudgetHolding.SliceEntry
+	nil,                              // 108: licorne.v1.BudgetHolding.WantedEntry
+	nil,                              // 109: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),           // 110: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
-	5,  // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
-	6,  // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
-	6,  // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
-	9,  // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	50, // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	51, // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	52, // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	53, // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
-	12, // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	54, // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	55, // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	56, // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	57, // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	58, // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	59, // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	60, // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	61, // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	62, // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
-	16, // 18: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	63, // 19: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	64, // 20: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
-	18, // 21: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
-	19, // 22: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
-	21, // 23: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	65, // 24: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	66, // 25: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
-	17, // 26: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	67, // 27: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	68, // 28: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	69, // 29: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
-	20, // 30: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	70, // 31: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	71, // 32: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
-	24, // 33: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	72, // 34: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	25, // 35: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	25, // 36: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	73, // 37: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	74, // 38: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	75, // 39: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	76, // 40: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	77, // 41: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	28, // 42: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	78, // 43: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	79, // 44: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	80, // 45: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	81, // 46: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	82, // 47: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	29, // 48: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	83, // 49: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	84, // 50: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	30, // 51: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	85, // 52: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	29, // 53: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,  // 54: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	35, // 55: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	86, // 56: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	36, // 57: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	87, // 58: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	88, // 59: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	36, // 60: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	39, // 61: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	89, // 62: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	90, // 63: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	42, // 64: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	96, // 65: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	42, // 66: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	47, // 67: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	24, // 68: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	91, // 69: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	92, // 70: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	93, // 71: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	94, // 72: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	48, // 73: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	49, // 74: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	95, // 75: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	30, // 76: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	1,  // 77: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,  // 78: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,  // 79: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10, // 80: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	13, // 81: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	15, // 82: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	26, // 83: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	45, // 84: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	33, // 85: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	31, // 86: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	22, // 87: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	37, // 88: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	40, // 89: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	43, // 90: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,  // 91: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,  // 92: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,  // 93: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11, // 94: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	14, // 95: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	16, // 96: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	27, // 97: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	46, // 98: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	34, // 99: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	32, // 100: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	23, // 101: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	38, // 102: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	41, // 103: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	44, // 104: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	91, // [91:105] is the sub-list for method output_type
-	77, // [77:91] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	5,   // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
+	6,   // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
+	6,   // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
+	9,   // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
+	56,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	57,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	58,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	59,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	12,  // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
+	60,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	61,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	62,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	63,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	64,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	65,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	66,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	67,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	68,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	16,  // 18: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
+	69,  // 19: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	70,  // 20: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	18,  // 21: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
+	19,  // 22: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
+	21,  // 23: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
+	71,  // 24: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	72,  // 25: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	17,  // 26: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
+	73,  // 27: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	74,  // 28: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	75,  // 29: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	20,  // 30: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
+	76,  // 31: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	77,  // 32: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	24,  // 33: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
+	78,  // 34: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	25,  // 35: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	25,  // 36: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	79,  // 37: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	80,  // 38: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	81,  // 39: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	82,  // 40: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	83,  // 41: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	28,  // 42: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	84,  // 43: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	85,  // 44: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	86,  // 45: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	87,  // 46: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	88,  // 47: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	29,  // 48: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	89,  // 49: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	90,  // 50: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	30,  // 51: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	91,  // 52: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	29,  // 53: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,   // 54: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	35,  // 55: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	92,  // 56: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	36,  // 57: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	93,  // 58: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	94,  // 59: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	36,  // 60: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	39,  // 61: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	95,  // 62: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	96,  // 63: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	42,  // 64: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	110, // 65: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	42,  // 66: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	47,  // 67: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	24,  // 68: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	97,  // 69: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	98,  // 70: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	99,  // 71: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	100, // 72: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	49,  // 73: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	50,  // 74: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	48,  // 75: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	101, // 76: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	102, // 77: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	30,  // 78: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	53,  // 79: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	103, // 80: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	54,  // 81: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	104, // 82: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	105, // 83: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	55,  // 84: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	106, // 85: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	107, // 86: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	108, // 87: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	109, // 88: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	1,   // 89: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,   // 90: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,   // 91: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10,  // 92: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	13,  // 93: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	15,  // 94: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	26,  // 95: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	45,  // 96: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	33,  // 97: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	31,  // 98: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	22,  // 99: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	37,  // 100: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	51,  // 101: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	40,  // 102: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	43,  // 103: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,   // 104: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,   // 105: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,   // 106: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11,  // 107: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	14,  // 108: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	16,  // 109: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	27,  // 110: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	46,  // 111: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	34,  // 112: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	32,  // 113: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	23,  // 114: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	38,  // 115: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	52,  // 116: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	41,  // 117: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	44,  // 118: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	104, // [104:119] is the sub-list for method output_type
+	89,  // [89:104] is the sub-list for method input_type
+	89,  // [89:89] is the sub-list for extension type_name
+	89,  // [89:89] is the sub-list for extension extendee
+	0,   // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -4989,7 +5498,7 @@ func file_licorne_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   95,
+			NumMessages:   109,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,7 @@ const (
 	State_ListReservations_FullMethodName = "/licorne.v1.State/ListReservations"
 	State_ListPreemptions_FullMethodName  = "/licorne.v1.State/ListPreemptions"
 	State_ListOutstanding_FullMethodName  = "/licorne.v1.State/ListOutstanding"
+	State_ListBudgets_FullMethodName      = "/licorne.v1.State/ListBudgets"
 	State_ListEvents_FullMethodName       = "/licorne.v1.State/ListEvents"
 	State_WatchEvents_FullMethodName      = "/licorne.v1.State/WatchEvents"
 )
@@ -65,6 +66,9 @@ type StateClient interface {
 	ListPreemptions(ctx context.Context, in *ListPreemptionsRequest, opts ...grpc.CallOption) (*ListPreemptionsResponse, error)
 	// What quota would admit and no node takes, by shape: how much the cluster is short of.
 	ListOutstanding(ctx context.Context, in *ListOutstandingRequest, opts ...grpc.CallOption) (*ListOutstandingResponse, error)
+	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+	// the caller may see.
+	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
 	// events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
@@ -200,6 +204,16 @@ func (c *stateClient) ListOutstanding(ctx context.Context, in *ListOutstandingRe
 	return out, nil
 }
 
+func (c *stateClient) ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBudgetsResponse)
+	err := c.cc.Invoke(ctx, State_ListBudgets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *stateClient) ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListEventsResponse)
@@ -259,6 +273,9 @@ type StateServer interface {
 	ListPreemptions(context.Context, *ListPreemptionsRequest) (*ListPreemptionsResponse, error)
 	// What quota would admit and no node takes, by shape: how much the cluster is short of.
 	ListOutstanding(context.Context, *ListOutstandingRequest) (*ListOutstandingResponse, error)
+	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+	// the caller may see.
+	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
 	// events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
@@ -309,6 +326,9 @@ func (UnimplementedStateServer) ListPreemptions(context.Context, *ListPreemption
 }
 func (UnimplementedStateServer) ListOutstanding(context.Context, *ListOutstandingRequest) (*ListOutstandingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOutstanding not implemented")
+}
+func (UnimplementedStateServer) ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBudgets not implemented")
 }
 func (UnimplementedStateServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
@@ -553,6 +573,24 @@ func _State_ListOutstanding_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _State_ListBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBudgetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StateServer).ListBudgets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: State_ListBudgets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StateServer).ListBudgets(ctx, req.(*ListBudgetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _State_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListEventsRequest)
 	if err := dec(in); err != nil {
@@ -636,6 +674,10 @@ var State_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListOutstanding",
 			Handler:    _State_ListOutstanding_Handler,
+		},
+		{
+			MethodName: "ListBudgets",
+			Handler:    _State_ListBudgets_Handler,
 		},
 		{
 			MethodName: "ListEvents",

@@ -85,8 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of.add("--listen", default=str(USUAL.listen), metavar="HOST:PORT", help="gRPC (%(default)s)")
     _add_http(of)
     of.file("--config", "for RMs that register without a configuration")
-    of.switch("--watch-config", True, "read that file again when its content changes (on)")
-    text = "where applied configurations outlive a restart (default: they do not)"
+    of.file("--budgets", "budgets over RMs, in YAML")
+    of.switch("--watch-config", True, "read these files again when their content changes (on)")
+    text = "where applied configurations and budgets outlive a restart (default: they do not)"
     of.add("--state-dir", type=Path, metavar="DIR", help=text)
     of.file("--tls-cert", "certificate chain, PEM")
     of.file("--tls-key", "its key, PEM")
@@ -276,6 +277,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         default_config=_default_config(args.config),
         config_file=args.config,
         watch_config=args.watch_config,
+        budgets_file=args.budgets,
         state_dir=args.state_dir,
         tls=_tls(args),
         insecure=args.insecure,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -19,11 +19,14 @@ from licorne_core.messages.commands import OperatorMarks
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.revisions import APPLIED, MAX_MARKS, Mark, Revision, Revisions, Source
 from licorne_server.configurations.state_dir import StateDir
+from licorne_server.coordination.store import Document
 from licorne_server.process.clock import Clock
 from licorne_server.wire.responses import nanoseconds
 
 if TYPE_CHECKING:
     from licorne_server.configurations.reloading import Default
+
+T = TypeVar("T")
 
 keeper_log = structlog.get_logger("core.configurations.keeper")
 
@@ -41,6 +44,8 @@ class Keeper:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
         # Revisions of each RM in storage after all pending writes.
         self._latest: dict[RmId, Revisions] = {}
+        # Documents, if nothing is stored.
+        self._documents: dict[str, Document] = {}
 
     @property
     def persistent(self) -> bool:
@@ -89,6 +94,37 @@ class Keeper:
             return False
         return True
 
+    @property
+    def shared(self) -> bool:
+        """True if other servers have the same documents."""
+        return False
+
+    async def document(self, key: str) -> Document:
+        """A document that is no RM's.
+
+        Raises:
+            OSError: the directory cannot be read.
+            StoreError: the store does not answer.
+        """
+        if self._dir is None:
+            return self._documents.get(key, Document())
+        return await self._run(partial(self._dir.document, key))
+
+    async def replace_document(self, key: str, value: bytes, revision: int) -> None:
+        """Replace the document of that revision, 0 for none.
+
+        Raises:
+            OSError: the directory cannot be written.
+            StoreError: the store does not answer.
+            Conflict: the document has another revision.
+            ValueError: it is too large.
+        """
+        new = Document(value=value, revision=revision + 1)
+        if self._dir is None:
+            self._documents[key] = new
+        else:
+            await self._run(partial(self._dir.write_document, key, new))
+
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""
         if self._dir is not None:
@@ -113,7 +149,7 @@ class Keeper:
             await asyncio.to_thread(self._thread.shutdown)
             self._dir.close()
 
-    def _run(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+    def _run(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Do the work in the thread, after all earlier work."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 

@@ -5,6 +5,7 @@ the file get the new one, each whole or not at all. RMs that register later get 
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -153,10 +154,16 @@ class Reloader:
         self._asked: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
 
+    @property
+    def has_file(self) -> bool:
+        """True if there is a file to read again."""
+        return self._default.file is not None
+
     def watch(self) -> None:
         """Begin to watch the file, if there is a file."""
         if self._default.file is not None:
-            work = self._look(self._default.file)
+            text = self._default.current.text
+            work = watch_file(self._default.file, text, self._clock, self._reload_and_log)
             self._watch = asyncio.get_running_loop().create_task(work, name="default file")
 
     async def stop(self) -> None:
@@ -265,26 +272,27 @@ class Reloader:
             # The file is still watched.
             log.exception("default configuration not read")
 
-    async def _look(self, file: Path) -> None:
-        """Reload the file once two looks in a row have found the same new content.
 
-        So a file is not read during a write, and an unusable file is reported once for each content.
-        Links are followed, as their target may change.
-        """
-        due = asyncio.Event()
-        seen = last = sha256(self._default.current.text.encode()).hexdigest()
-        while True:
-            due.clear()
-            await self._clock.wait(self._clock.now() + INTERVAL, due)
-            try:
-                content = await asyncio.to_thread(_digest, file)
-            except Exception:
-                log.exception("default configuration not looked at")
-                continue
-            if content == last != seen:
-                seen = content
-                await self._reload_and_log()
-            last = content
+async def watch_file(file: Path, text: str, clock: Clock, changed: Callable[[], Awaitable[None]]) -> None:
+    """Call `changed` once two looks in a row have found the same new content; `text` is known.
+
+    So a file is not read during a write, and an unusable file is reported once for each content.
+    Links are followed, as their target may change.
+    """
+    due = asyncio.Event()
+    seen = last = sha256(text.encode()).hexdigest()
+    while True:
+        due.clear()
+        await clock.wait(clock.now() + INTERVAL, due)
+        try:
+            content = await asyncio.to_thread(_digest, file)
+        except Exception:
+            log.exception("file not looked at", file=str(file))
+            continue
+        if content == last != seen:
+            seen = content
+            await changed()
+        last = content
 
 
 def _digest(file: Path) -> str:

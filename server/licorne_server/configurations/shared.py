@@ -20,7 +20,7 @@ import structlog
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Keeper
 from licorne_server.configurations.revisions import Damaged, Revisions, decode, encode, texts_of
-from licorne_server.coordination.store import MAX_DOCUMENT, Conflict, Store, StoreError
+from licorne_server.coordination.store import MAX_DOCUMENT, Conflict, Document, Store, StoreError
 
 log = structlog.get_logger("core.configurations.shared")
 
@@ -99,6 +99,19 @@ class SharedKeeper(Keeper):
         rm_id = revisions.rm_id
         self._latest[rm_id] = revisions
         return await asyncio.shield(self._spawn(self._write(rm_id, self._prepared.pop(rm_id))))
+
+    @property
+    def shared(self) -> bool:
+        """True: all members have the same documents."""
+        return True
+
+    async def document(self, key: str) -> Document:
+        """A document of the store that is no RM's. See `Keeper`."""
+        return await self._store.read(key)
+
+    async def replace_document(self, key: str, value: bytes, revision: int) -> None:
+        """Replace such a document. See `Keeper`."""
+        await self._store.compare_and_set(key, value, revision)
 
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""

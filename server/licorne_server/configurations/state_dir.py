@@ -3,7 +3,7 @@
 ::
 
     lock            held by the server that uses the directory
-    state.sqlite    the revisions of all RMs, and their texts
+    state.sqlite    the revisions of all RMs, and their texts; documents such as the budgets
     rms/            refuses earlier versions, which have no database
 
 Each write is one transaction: the database has the old or the new state, whenever the process ends.
@@ -30,6 +30,7 @@ from licorne_server.configurations.revisions import (
     needed_texts,
     texts_of,
 )
+from licorne_server.coordination.store import Document
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.configurations.state_dir")
@@ -56,6 +57,10 @@ TABLES = (
         PRIMARY KEY (rm_id, digest))""",
     f"PRAGMA user_version = {FORMAT}",
 )
+
+DOCUMENTS = """CREATE TABLE IF NOT EXISTS documents (
+    name TEXT NOT NULL PRIMARY KEY, revision INTEGER NOT NULL, value BLOB NOT NULL)"""
+"""Earlier versions of the same format had no documents, and leave them alone."""
 
 
 class StateDir:
@@ -140,6 +145,29 @@ class StateDir:
         with self._transaction() as database:
             database.execute("DELETE FROM records WHERE rm_id = ?", (rm_id,))
             database.execute("DELETE FROM texts WHERE rm_id = ?", (rm_id,))
+
+    def document(self, key: str) -> Document:
+        """A document that is no RM's; one with revision 0 if there is none.
+
+        Raises:
+            OSError: the database cannot be read.
+        """
+        with self._transaction() as database:
+            database.execute(DOCUMENTS)
+            rows = database.execute("SELECT value, revision FROM documents WHERE name = ?", (key,))
+            found = [Document(value=bytes(value), revision=revision) for value, revision in rows]
+        return found[0] if found else Document()
+
+    def write_document(self, key: str, document: Document) -> None:
+        """Replace a document.
+
+        Raises:
+            OSError: the change cannot be written; the former document stays.
+        """
+        with self._transaction() as database:
+            database.execute(DOCUMENTS)
+            row = (key, document.revision, document.value)
+            database.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", row)
 
     def _take_lock(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

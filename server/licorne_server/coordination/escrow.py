@@ -50,8 +50,11 @@ class Books(ABC):
     """The core, as the escrow sees it."""
 
     @abstractmethod
-    def uses(self, budget: str) -> Mapping[RmId, Use]:
-        """The present use of the RMs that use or want something of a budget; `recent` is empty."""
+    def uses(self, budget: str) -> Mapping[RmId, Use] | None:
+        """The present use of the RMs that use or want something of a budget; `recent` is empty.
+
+        None while it is not known.
+        """
 
     @abstractmethod
     def slices(self, budget: str) -> Mapping[RmId, Resources]:
@@ -213,8 +216,10 @@ class Escrow:
             before = decode(document.value) if document.revision else None
             budget = self._agreed(name, before, terms, revision, now)
             plan = self._plan(name, budget, living, now)
-            if await self._shrink(name, plan):
+            if plan is not None and await self._shrink(name, plan):
                 plan = self._plan(name, budget, living, now, at_least=plan)
+            if plan is None:
+                return
             after = budget.having(plan)
             if after == before and all(self._is_written(name, rm_id, plan[rm_id]) for rm_id in plan):
                 break
@@ -279,13 +284,15 @@ class Escrow:
         living: Collection[RmId],
         now: float,
         at_least: Mapping[RmId, Holding] | None = None,
-    ) -> dict[RmId, Holding]:
-        """The holdings of the RMs of this member as they should be now.
+    ) -> dict[RmId, Holding] | None:
+        """The holdings of the RMs of this member as they should be now; None if that is not known.
 
         With `at_least`, a plan to which the core has shrunk already, no slice grows, and none is
         below it or below the present use, unless the plan was.
         """
         uses, held = self._books.uses(name), self._held()
+        if uses is None:
+            return None
         plan: dict[RmId, Holding] = {}
         for rm_id in sorted(held):
             own, use = budget.holdings.get(rm_id), uses.get(rm_id, Use())
@@ -298,6 +305,8 @@ class Escrow:
                 plan[rm_id] = _at_least(at_least[rm_id], before, use)
             elif at_least is None:
                 recent = self._recent.setdefault((name, rm_id), _Recent(now))
+                if own is not None and own.epoch < held[rm_id]:
+                    recent.most(own.slice, now)  # an RM without replays may still bring what it runs
                 use = replace(use, recent=recent.most(use.used, now))
                 holding = settled(budget, rm_id, held[rm_id], use, living)
                 if own is None or any(size > own.slice.get(r, 0) for r, size in holding.slice.items()):

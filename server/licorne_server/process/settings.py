@@ -165,7 +165,9 @@ class Settings:
     config_file: Path | None = None
     """The file of `default_config`, from which it is read again."""
     watch_config: bool = False
-    """Read `config_file` again when its content changes."""
+    """Read `config_file` and `budgets_file` again when their content changes."""
+    budgets_file: Path | None = None
+    """The file with the budgets over RMs."""
     state_dir: Path | None = None
     """Directory for configurations that survive the server; None for none."""
     tls: Tls | None = None

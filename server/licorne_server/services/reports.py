@@ -1,6 +1,7 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from google.protobuf.message import Message
@@ -34,8 +35,12 @@ from licorne_core.views.fields import Moment, Source, Unit, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
+from licorne_server.coordination.budgets import BudgetState, HoldingState
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
+
+MaySee = Callable[[str], bool] | None
+"""The RMs that a caller may see; None for all."""
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
@@ -205,6 +210,29 @@ def _add_below(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
         yield from _add_below(message.children.add(**_queue_usage(child)), child)
 
 
+_holding_message = filled(pb.BudgetHolding, HoldingState)
+_budget_message = filled(
+    pb.Budget,
+    BudgetState,
+    {
+        "members": lambda budget: [
+            pb.BudgetMember(rm=member.rm, partition=member.partition, queue=member.queue)
+            for member in budget.members
+        ],
+        "holdings": None,
+    },
+)
+
+
+def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
+    """One budget, with the RMs that the caller may see."""
+    message = _budget_message(budget)
+    message.holdings.extend(
+        _holding_message(one) for one in budget.holdings if may_see is None or may_see(one.rm_id)
+    )
+    return message
+
+
 outstanding_message = filled(pb.OutstandingShape, OutstandingShape)
 
 _counts_message: Callable[[RmCounts | RmCaps], pb.RmAmounts] = filled(pb.RmAmounts, RmCounts)
@@ -228,18 +256,25 @@ def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
     return message
 
 
-def explain_message(report: Explanation) -> pb.ExplainResponse:
-    """The explanation of an ask's state."""
+def explain_message(report: Explanation, may_see: MaySee) -> pb.ExplainResponse:
+    """The explanation of an ask's state, with the RMs that the caller may see."""
     return pb.ExplainResponse(
         allocation_key=report.key,
         application_id=report.app_id,
         queue=report.queue,
         verdict=report.verdict,
         summary=report.summary,
-        checks=[_check_message(check) for check in report.checks],
+        checks=[_check_message(_seen(check, may_see)) for check in report.checks],
         asks_ahead=report.asks_ahead,
         applications_ahead=report.applications_ahead,
     )
+
+
+def _seen(check: Check, may_see: MaySee) -> Check:
+    """The check without RMs that the caller may not see."""
+    if may_see is None or not isinstance(check, BudgetCheck):
+        return check
+    return replace(check, holders=tuple(held for held in check.holders if may_see(held[0])))
 
 
 def _check_message(check: Check) -> pb.Check:
@@ -281,6 +316,7 @@ def _add_budget(message: pb.Check, check: BudgetCheck) -> None:
     message.requested.update(amounts(check.requested))
     message.used.update(amounts(check.used))
     message.limit.update(amounts(check.bound))
+    message.holders.extend(pb.BudgetHolder(rm_id=rm_id, used=amounts(used)) for rm_id, used in check.holders)
 
 
 def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:

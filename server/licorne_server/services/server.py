@@ -19,6 +19,7 @@ from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.shared import SharedKeeper
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.handover import Handover
 from licorne_server.coordination.ownership import Alone, Ownership
 from licorne_server.coordination.store import Store
@@ -90,6 +91,7 @@ class Server:
     copies: Copies
     """Copies of the core, for questions about what would happen."""
     changes: Changes
+    budgets: MemberBudgets
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
@@ -141,7 +143,7 @@ class Server:
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._log_levels.follow
-        self.rms.on_forgotten = self._log_levels.forget
+        self.rms.on_forgotten = self._forgotten
         self.memory = Memory(settings.rms.memory, self.engine.post)
         self.eviction = Eviction(engine, self.rms, views, self.clock, settings.rms.forget_after)
         self.grpc_address = self.http_address = self.metrics_address = ""
@@ -162,6 +164,17 @@ class Server:
         )
         refusal_of = self.scheduler.refusal_of
         self.changes = Changes(engine, self.rms, known, self.config_thread, self.clock, refusal_of)
+        self.budgets = MemberBudgets(
+            engine,
+            self.rms,
+            views,
+            keeper,
+            self.config_thread,
+            self.clock,
+            settings.budgets_file,
+            self.ownership,
+            store,
+        )
         self.copies = self._copies()
         self._history = History(self.scheduler.views, self.clock, self._time_slices)
         self._audits = Audits(self.scheduler.views, self.clock, self._time_slices)
@@ -194,6 +207,7 @@ class Server:
         views = self.scheduler.views
         self.engine.witness = SchedulerLog(views, lambda: self.scheduler.last_turn, self.clock.now)
         self.engine.start(self.rms)
+        await self.budgets.begin(watch=self.settings.watch_config)
         self.eviction.start()
         self.memory.start()
         if self.settings.watch_config:
@@ -216,9 +230,10 @@ class Server:
             log.warning("insecure: served without TLS where others can reach it", **addresses)
 
     def reload(self) -> None:
-        """Read the files with tokens and the default configuration again."""
+        """Read the files with tokens, the default configuration and the budgets again."""
         self._access.reload()
         self.changes.reloader.reload_soon()
+        self.budgets.definition.reload_soon()
 
     async def stop(self, *, at_once: bool = False) -> None:
         """Drain, then stop (reliability: everything that was decided is sent).
@@ -248,6 +263,7 @@ class Server:
         self.memory.stop()
         await self.eviction.stop()
         await self.changes.stop()
+        await self.budgets.stop()
         await self._admission.stop()
         await self.engine.stop()
         await self.changes.configurations.stop()
@@ -307,8 +323,9 @@ class Server:
                 self.copies,
                 self._time_slices,
                 self._log_levels,
+                self.budgets,
             ),
-            StateService(views, self.rms, access, self._time_slices, self.engine.now),
+            StateService(views, self.rms, access, self._time_slices, self.engine.now, self.budgets.states),
             EventsService(self.events, access, self._time_slices),
         )
         names = list(dict.fromkeys(service.name for service in services))
@@ -327,6 +344,11 @@ class Server:
         self.http_address, self.metrics_address = await self._http.open(self.settings)
         if self.http_address:
             self._history.start()
+
+    def _forgotten(self, rm_id: RmId) -> None:
+        """The RM is not in the core any more."""
+        self._log_levels.forget(rm_id)
+        self.budgets.forget(rm_id)
 
     def _copies(self) -> Copies:
         shortage = self.memory.shortage_for_copy

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
@@ -17,6 +17,7 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
+from licorne_server.coordination.budgets import BudgetState
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
@@ -36,6 +37,7 @@ from licorne_server.services.reports import (
     allocation_message,
     application_message,
     ask_message,
+    budget_message,
     explain_message,
     node_message,
     outstanding_message,
@@ -86,12 +88,15 @@ class StateService:
         access: Access,
         time_slices: TimeSlices,
         now: Callable[[], float],
+        budgets: Callable[[], Iterator[BudgetState]],
     ) -> None:
         """Over the reports of the core, and the RMs as the server knows them.
 
-        All readers take turns by `time_slices`. `now` gives the time in unix seconds.
+        All readers take turns by `time_slices`. `now` gives the time in unix seconds,
+        `budgets` the state of all budgets.
         """
         self._now = now
+        self._budgets = budgets
         self._rms = rms
         self._views = views
         self._access = access
@@ -113,6 +118,7 @@ class StateService:
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
                 "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
+                "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
             },
         )
@@ -129,6 +135,20 @@ class StateService:
         behind = islice(ids, bisect_right(ids, request.page_token), None)
         page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListRmsResponse(rms=page.rows, next_page_token=page.last or "")
+
+    async def _list_budgets(self, request: pb.ListBudgetsRequest, context: Any) -> Message:
+        """A page of the budgets, parents before children; its token is the last name."""
+        may_see = self._may_see(context)
+        budgets = self._budgets()
+        if request.page_token:
+            budgets = islice(dropwhile(lambda budget: budget.name != request.page_token, budgets), 1, None)
+        page = await self._filled(
+            Page(budgets, lambda budget: budget_message(budget, may_see), size=request.page_size), context
+        )
+        return pb.ListBudgetsResponse(budgets=page.rows, next_page_token=page.last.name if page.last else "")
+
+    def _may_see(self, context: Any) -> Callable[[str], bool]:
+        return partial(self._access.may_read, self._access.caller(context))
 
     async def _partitions(self, request: pb.ListPartitionsRequest, context: Any) -> Message:
         """Partitions of one RM, or all that the caller may see."""
@@ -217,7 +237,7 @@ class StateService:
         partition = self._partition(request.partition, context)
 
         def row(report: Explanation) -> pb.ExplainResponse:
-            message = explain_message(report)
+            message = explain_message(report, self._may_see(context))
             if report.is_victim:
                 record = self._views.preemption(partition, report.app_id, report.key)
                 assert record is not None, f"{report.key} is a victim, and has a record"

@@ -18,6 +18,7 @@ from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.ownership import Alone
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
@@ -173,8 +174,10 @@ class Site:
         self.scheduler = scheduler or WatchedScheduler(every)
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
-        configurations = Configurations(Default(), Keeper(), self.clock)
-        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations, Alone(1))
+        keeper = Keeper()
+        configurations = Configurations(Default(), keeper, self.clock)
+        alone = Alone(1)
+        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations, alone)
         time_slices = TimeSlices(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()
@@ -187,6 +190,7 @@ class Site:
         admission = Admission(engine, rms, thread, eviction, configurations, places, lambda: "")
         changes = Changes(engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of)
         self.admission = admission
+        budgets = MemberBudgets(engine, rms, views, keeper, thread, self.clock, None, alone, None)
         sources = Sources(
             views=views,
             status=HttpStatus(),
@@ -213,9 +217,10 @@ class Site:
                 CopiesInHere(engine, self.scheduler, time_slices, lambda _: "", Pauses(0.0, lambda: 0)),
                 time_slices,
                 RmLogLevels(lambda rm_id: views.rm(rm_id).extra_config),
+                budgets,
             ).handler(),
             AboutService(BUILD, self.clock.now(), access).handler(),
-            StateService(views, rms, access, time_slices, self.engine.now).handler(),
+            StateService(views, rms, access, time_slices, self.engine.now, budgets.states).handler(),
             EventsService(events, access, time_slices).handler(),
         ]
         self._lines: list[Line] = []

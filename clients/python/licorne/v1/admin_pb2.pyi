@@ -538,6 +538,158 @@ class RollBackConfigurationResponse(_message.Message):
 Global___RollBackConfigurationResponse: _TypeAlias = RollBackConfigurationResponse  # noqa: Y015
 
 @_typing.final
+class GetBudgetsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetBudgetsRequest: _TypeAlias = GetBudgetsRequest  # noqa: Y015
+
+@_typing.final
+class GetBudgetsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGETS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    budgets: _builtins.str
+    """The YAML text in force; empty if there never were budgets."""
+    revision: _builtins.int
+    """Rises by one with each change; 0 if there never were budgets."""
+    source: _builtins.str
+    """Who brought it: "operator" or "file"."""
+    time: _builtins.int
+    """When it came into force, in nanoseconds since 1970."""
+    by: _builtins.str
+    """Who applied it, and why."""
+    comment: _builtins.str
+    def __init__(
+        self,
+        *,
+        budgets: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        source: _builtins.str = ...,
+        time: _builtins.int = ...,
+        by: _builtins.str = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets", b"budgets", "by", b"by", "comment", b"comment", "revision", b"revision", "source", b"source", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetBudgetsResponse: _TypeAlias = GetBudgetsResponse  # noqa: Y015
+
+@_typing.final
+class UpdateBudgetsRequest(_message.Message):
+    """Budgets that are refused are the error INVALID_ARGUMENT, their problems in the error's details."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGETS_FIELD_NUMBER: _builtins.int
+    BASE_REVISION_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    budgets: _builtins.str
+    base_revision: _builtins.int
+    """As in UpdateConfigurationRequest."""
+    comment: _builtins.str
+    def __init__(
+        self,
+        *,
+        budgets: _builtins.str = ...,
+        base_revision: _builtins.int = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "budgets", b"budgets", "comment", b"comment"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateBudgetsRequest: _TypeAlias = UpdateBudgetsRequest  # noqa: Y015
+
+@_typing.final
+class UpdateBudgetsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    PERSISTENT_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """False: the text was in force already."""
+    revision: _builtins.int
+    persistent: _builtins.bool
+    """As in UpdateConfigurationResponse."""
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        revision: _builtins.int = ...,
+        persistent: _builtins.bool = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "persistent", b"persistent", "revision", b"revision", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateBudgetsResponse: _TypeAlias = UpdateBudgetsResponse  # noqa: Y015
+
+@_typing.final
+class ReleaseBudgetRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseBudgetRequest: _TypeAlias = ReleaseBudgetRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseBudgetResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGETS_FIELD_NUMBER: _builtins.int
+    budgets: _builtins.int
+    """Budgets of which the RM held something."""
+    def __init__(
+        self,
+        *,
+        budgets: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets", b"budgets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseBudgetResponse: _TypeAlias = ReleaseBudgetResponse  # noqa: Y015
+
+@_typing.final
 class ReloadConfigurationRequest(_message.Message):
     """A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
     error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
@@ -563,9 +715,14 @@ class ReloadConfigurationResponse(_message.Message):
     CHANGED_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
     RMS_FIELD_NUMBER: _builtins.int
+    BUDGETS_CHANGED_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     """False: nothing is new in the file."""
     checksum: _builtins.str
+    budgets_changed: _builtins.bool
+    """Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
+    where there is none.
+    """
     @_builtins.property
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReloadedRm]:
         """What became of each RM that runs the file's configuration."""
@@ -576,10 +733,11 @@ class ReloadConfigurationResponse(_message.Message):
         changed: _builtins.bool = ...,
         checksum: _builtins.str = ...,
         rms: _abc.Iterable[Global___ReloadedRm] | None = ...,
+        budgets_changed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "rms", b"rms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets_changed", b"budgets_changed", "changed", b"changed", "checksum", b"checksum", "rms", b"rms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -66,6 +66,21 @@ class AdminStub(object):
                 request_serializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationResponse.FromString,
                 _registered_method=True)
+        self.GetBudgets = channel.unary_unary(
+                '/licorne.v1.Admin/GetBudgets',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.GetBudgetsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.GetBudgetsResponse.FromString,
+                _registered_method=True)
+        self.UpdateBudgets = channel.unary_unary(
+                '/licorne.v1.Admin/UpdateBudgets',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.UpdateBudgetsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.UpdateBudgetsResponse.FromString,
+                _registered_method=True)
+        self.ReleaseBudget = channel.unary_unary(
+                '/licorne.v1.Admin/ReleaseBudget',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetResponse.FromString,
+                _registered_method=True)
         self.PlanConfiguration = channel.unary_unary(
                 '/licorne.v1.Admin/PlanConfiguration',
                 request_serializer=licorne_dot_v1_dot_admin__pb2.PlanConfigurationRequest.SerializeToString,
@@ -153,6 +168,28 @@ class AdminServicer(object):
 
     def ReloadConfiguration(self, request, context):
         """Reads the server's `--config` file again. RMs that run it get what is new in it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBudgets(self, request, context):
+        """The budgets over RMs that are in force: their text, and where it comes from.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateBudgets(self, request, context):
+        """Replaces all budgets.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseBudget(self, request, context):
+        """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+        FAILED_PRECONDITION with the reason RM_SERVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -254,6 +291,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ReloadConfiguration,
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationResponse.SerializeToString,
+            ),
+            'GetBudgets': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBudgets,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.GetBudgetsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.GetBudgetsResponse.SerializeToString,
+            ),
+            'UpdateBudgets': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateBudgets,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.UpdateBudgetsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.UpdateBudgetsResponse.SerializeToString,
+            ),
+            'ReleaseBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseBudget,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetResponse.SerializeToString,
             ),
             'PlanConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.PlanConfiguration,
@@ -465,6 +517,87 @@ class Admin(object):
             '/licorne.v1.Admin/ReloadConfiguration',
             licorne_dot_v1_dot_admin__pb2.ReloadConfigurationRequest.SerializeToString,
             licorne_dot_v1_dot_admin__pb2.ReloadConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBudgets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/GetBudgets',
+            licorne_dot_v1_dot_admin__pb2.GetBudgetsRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.GetBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateBudgets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/UpdateBudgets',
+            licorne_dot_v1_dot_admin__pb2.UpdateBudgetsRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.UpdateBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/ReleaseBudget',
+            licorne_dot_v1_dot_admin__pb2.ReleaseBudgetRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.ReleaseBudgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

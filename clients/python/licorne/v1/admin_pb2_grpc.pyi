@@ -45,6 +45,14 @@ class AdminStub:
     """Applies the text of an earlier revision, as a new one."""
     ReloadConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]
     """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+    GetBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetBudgetsRequest, _admin_pb2.GetBudgetsResponse]
+    """The budgets over RMs that are in force: their text, and where it comes from."""
+    UpdateBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]
+    """Replaces all budgets."""
+    ReleaseBudget: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]
+    """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+    FAILED_PRECONDITION with the reason RM_SERVED.
+    """
     PlanConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]
@@ -85,6 +93,14 @@ class AdminAsyncStub(AdminStub):
     """Applies the text of an earlier revision, as a new one."""
     ReloadConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]  # type: ignore[assignment]
     """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+    GetBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetBudgetsRequest, _admin_pb2.GetBudgetsResponse]  # type: ignore[assignment]
+    """The budgets over RMs that are in force: their text, and where it comes from."""
+    UpdateBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]  # type: ignore[assignment]
+    """Replaces all budgets."""
+    ReleaseBudget: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]  # type: ignore[assignment]
+    """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+    FAILED_PRECONDITION with the reason RM_SERVED.
+    """
     PlanConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]  # type: ignore[assignment]
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]  # type: ignore[assignment]
@@ -158,6 +174,32 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReloadConfigurationResponse, _abc.Awaitable[_admin_pb2.ReloadConfigurationResponse]]:
         """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+
+    @_abc_1.abstractmethod
+    def GetBudgets(
+        self,
+        request: _admin_pb2.GetBudgetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetBudgetsResponse, _abc.Awaitable[_admin_pb2.GetBudgetsResponse]]:
+        """The budgets over RMs that are in force: their text, and where it comes from."""
+
+    @_abc_1.abstractmethod
+    def UpdateBudgets(
+        self,
+        request: _admin_pb2.UpdateBudgetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UpdateBudgetsResponse, _abc.Awaitable[_admin_pb2.UpdateBudgetsResponse]]:
+        """Replaces all budgets."""
+
+    @_abc_1.abstractmethod
+    def ReleaseBudget(
+        self,
+        request: _admin_pb2.ReleaseBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ReleaseBudgetResponse, _abc.Awaitable[_admin_pb2.ReleaseBudgetResponse]]:
+        """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+        FAILED_PRECONDITION with the reason RM_SERVED.
+        """
 
     @_abc_1.abstractmethod
     def PlanConfiguration(

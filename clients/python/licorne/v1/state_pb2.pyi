@@ -2702,8 +2702,9 @@ class Check(_message.Message):
     RESERVED_FOR_FIELD_NUMBER: _builtins.int
     MORE_QUEUES_FIELD_NUMBER: _builtins.int
     RESERVATION_BOUND_FIELD_NUMBER: _builtins.int
+    HOLDERS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """"partition", "application", "starting", "backoff", "running", "user", "group", "queue",
+    """"partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
     "predicates", "nodes", "gang", "preemption".
     """
     subject: _builtins.str
@@ -2742,6 +2743,12 @@ class Check(_message.Message):
     def reservation_bound(self) -> Global___ReservationBound:
         """For "nodes": the bound that keeps the ask from having a node reserved."""
 
+    @_builtins.property
+    def holders(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetHolder]:
+        """For "budget": the RMs with most of what is short, the largest first, of those that the caller may
+        see.
+        """
+
     def __init__(
         self,
         *,
@@ -2758,14 +2765,58 @@ class Check(_message.Message):
         reserved_for: _abc.Iterable[Global___QueueReservations] | None = ...,
         more_queues: _builtins.int = ...,
         reservation_bound: Global___ReservationBound | None = ...,
+        holders: _abc.Iterable[Global___BudgetHolder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reservation_bound", b"reservation_bound"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "kind", b"kind", "limit", b"limit", "message", b"message", "more_queues", b"more_queues", "passed", b"passed", "requested", b"requested", "reservation_bound", b"reservation_bound", "reserved_for", b"reserved_for", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "holders", b"holders", "kind", b"kind", "limit", b"limit", "message", b"message", "more_queues", b"more_queues", "passed", b"passed", "requested", b"requested", "reservation_bound", b"reservation_bound", "reserved_for", b"reserved_for", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Check: _TypeAlias = Check  # noqa: Y015
+
+@_typing.final
+class BudgetHolder(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UsedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    @_builtins.property
+    def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        used: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rm_id", b"rm_id", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetHolder: _TypeAlias = BudgetHolder  # noqa: Y015
 
 @_typing.final
 class QueueReservations(_message.Message):
@@ -2856,3 +2907,314 @@ class ReservationBound(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReservationBound: _TypeAlias = ReservationBound  # noqa: Y015
+
+@_typing.final
+class ListBudgetsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBudgetsRequest: _TypeAlias = ListBudgetsRequest  # noqa: Y015
+
+@_typing.final
+class ListBudgetsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGETS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]: ...
+    def __init__(
+        self,
+        *,
+        budgets: _abc.Iterable[Global___Budget] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets", b"budgets", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBudgetsResponse: _TypeAlias = ListBudgetsResponse  # noqa: Y015
+
+@_typing.final
+class Budget(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LimitEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class UsedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class UnassignedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    UNASSIGNED_FIELD_NUMBER: _builtins.int
+    SLICED_FIELD_NUMBER: _builtins.int
+    COUNTING_FIELD_NUMBER: _builtins.int
+    HOLDINGS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The path from the top: "company/research"."""
+    sliced: _builtins.bool
+    """Whether each RM is bounded by a slice, as it is where several members serve RMs."""
+    counting: _builtins.bool
+    """Whether nothing is granted yet, because it is still counted what RMs use."""
+    @_builtins.property
+    def limit(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetMember]: ...
+    @_builtins.property
+    def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What the RMs use that are served here."""
+
+    @_builtins.property
+    def unassigned(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The limit without what is used; with slices, without them and the overdrafts. Negative after an
+        overdraft, or where the limit was lowered.
+        """
+
+    @_builtins.property
+    def holdings(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetHolding]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        limit: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        members: _abc.Iterable[Global___BudgetMember] | None = ...,
+        used: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        unassigned: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        sliced: _builtins.bool = ...,
+        counting: _builtins.bool = ...,
+        holdings: _abc.Iterable[Global___BudgetHolding] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counting", b"counting", "holdings", b"holdings", "limit", b"limit", "members", b"members", "name", b"name", "sliced", b"sliced", "unassigned", b"unassigned", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Budget: _TypeAlias = Budget  # noqa: Y015
+
+@_typing.final
+class BudgetMember(_message.Message):
+    """Applications that count in a budget; `*` stands for any characters."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    partition: _builtins.str
+    queue: _builtins.str
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "queue", b"queue", "rm", b"rm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetMember: _TypeAlias = BudgetMember  # noqa: Y015
+
+@_typing.final
+class BudgetHolding(_message.Message):
+    """What one RM has of a budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UsedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class SliceEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class WantedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class OverdraftEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    HERE_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    SLICE_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
+    OVERDRAFT_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    here: _builtins.bool
+    """Whether the RM is served here: elsewhere only slice, want and overdraft are known."""
+    @_builtins.property
+    def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def slice(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def wanted(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What asks that the budget stops need beyond the slice, or beyond the limit."""
+
+    @_builtins.property
+    def overdraft(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What is used beyond the slice, or beyond the limit."""
+
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        here: _builtins.bool = ...,
+        used: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        slice: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        wanted: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        overdraft: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["here", b"here", "overdraft", b"overdraft", "rm_id", b"rm_id", "slice", b"slice", "used", b"used", "wanted", b"wanted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetHolding: _TypeAlias = BudgetHolding  # noqa: Y015

@@ -102,6 +102,11 @@ class StateStub(object):
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.FromString,
                 _registered_method=True)
+        self.ListBudgets = channel.unary_unary(
+                '/licorne.v1.State/ListBudgets',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListBudgetsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListBudgetsResponse.FromString,
+                _registered_method=True)
         self.ListEvents = channel.unary_unary(
                 '/licorne.v1.State/ListEvents',
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListEventsRequest.SerializeToString,
@@ -202,6 +207,14 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListBudgets(self, request, context):
+        """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+        the caller may see.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListEvents(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -279,6 +292,11 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.ListOutstanding,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.SerializeToString,
+            ),
+            'ListBudgets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBudgets,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListBudgetsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListBudgetsResponse.SerializeToString,
             ),
             'ListEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.ListEvents,
@@ -623,6 +641,33 @@ class State(object):
             '/licorne.v1.State/ListOutstanding',
             licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
             licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBudgets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListBudgets',
+            licorne_dot_v1_dot_state__pb2.ListBudgetsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListBudgetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

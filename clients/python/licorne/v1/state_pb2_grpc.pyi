@@ -58,6 +58,10 @@ class StateStub:
     """Which allocations were preempted, for whom and why."""
     ListOutstanding: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]
     """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    ListBudgets: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]
+    """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+    the caller may see.
+    """
     ListEvents: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]
     WatchEvents: _grpc.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]
     """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
@@ -95,6 +99,10 @@ class StateAsyncStub(StateStub):
     """Which allocations were preempted, for whom and why."""
     ListOutstanding: _aio.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]  # type: ignore[assignment]
     """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    ListBudgets: _aio.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]  # type: ignore[assignment]
+    """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+    the caller may see.
+    """
     ListEvents: _aio.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]  # type: ignore[assignment]
     WatchEvents: _aio.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]  # type: ignore[assignment]
     """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
@@ -201,6 +209,16 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListOutstandingResponse, _abc.Awaitable[_state_pb2.ListOutstandingResponse]]:
         """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+
+    @_abc_1.abstractmethod
+    def ListBudgets(
+        self,
+        request: _state_pb2.ListBudgetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListBudgetsResponse, _abc.Awaitable[_state_pb2.ListBudgetsResponse]]:
+        """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+        the caller may see.
+        """
 
     @_abc_1.abstractmethod
     def ListEvents(

@@ -13,6 +13,7 @@ from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_server.http import json_apps, json_cluster
+from licorne_server.http.identity import visible_to
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (
     JsonObject,
@@ -109,7 +110,8 @@ async def explain(request: web.Request) -> web.StreamResponse:
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     [report] = await maker.all(views.explain(partition, asked.name("app"), asked.query("key")))
-    shown = MessageToDict(explain_message(report), always_print_fields_with_no_presence=True)
+    message = explain_message(report, visible_to(request))
+    shown = MessageToDict(message, always_print_fields_with_no_presence=True)
     record = views.preemption(partition, report.app_id, report.key)
     if report.is_victim and record is not None:
         shown["victim"] = preemption_row(record)

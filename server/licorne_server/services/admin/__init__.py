@@ -9,6 +9,7 @@ import grpc
 from licorne_core.views import Views
 from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
 from licorne_server.http.dumps import StateDumps
@@ -17,6 +18,7 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
+from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.operations import OperatorMethods
 from licorne_server.services.admin.plans import PlanMethods
@@ -41,19 +43,21 @@ class AdminService:
         copies: Copies,
         time_slices: TimeSlices,
         log_levels: RmLogLevels,
+        budgets: MemberBudgets,
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
         `thread` parses configurations; `eviction` evicts RMs; `dumps` makes state dumps; `changes`
         change configurations; plans are made on `copies`; long reads take `time_slices`;
-        `log_levels` are those requested by RMs.
+        `log_levels` are those requested by RMs; `budgets` bound several RMs together.
         """
         rights = Rights(views, access, changes.configurations)
         self._methods = {
-            **ConfigurationMethods(rights, thread, changes).methods(),
+            **ConfigurationMethods(rights, thread, changes, budgets.definition).methods(),
+            **BudgetMethods(rights, budgets).methods(),
             **PlanMethods(rights, rms, time_slices, thread, copies, changes).methods(),
             **OperatorMethods(
-                rights, engine, rms, eviction, changes.configurations, dumps, time_slices, log_levels
+                rights, engine, rms, eviction, changes.configurations, dumps, time_slices, log_levels, budgets
             ).methods(),
         }
 

@@ -17,6 +17,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.applying import Change
+from licorne_server.configurations.budgets import Budgets
 from licorne_server.configurations.reloading import Changes, DefaultFileError
 from licorne_server.configurations.revisions import Revision, Revisions, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
@@ -40,11 +41,12 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 class ConfigurationMethods:
     """The calls about an RM's configuration, its history, and the default."""
 
-    def __init__(self, rights: Rights, thread: ConfigThread, changes: Changes) -> None:
-        """Over the configurations of RMs; `thread` parses configurations."""
+    def __init__(self, rights: Rights, thread: ConfigThread, changes: Changes, budgets: Budgets) -> None:
+        """Over the configurations of RMs; `thread` parses them, and `budgets` are reloaded too."""
         self._rights = rights
         self._thread = thread
         self._changes = changes
+        self._budgets = budgets
 
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
@@ -178,18 +180,23 @@ class ConfigurationMethods:
         return answer
 
     async def _reload(self, _: pb.ReloadConfigurationRequest, __: Any) -> Message:
+        reloader = self._changes.reloader
+        answer = pb.ReloadConfigurationResponse()
         try:
-            reloaded = await self._changes.reloader.reload()
+            if self._budgets.has_file:
+                answer.budgets_changed = await self._budgets.reload()
+            if reloader.has_file or not self._budgets.has_file:
+                reloaded = await reloader.reload()
+                answer.changed, answer.checksum = reloaded.changed, reloaded.checksum
+                answer.rms.extend(
+                    pb.ReloadedRm(
+                        rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal
+                    )
+                    for rm in reloaded.rms
+                )
         except DefaultFileError as error:
             raise config_refused(str(error), error.problems) from None
-        return pb.ReloadConfigurationResponse(
-            changed=reloaded.changed,
-            checksum=reloaded.checksum,
-            rms=[
-                pb.ReloadedRm(rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal)
-                for rm in reloaded.rms
-            ],
-        )
+        return answer
 
 
 def _compared(config: str, running: str | None, *, strict: bool) -> tuple[Configuration, Differences | None]:

@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -23,6 +24,9 @@ from licorne_core.messages.effects import (
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId, normalize_partition
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
+from licorne_server.coordination.budgets import MemberBudgets
+from licorne_server.coordination.escrow import NotReleased
+from licorne_server.coordination.store import StoreError
 from licorne_server.engine.engine import Engine
 from licorne_server.http.dumps import DumpInProgress, StateDumps
 from licorne_server.http.members import Unreachable
@@ -71,12 +75,13 @@ class OperatorMethods:
         dumps: StateDumps,
         time_slices: TimeSlices,
         log_levels: RmLogLevels,
+        budgets: MemberBudgets,
     ) -> None:
         """Send commands to the engine.
 
-        `eviction` forgets an RM, and its `configurations` go with it. `dumps` is shared with HTTP:
-        there is one dump at a time. `log_levels` are those requested by RMs; lists of them are made
-        in `time_slices`.
+        `eviction` forgets an RM, and its `configurations` and parts of `budgets` go with it. `dumps`
+        is shared with HTTP: there is one dump at a time. `log_levels` are those requested by RMs;
+        lists of them are made in `time_slices`.
         """
         self._rights = rights
         self._engine = engine
@@ -86,6 +91,7 @@ class OperatorMethods:
         self._dumps = dumps
         self._time_slices = time_slices
         self._log_levels = log_levels
+        self._budgets = budgets
 
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
@@ -207,12 +213,19 @@ class OperatorMethods:
 
     async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
         report = self._rights.known_rm(request.rm_id, context)
+        rm_id, epoch = RmId(request.rm_id), None
         if report is not None:
-            rm = self._rms.get(request.rm_id, "ForgetRm")
+            rm = self._rms.get(rm_id, "ForgetRm")
+            epoch = rm.epoch
             await self._eviction.forget(rm, force=request.force)
-        async with self._rms.lock(request.rm_id):
-            if self._rms.find(request.rm_id) is None:
-                self._configurations.forget(RmId(request.rm_id))
+        async with self._rms.lock(rm_id):
+            if self._rms.find(rm_id) is None:
+                self._configurations.forget(rm_id)
+        try:
+            with suppress(NotReleased):  # it has come back
+                await self._budgets.release(rm_id, epoch)
+        except StoreError as error:
+            raise unavailable(f"RM {rm_id} is forgotten, but may still hold budgets: {error}") from None
         return pb.ForgetRmResponse()
 
     async def _levels(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:

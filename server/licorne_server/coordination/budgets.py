@@ -1,0 +1,274 @@
+"""Budgets of a server: the rounds of the escrow over its core, and their state for readers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from licorne_core.messages.budgets import BudgetPattern, BudgetReport, BudgetUse, SetBudgetSlices
+from licorne_core.values.ids import RmId
+from licorne_core.values.resources import EMPTY, Resources, subtract, sum_of
+from licorne_core.views import Views
+from licorne_server.configurations.budgets import KEY, Budgets, decode, scope_of
+from licorne_server.configurations.history import Keeper
+from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
+from licorne_server.coordination.ownership import Ownership
+from licorne_server.coordination.slices import DamagedBudget, Escrowed, Holding, Use
+from licorne_server.coordination.slices import decode as decode_escrowed
+from licorne_server.coordination.store import Document, Snapshot, Store
+from licorne_server.engine.engine import Engine
+from licorne_server.process.clock import Clock, Periodic
+from licorne_server.rms.registry import Rms
+from licorne_server.wire.errors import Defect, Stopped
+
+log = structlog.get_logger("core.coordination.budgets")
+
+PAUSE = 0.25
+"""Seconds between two rounds."""
+
+
+class EngineBooks(Books):
+    """The core behind its engine."""
+
+    def __init__(self, engine: Engine, views: Views, is_known: Callable[[str], bool]) -> None:
+        """Without slices: whatever has none may allocate nothing.
+
+        `is_known` is true for the budgets that the core gets with its commands so far.
+        """
+        self._engine = engine
+        self._views = views
+        self._is_known = is_known
+        # As the core has them once it has handled all commands so far.
+        self._slices: dict[str, dict[RmId, Resources]] = {}
+
+    def uses(self, budget: str) -> Mapping[RmId, Use] | None:
+        """See `Books`. Nothing is known while the core counts members anew."""
+        for report in self._views.budgets():
+            if report.name == budget and not report.counting:
+                has = self.slices(budget)
+                return {rm_id: _use(use, has.get(rm_id, EMPTY)) for rm_id, use in report.rms.items()}
+        return None
+
+    def slices(self, budget: str) -> Mapping[RmId, Resources]:
+        """See `Books`."""
+        return self._slices.get(budget, EMPTY_SLICES)
+
+    async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
+        """See `Books`."""
+        command = self._changed(budget, slices)
+        with suppress(Stopped, Defect):
+            await self._engine.submit(command, is_current=lambda: self._is_known(budget))
+
+    def forget(self, rm_id: RmId) -> None:
+        """Take all slices of an RM from the core, before any command that comes later."""
+        for budget, slices in self._slices.items():
+            if slices.pop(rm_id, None) is not None:
+                command = SetBudgetSlices(budget=budget, slices=dict(slices))
+                self._engine.post(command, is_current=partial(self._is_known, budget))
+
+    def keep(self, budgets: Iterable[str]) -> None:
+        """Drop the slices of all other budgets."""
+        known = set(budgets)
+        self._slices = {name: slices for name, slices in self._slices.items() if name in known}
+
+    def _changed(self, budget: str, slices: Mapping[RmId, Resources]) -> SetBudgetSlices:
+        own = self._slices.setdefault(budget, {})
+        for rm_id, size in slices.items():
+            own.pop(rm_id, None)
+            if size:
+                own[rm_id] = size
+        return SetBudgetSlices(budget=budget, slices=dict(own))
+
+
+EMPTY_SLICES: Mapping[RmId, Resources] = {}
+
+
+def _use(use: BudgetUse, has: Resources) -> Use:
+    if not any(use.wanted.values()):
+        return Use(used=use.used)
+    base = {name: max(use.used.get(name, 0), has.get(name, 0)) for name in use.wanted}
+    return Use(used=use.used, needed=sum_of((base, use.wanted)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldingState:
+    """What one RM has of a budget; `used` is known only `here`, where the RM is served."""
+
+    rm_id: RmId
+    here: bool
+    used: Resources
+    slice: Resources
+    wanted: Resources
+    overdraft: Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    """A budget for readers; see the message `Budget`."""
+
+    name: str
+    limit: Resources
+    members: tuple[BudgetPattern, ...]
+    used: Resources
+    unassigned: Resources
+    sliced: bool
+    counting: bool
+    holdings: tuple[HoldingState, ...]
+
+
+class MemberBudgets(Periodic):
+    """The budgets of this server: their definition, and their escrow if there are other members."""
+
+    definition: Budgets
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        views: Views,
+        keeper: Keeper,
+        thread: ConfigThread,
+        clock: Clock,
+        file: Path | None,
+        ownership: Ownership,
+        store: Store | None,
+    ) -> None:
+        """Without a store all bounds are exact."""
+        super().__init__("budgets", clock, PAUSE)
+        self._views = views
+        self._rms = rms
+        self._ownership = ownership
+        # Revision of the document whose definition is in force.
+        self._followed = 0
+        self._books = EngineBooks(engine, views, self._has)
+        self._escrow = None if store is None else Escrow(store, uuid4().hex, self._books, self._held)
+        self.definition = Budgets(engine, keeper, thread, clock, file, self._slices)
+
+    async def begin(self, *, watch: bool) -> None:
+        """Put the budgets into force, and begin to follow them.
+
+        Raises:
+            SettingsError: they cannot be used.
+        """
+        await self.definition.start()
+        if watch:
+            self.definition.watch()
+        if self._escrow is not None:
+            self.start()
+
+    async def stop(self) -> None:
+        """Follow nothing any more."""
+        await self.definition.stop()
+        await super().stop()
+
+    def forget(self, rm_id: RmId) -> None:
+        """The RM is gone from the core: it has to get slices anew when it comes back."""
+        self._books.forget(rm_id)
+
+    async def release(self, rm_id: RmId, epoch: int | None = None) -> int:
+        """Free what the RM holds; returns the number of budgets that it held something of.
+
+        With an epoch the RM was served here under it, and is gone from the core.
+
+        Raises:
+            NotReleased: the RM is served.
+            StoreError: the store does not answer.
+        """
+        if self._escrow is not None:
+            return await self._escrow.release(rm_id, self._ownership.snapshot(), epoch)
+        if self._rms.find(rm_id) is not None:
+            raise NotReleased(f"RM {rm_id} is registered here, and what it uses counts")
+        return 0
+
+    def states(self) -> Iterator[BudgetState]:
+        """All budgets, parents before children."""
+        documents = self._ownership.snapshot().documents
+        for report in self._views.budgets():
+            yield _state(report, _escrowed(documents.get(f"{BUDGETS}{report.name}")))
+
+    def _has(self, budget: str) -> bool:
+        return self.definition.has(budget)
+
+    def _slices(self, budget: str) -> Mapping[RmId, Resources] | None:
+        return None if self._escrow is None else dict(self._books.slices(budget))
+
+    def _held(self) -> dict[RmId, int]:
+        """Epochs of the RMs that are served here and have replayed."""
+        return {
+            rm.rm_id: rm.epoch
+            for rm in self._rms.all()
+            if rm.epoch == self._ownership.epoch(rm.rm_id)
+            and not (rm.session is not None and rm.session.awaits_replay)
+        }
+
+    async def _work(self) -> float:
+        """One round."""
+        try:
+            if self._escrow is not None and self._ownership.may_decide():
+                await self._round(self._escrow, self._ownership.snapshot())
+        except Exception:
+            log.exception("round of budgets failed")
+        return self._clock.now() + PAUSE
+
+    async def _round(self, escrow: Escrow, snapshot: Snapshot) -> None:
+        definition = self.definition
+        document = snapshot.documents.get(KEY)
+        if document is not None and document.revision != self._followed:
+            with suppress(ValueError):
+                await definition.follow(decode(document))
+            self._followed = document.revision
+        elif document is None:
+            await definition.store_again()
+        tree, revision = definition.tree, definition.definition.revision
+        self._books.keep(budget.name for budget in tree.budgets)
+        terms = {
+            budget.name: Terms(limit=budget.limit, scope=scope_of(tree, budget.name))
+            for budget in tree.budgets
+        }
+        await escrow.round(terms, revision, snapshot, self._clock.now())
+
+
+def _escrowed(document: Document | None) -> Escrowed | None:
+    if document is None:
+        return None
+    try:
+        return decode_escrowed(document.value)
+    except DamagedBudget:
+        return None
+
+
+NOTHING = Holding(epoch=0)
+
+
+def _state(report: BudgetReport, escrowed: Escrowed | None) -> BudgetState:
+    sliced = report.slices is not None
+    elsewhere = {} if escrowed is None else escrowed.holdings
+    holdings = []
+    for rm_id in sorted({*report.rms, *elsewhere}):
+        use, has = report.rms.get(rm_id), elsewhere.get(rm_id, NOTHING)
+        holdings.append(
+            HoldingState(
+                rm_id=rm_id,
+                here=use is not None,
+                used=EMPTY if use is None else use.used,
+                slice=has.slice,
+                wanted=has.want if use is None else use.wanted,
+                overdraft=has.overdraft if sliced else EMPTY,
+            )
+        )
+    used = {name: report.used.get(name, 0) for name in report.limit}
+    return BudgetState(
+        name=report.name,
+        limit=report.limit,
+        members=report.members,
+        used=used,
+        unassigned=subtract(report.limit, used) if escrowed is None else escrowed.rest(),
+        sliced=sliced,
+        counting=report.counting or (escrowed is not None and bool(escrowed.settling)),
+        holdings=tuple(holdings),
+    )
