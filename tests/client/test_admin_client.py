@@ -15,6 +15,7 @@ from licorne import (
     NotFound,
     Rejected,
     StaleRevision,
+    State,
     TaskGroup,
     Unauthorized,
 )
@@ -180,6 +181,23 @@ async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: 
     ):
         with pytest.raises(NotFound):
             await call
+
+
+async def test_budgets_are_replaced_and_read(admin: Admin, server: Served) -> None:
+    """Budgets have revisions and problems as configurations do; a served RM is not released."""
+    text = "budgets: [{name: company, limit: {vcore: 4}, members: [{rm: '*'}]}]"
+    assert (await admin.update_budgets(text, comment="why")).revision == 1
+    assert (await admin.budgets()).comment == "why"
+    with pytest.raises(StaleRevision):
+        await admin.update_budgets(text, base_revision=7)
+    with pytest.raises(ConfigInvalid):
+        await admin.update_budgets(text.replace("limit", "limits"))
+    async with State(server.target) as state:
+        [budget] = await state.budgets()
+    assert (budget.name, dict(budget.limit)) == ("company", {"vcore": 4000})
+    with pytest.raises(CallFailed) as failed:
+        await admin.release_budget()
+    assert failed.value.reason == "RM_SERVED"
 
 
 async def test_log_levels_are_set_and_taken_away(admin: Admin) -> None:

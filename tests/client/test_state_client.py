@@ -106,6 +106,7 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
         assert await state.reservations() == []
         assert await state.preemptions() == []
         assert await state.outstanding() == []
+        assert await state.budgets() == []
         explained = await state.explain(application_id="job")
         assert explained.allocation_key == "job-3"
 

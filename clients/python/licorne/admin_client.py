@@ -147,6 +147,31 @@ class AdminCalls(OfOneRm):
             at_least=LONG,
         )
 
+    async def budgets(self) -> pb.GetBudgetsResponse:
+        """The text of the budgets over RMs that is in force, with its revision."""
+        return await self._calls.call(lambda channel: _stub(channel).GetBudgets, pb.GetBudgetsRequest())
+
+    async def update_budgets(
+        self, budgets: str, *, base_revision: int = 0, comment: str = ""
+    ) -> pb.UpdateBudgetsResponse:
+        """Replace all budgets.
+
+        `base_revision` is the one that the change was made from; 0 replaces whatever is in force.
+        Raises StaleRevision if it is not in force any more, and ConfigInvalid. Nothing is touched
+        then.
+        """
+        check_arguments(budgets=budgets, base_revision=base_revision, comment=comment)
+        request = pb.UpdateBudgetsRequest(budgets=budgets, base_revision=base_revision, comment=comment)
+        return await self._calls.call(lambda channel: _stub(channel).UpdateBudgets, request, at_least=LONG)
+
+    async def release_budget(self) -> int:
+        """Free what the RM, which nobody serves, holds of budgets; returns the number of these budgets.
+
+        Raises CallFailed with the reason ``RM_SERVED`` while it is served.
+        """
+        request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"))
+        return (await self._calls.call(lambda channel: _stub(channel).ReleaseBudget, request)).budgets
+
     async def plan_submission(
         self, application: Application | str, asks: Iterable[Ask] = ()
     ) -> pb.PlanSubmissionResponse:

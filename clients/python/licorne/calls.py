@@ -37,6 +37,7 @@ ARGUMENTS: Mapping[str, Check] = {
     "application": text,
     "application_id": text,
     "base_revision": _REVISION,
+    "budgets": text,
     "comment": text,
     "compare": flag,
     "config": text,

@@ -188,6 +188,12 @@ class StateCalls(OfOneRm):
         answer = await self._calls.call(lambda channel: _stub(channel).ListOutstanding, request)
         return list(answer.shapes)
 
+    async def budgets(self) -> list[pb.Budget]:
+        """Budgets over RMs, parents before children, with what each RM has that the caller may see."""
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListBudgets, pb.ListBudgetsRequest(), lambda page: page.budgets
+        )
+
     async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
         """Past events of the RM from the id `start` on, and the range of ids in the log.
 

@@ -30,7 +30,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import Clock
 from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import SettingsError
-from licorne_server.wire.errors import CallError, aborted, failed_precondition, located, text_refused
+from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition, located
 from licorne_server.wire.responses import nanoseconds
 
 log = structlog.get_logger("core.configurations.budgets")
@@ -156,7 +156,7 @@ class Budgets:
     def watch(self) -> None:
         """Begin to watch the file, if there is a file."""
         if self._file is not None:
-            work = watch_file(self._file, self._read, self._clock, self.reload_and_log)
+            work = watch_file("budgets", self._file, self._read, self._clock, self.reload_and_log)
             self._watch = asyncio.get_running_loop().create_task(work, name="budgets file")
 
     async def stop(self) -> None:
@@ -314,7 +314,7 @@ def scope_of(tree: BudgetTree, name: str) -> str:
 
 def refused(error: ConfigError) -> CallError:
     """The error for budgets of an operator."""
-    return text_refused("budgets", str(error), error.problems)
+    return config_refused(str(error), error.problems)
 
 
 def _stale(current: Definition, base: int) -> CallError:

@@ -163,7 +163,9 @@ class Reloader:
         """Begin to watch the file, if there is a file."""
         if self._default.file is not None:
             text = self._default.current.text
-            work = watch_file(self._default.file, text, self._clock, self._reload_and_log)
+            work = watch_file(
+                "default configuration", self._default.file, text, self._clock, self._reload_and_log
+            )
             self._watch = asyncio.get_running_loop().create_task(work, name="default file")
 
     async def stop(self) -> None:
@@ -273,7 +275,9 @@ class Reloader:
             log.exception("default configuration not read")
 
 
-async def watch_file(file: Path, text: str, clock: Clock, changed: Callable[[], Awaitable[None]]) -> None:
+async def watch_file(
+    what: str, file: Path, text: str, clock: Clock, changed: Callable[[], Awaitable[None]]
+) -> None:
     """Call `changed` once two looks in a row have found the same new content; `text` is known.
 
     So a file is not read during a write, and an unusable file is reported once for each content.
@@ -287,7 +291,7 @@ async def watch_file(file: Path, text: str, clock: Clock, changed: Callable[[], 
         try:
             content = await asyncio.to_thread(_digest, file)
         except Exception:
-            log.exception("file not looked at", file=str(file))
+            log.exception(f"{what} not looked at")
             continue
         if content == last != seen:
             seen = content

@@ -1,0 +1,197 @@
+"""`licorne budgets`: budgets over RMs and what each RM has of them; `apply` replaces, `release` frees."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import NamedTuple
+
+import grpc
+
+from licorne.v1.admin_pb2 import (
+    GetBudgetsRequest,
+    ReleaseBudgetRequest,
+    ReleaseBudgetResponse,
+    UpdateBudgetsRequest,
+    UpdateBudgetsResponse,
+)
+from licorne.v1.state_pb2 import Budget, BudgetHolding, ListBudgetsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.config.files import read_file, refused_lines
+from licorne_cli.connection.channel import pages
+from licorne_cli.connection.errors import reason_of
+from licorne_cli.failures import RefusedError, UsageError
+from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
+from licorne_cli.output.listing import Column, Listing
+from licorne_cli.output.text import NOTHING, counted, human_resources, printable, say
+from licorne_cli.parsing.parser import revision
+
+EXAMPLES = (
+    ("licorne budgets", "all of them, and what each RM has"),
+    ("licorne budgets company/research -o json", "one of them, for programs"),
+    ("licorne budgets apply budgets.yaml --message 'ten more licences'", "replace them by those of a file"),
+    ("licorne budgets release old-cluster --yes", "free what an RM holds that will not come back"),
+)
+STALE = "STALE_REVISION"
+
+
+class Row(NamedTuple):
+    """A budget as a whole, or what one RM has of it."""
+
+    budget: Budget
+    holding: BudgetHolding | None = None
+
+    @property
+    def rm_id(self) -> str:
+        """The RM, or a dash."""
+        return self.holding.rm_id if self.holding else NOTHING
+
+    @property
+    def limit(self) -> Mapping[str, int]:
+        """The limit of the budget; nothing for an RM."""
+        return {} if self.holding else self.budget.limit
+
+    @property
+    def slice(self) -> Mapping[str, int]:
+        """The slice of an RM."""
+        return self.holding.slice if self.holding else {}
+
+    @property
+    def used(self) -> str:
+        """What is used; unknown of an RM that another member serves."""
+        if self.holding and not self.holding.here:
+            return "?"
+        return human_resources(self.holding.used if self.holding else self.budget.used)
+
+    @property
+    def unassigned(self) -> Mapping[str, int]:
+        """The rest of the budget."""
+        return {} if self.holding else self.budget.unassigned
+
+    @property
+    def wanted(self) -> Mapping[str, int]:
+        """What an RM needs beyond that."""
+        return self.holding.wanted if self.holding else {}
+
+    @property
+    def overdraft(self) -> Mapping[str, int]:
+        """What an RM uses beyond its slice."""
+        return self.holding.overdraft if self.holding else {}
+
+
+def rows(budget: Budget) -> Iterator[Row]:
+    """The budget, then its RMs."""
+    yield Row(budget)
+    for holding in budget.holdings:
+        yield Row(budget, holding)
+
+
+BUDGETS = Listing[Budget](
+    kind="budget",
+    plural="budgets",
+    name="name",
+    rows=rows,
+    columns=(
+        Column("BUDGET", "budget.name", head=True),
+        Column("RM", "rm_id", head=True),
+        Column("LIMIT", "limit", human_resources),
+        Column("SLICE", "slice", human_resources, optional=True),
+        Column("USED", "used"),
+        Column("UNASSIGNED", "unassigned", human_resources),
+        Column("WANTED", "wanted", human_resources, optional=True),
+        Column("OVERDRAFT", "overdraft", human_resources, optional=True),
+    ),
+)
+
+
+def listed_budgets(stub: StateStub, args: argparse.Namespace, _partition: str) -> Iterable[Budget]:
+    """All budgets, page by page."""
+    return [
+        budget
+        for page in pages(stub.ListBudgets, ListBudgetsRequest(), args.timeout)
+        for budget in page.budgets
+    ]
+
+
+def missing(name: str, _budgets: Sequence[Budget], _args: argparse.Namespace, _partition: str) -> str:
+    """The message for an unknown budget."""
+    return f"budget {printable(name)} not found"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `apply`."""
+    add_message("for apply: why, kept with the budgets")(parser)
+    parser.add_argument(
+        "--base",
+        type=revision,
+        default=0,
+        metavar="N",
+        help="for apply: refuse if another revision than this is in force (default: the one that is shown)",
+    )
+
+
+def plan_apply(act: Act, names: Sequence[str]) -> list[str]:
+    """The difference between the budgets in force and the file.
+
+    Raises:
+        UsageError: there are several files, or the file cannot be read.
+    """
+    if len(names) > 1:
+        raise UsageError("one file has all budgets: name one")
+    act.args.file = names[0]
+    act.args.text = text = read_file(act.args, "file of budgets")
+    running = act.admin.GetBudgets(GetBudgetsRequest(), timeout=act.timeout)
+    act.args.base = act.args.base or running.revision
+    before = f"revision {running.revision}"
+    lines = unified_diff(running.budgets.splitlines(), text.splitlines(), before, names[0], lineterm="")
+    return list(map(printable, lines)) or [f"{printable(names[0])} is in force already"]
+
+
+def apply(act: Act, name: str) -> tuple[UpdateBudgetsResponse, str]:
+    """Replace all budgets by those of a file.
+
+    Raises:
+        RefusedError: the file has problems, or another revision came first.
+    """
+    request = UpdateBudgetsRequest(
+        budgets=act.args.text, base_revision=act.args.base, comment=act.args.message
+    )
+    try:
+        answer = act.admin.UpdateBudgets(request, timeout=act.timeout)
+    except grpc.RpcError as error:
+        if reason_of(error) == STALE:
+            raise RefusedError([printable(str(error.details()))]) from None
+        lines = refused_lines(printable(name), error)
+        if error.code() is grpc.StatusCode.INVALID_ARGUMENT and lines:
+            raise RefusedError(lines) from None
+        raise
+    for warning in answer.warnings:
+        say(printable(f"{name}:{warning} (warning)"))
+    same = "" if answer.changed else ", with the text that was in force already"
+    lost = "" if answer.persistent else "; the server has no --state-dir, so that its restart undoes it"
+    return answer, f"budgets: revision {answer.revision} is in force{same}{lost}"
+
+
+def plan_release(_act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each RM to be released."""
+    return [f"what RM {printable(name)} holds of budgets is to be free for others" for name in names]
+
+
+def release(act: Act, name: str) -> tuple[ReleaseBudgetResponse, str]:
+    """Free what an RM holds that nobody serves."""
+    answer = act.admin.ReleaseBudget(ReleaseBudgetRequest(rm_id=name), timeout=act.timeout)
+    return answer, f"RM {printable(name)} released: it held something of {counted(answer.budgets, 'budget')}"
+
+
+NOUN = Noun(
+    listing=BUDGETS,
+    about="only this budget",
+    items=listed_budgets,
+    missing=missing,
+    options=add_options,
+    partitioned=False,
+    verbs={
+        "apply": Verb("replace all budgets by those of a FILE; - for stdin", apply, plan_apply),
+        "release": Verb("free what an RM holds that is gone", release, plan_release),
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run
