@@ -2,6 +2,7 @@
 
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
+from mutants.of_etcd import ETCD
 from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_predicates import PREDICATES
@@ -17,5 +18,6 @@ ALL = (
     *ISOLATION,
     *WIRE,
     *SECURITY,
+    *ETCD,
     *CLIENT,
 )

@@ -117,6 +117,15 @@ def _contents(path: Path | None, subject: str) -> bytes | None:
         raise SettingsError(f"the {subject} for the store cannot be read: {error}") from None
 
 
+def _password(path: Path | None) -> str:
+    """What the file of a password has, without the end of its line."""
+    contents = _contents(path, "password") or b""
+    try:
+        return contents.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"the password for the store is no text, {path}: {error}") from None
+
+
 class EtcdConnection:
     """Channels to the servers of one etcd. Calls go to the one that answered last."""
 
@@ -125,6 +134,8 @@ class EtcdConnection:
         self._hosts = options.hosts
         self._user = options.user
         self._password = options.password
+        # A file that is not there is told now. It is read again with each login.
+        _password(self._password)
         self._connect = connect
         self._patience = patience
         self._channels: dict[str, aio.Channel] = {}
@@ -225,11 +236,21 @@ class EtcdConnection:
             return (NEEDS_LEADER,)
         async with self._authenticating:
             if not self._token or self._with_token == stale:
-                password = _contents(self._password, "password") or b""
-                request = pb.AuthenticateRequest(name=self._user, password=password.decode().strip())
-                answer = await self._try(host, AUTHENTICATE, request, (NEEDS_LEADER,))
-                self._token = answer.token
+                self._token = await self._log_in(host)
             return self._with_token
+
+    async def _log_in(self, host: str) -> str:
+        """A new token."""
+        try:
+            password = _password(self._password)
+        except SettingsError as error:
+            raise StoreError(str(error)) from None
+        request = pb.AuthenticateRequest(name=self._user, password=password)
+        try:
+            answer = await self._try(host, AUTHENTICATE, request, (NEEDS_LEADER,))
+        except Refused as refused:
+            raise Refused(f"user {self._user!r}: {refused}", refused.code) from None
+        return answer.token
 
     @property
     def _with_token(self) -> Metadata:

@@ -20,7 +20,7 @@ FORMAT = 1
 MAX_RECORD = 512 * 1024
 """Bytes of a record that is read, at most."""
 
-MOST_LOADS = 1000
+MOST_LOADS = 500
 """RMs whose load a member publishes, the heaviest, so that no record is larger than may be read."""
 
 MOST = 2**63 - 1
@@ -118,7 +118,8 @@ def released(owned: Ownership, by: MemberId) -> Ownership:
 
 
 def _write(values: Mapping[str, object]) -> bytes:
-    return json.dumps({"format": FORMAT, **values}, separators=(",", ":"), allow_nan=False).encode()
+    whole = {"format": FORMAT, **values}
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _read(data: bytes) -> Mapping[str, Any]:
