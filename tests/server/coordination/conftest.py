@@ -1,15 +1,18 @@
 """A real store of each backend, and members' access to it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from licorne_server.coordination.store import Store
+from support.coordination.api_server import ApiServer, served
 from support.coordination.backends import LONG, Backend
 from support.coordination.etcd import EtcdBackend, EtcdServer
+from support.coordination.kubernetes import KubernetesBackend
 from support.coordination.local_store import serving
 
-BACKENDS: tuple[str, ...] = ("etcd", "local")
+BACKENDS: tuple[str, ...] = ("etcd", "kubernetes", "local")
 """Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
 
 
@@ -64,3 +67,16 @@ async def local_backend() -> AsyncIterator[Backend]:
     """The store of a supervisor."""
     async with serving() as backend:
         yield backend
+
+
+@pytest.fixture
+def api() -> ApiServer:
+    """A played API server, without an object."""
+    return ApiServer()
+
+
+@pytest.fixture
+async def kubernetes_backend(api: ApiServer, tmp_path: Path) -> AsyncIterator[KubernetesBackend]:
+    """A deployment in a cluster of its own."""
+    async with served(api) as url:
+        yield KubernetesBackend(tmp_path, url)

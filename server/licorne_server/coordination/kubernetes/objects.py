@@ -1,0 +1,223 @@
+"""Members, owners of RMs and documents as objects of Kubernetes, and back.
+
+A member is a Lease, and so is the record of an RM: one LIST then has both as of one moment, and one
+watch follows them. The Lease of an RM is never renewed. Its epoch is in an annotation, because others
+may count `leaseTransitions`. A document is a config map, as it may be larger than all annotations
+together may be.
+
+Ids are free texts and names of objects are not, so a name has a hash of the id; the id itself is an
+annotation. Labels select all objects of one deployment.
+"""
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.options import MOST_LEASE
+from licorne_server.coordination.records import read_member, read_ownership, write_member, write_ownership
+from licorne_server.coordination.store import Document, Member, MemberId, Ownership, StoreError
+
+Json = dict[str, Any]
+
+DEPLOYMENT = "licorne.dev/deployment"
+KIND = "licorne.dev/kind"
+ID = "licorne.dev/id"
+RECORD = "licorne.dev/record"
+RENEWALS = "licorne.dev/renewals"
+ENDED = "licorne.dev/ended"
+WRITE = "licorne.dev/write"
+
+MAX_MEMBER = 192 * 1024
+"""Bytes of a member, at most. Kubernetes takes 256 KiB of annotations."""
+
+_READABLE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLease:
+    """The Lease of a member."""
+
+    member: Member
+    version: str
+    """Its resourceVersion."""
+    duration: float
+    """Seconds without a change after which it has ended."""
+    ended: bool
+    """True if it was marked as ended. Such a Lease is never renewed."""
+
+
+def object_name(deployment: str, kind: str, key: str) -> str:
+    """The name of the object of an id or a key: a DNS-1123 subdomain, other for every key."""
+    readable = re.sub(r"[^a-z0-9]+", "-", key[:_READABLE].lower()).strip("-")
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return ".".join(part for part in (deployment, kind, readable, digest) if part)
+
+
+def version_of(found: Mapping[str, Any]) -> str:
+    """The resourceVersion of an object or a list.
+
+    Raises:
+        StoreError: it has none.
+    """
+    version = _mapping(found.get("metadata")).get("resourceVersion")
+    if not isinstance(version, str) or not version:
+        raise StoreError("an object of Kubernetes has no resourceVersion")
+    return version
+
+
+def revision_of(found: Mapping[str, Any]) -> int:
+    """The resourceVersion as a number, which it is in every server that is backed by etcd.
+
+    Raises:
+        StoreError: it is no number.
+    """
+    version = version_of(found)
+    if not version.isascii() or not version.isdecimal() or len(version) > 19:
+        raise StoreError(f"the resourceVersion of an object of Kubernetes is no number: {version!r}")
+    return int(version)
+
+
+def write_of(found: Mapping[str, Any]) -> str:
+    """The id of the write that made the object what it is; empty without one."""
+    return str(_annotations(found).get(WRITE, ""))
+
+
+def kind_of(found: Mapping[str, Any]) -> str:
+    """The kind of one of our objects, by its label; empty without it."""
+    return str(_mapping(_mapping(found.get("metadata")).get("labels")).get(KIND, ""))
+
+
+def name_of(found: Mapping[str, Any]) -> str:
+    """The name of an object; empty without one."""
+    return str(_mapping(found.get("metadata")).get("name", ""))
+
+
+def member_lease(
+    deployment: str, member: Member, lease: float, renewals: int, now: float, version: str = ""
+) -> Json:
+    """The Lease of a member. `renewals` is another number each time: an update that changes nothing
+    keeps the resourceVersion, and the wall clock `now`, in unix seconds, may stand still."""
+    record = write_member(member)
+    if len(record) > MAX_MEMBER:
+        # Ids of many RMs, all of them long. Balance suffers, and nothing else.
+        record = write_member(replace(member, load={}))
+    annotations = {RECORD: record.decode(), RENEWALS: str(renewals)}
+    spec = {
+        "holderIdentity": member.name or member.id,
+        "leaseDurationSeconds": math.ceil(lease),
+        "renewTime": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    return _lease(_metadata(deployment, "member", member.id, version, annotations), spec)
+
+
+def ended_lease(found: Json) -> Json:
+    """The Lease of a member that has ended, in place of the one that was found."""
+    metadata = _mapping(found.get("metadata"))
+    annotations = {**_annotations(found), ENDED: "true"}
+    kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
+    spec = {key: value for key, value in _mapping(found.get("spec")).items() if key != "holderIdentity"}
+    return _lease({**kept, "annotations": annotations, "resourceVersion": version_of(found)}, spec)
+
+
+def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
+    """The Lease of a member, from what the store has.
+
+    Raises:
+        ValueError: it is none of ours, or was edited.
+    """
+    given = _annotations(found)
+    duration = _mapping(found.get("spec")).get("leaseDurationSeconds")
+    if not isinstance(duration, int) or not 0 < duration <= MOST_LEASE:
+        duration = usual_lease
+    return MemberLease(
+        member=read_member(MemberId(_text(given, ID)), _text(given, RECORD).encode()),
+        version=version_of(found),
+        duration=float(duration),
+        ended=given.get(ENDED) == "true",
+    )
+
+
+def rm_lease(deployment: str, record: Ownership, revision: int) -> Json:
+    """The Lease of an RM, in place of the one of that revision; 0 for none."""
+    annotations = {RECORD: write_ownership(record).decode()}
+    # The holder is for people. Without an owner it is left out, as an empty one is not allowed.
+    spec = {"holderIdentity": record.owner} if record.owner else {}
+    return _lease(_metadata(deployment, "rm", record.rm_id, _version(revision), annotations), spec)
+
+
+def read_rm_lease(found: Json) -> Ownership:
+    """The record of an RM, from what the store has.
+
+    Raises:
+        ValueError: it is none of ours, or was edited.
+    """
+    given = _annotations(found)
+    return read_ownership(RmId(_text(given, ID)), _text(given, RECORD).encode(), revision_of(found))
+
+
+def config_map(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
+    """The config map of a document, in place of the one of that revision; 0 for none."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(deployment, kind, key, _version(revision), {}),
+        "binaryData": {"value": base64.b64encode(value).decode("ascii")},
+    }
+
+
+def read_config_map(found: Json) -> tuple[str, Document]:
+    """The key and the document of a config map.
+
+    Raises:
+        ValueError: it is none of ours, or was edited.
+    """
+    value = _mapping(found.get("binaryData")).get("value", "")
+    if not isinstance(value, str):
+        raise ValueError("binaryData.value is no text")
+    document = Document(value=base64.b64decode(value, validate=True), revision=revision_of(found))
+    return _text(_annotations(found), ID), document
+
+
+def _lease(metadata: Json, spec: Json) -> Json:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _metadata(deployment: str, kind: str, key: str, version: str, annotations: Mapping[str, str]) -> Json:
+    metadata: Json = {
+        "name": object_name(deployment, kind, key),
+        "labels": {DEPLOYMENT: deployment, KIND: kind},
+        "annotations": {ID: key, WRITE: uuid4().hex, **annotations},
+    }
+    return metadata | {"resourceVersion": version} if version else metadata
+
+
+def _version(revision: int) -> str:
+    return str(revision) if revision else ""
+
+
+def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _mapping(_mapping(found.get("metadata")).get("annotations"))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object of JSON; an empty one otherwise, as anybody may have edited it."""
+    return value if isinstance(value, dict) else {}
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value = values.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"the annotation {key} is missing")
+    return value

@@ -1,0 +1,245 @@
+"""Plays the API server of a cluster, over HTTP on loopback, for Leases and config maps.
+
+It follows what Kubernetes documents: one rising resourceVersion for all objects, 409 for an update or a
+delete of another version, updates without a change that keep the version, lists in pages as of one
+moment, watches from a version that end with 410 once that version was compacted, and label selectors.
+Tests switch its faults. It is no cluster, and knows nothing of what the server under test expects.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from support.coordination.api_cluster import NAMESPACE, Cluster, Objects, conflict, event
+from support.coordination.api_rules import Json, Refusal
+from support.coordination.backends import PATIENCE
+
+TOKEN = "the-token-of-the-account"
+
+
+@dataclass
+class Fault:
+    """What happens to the next calls of a verb and a kind, in place of the usual."""
+
+    verb: str
+    """``get``, ``list``, ``watch``, ``create``, ``update``, ``delete``, or ``*`` for any."""
+    plural: str = "*"
+    times: int = 1
+    status: int = 0
+    """Status to answer; 0 to answer as usual."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    reason: str = "InternalError"
+    carried_out: bool = False
+    """True if the call has its effect, and only the answer is lost or another one."""
+    cut: bool = False
+    """True to close the connection in place of an answer."""
+    hold: asyncio.Event | None = None
+    """The call stands still until this is set, before it has its effect."""
+    body: bytes | None = None
+    """Answer of status 200, in place of the usual one."""
+    seen: int = 0
+    """Calls that had it so far."""
+
+
+class ApiServer:
+    """Answers calls for the objects of a cluster, as Kubernetes does or as a test wants."""
+
+    def __init__(self) -> None:
+        """Serve an empty cluster."""
+        self.cluster = Cluster()
+        self.faults: list[Fault] = []
+        self.forbidden: set[tuple[str, str]] = set()
+        self.calls: list[tuple[str, str]] = []
+        """Verb and kind of every call."""
+        self.tokens = {TOKEN}
+        self.losing = False
+        """True to send no event of any watch; they are lost for good."""
+        self.stale: Objects | None = None
+        """Objects to list in place of the present ones, as a cache that lags behind does."""
+        self.down = False
+        """True to cut every connection."""
+        self._called = asyncio.Event()
+        self._watches_end = 0
+
+    def count(self, verb: str, plural: str) -> int:
+        """Calls of that verb and kind so far."""
+        return self.calls.count((verb, plural))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for calls after which that holds."""
+        async with asyncio.timeout(PATIENCE):
+            while not holds():
+                await self._called.wait()
+
+    def fail(self, verb: str, plural: str = "*", **how: Any) -> Fault:
+        """Add a fault, and return it."""
+        self.faults.append(Fault(verb, plural, **how))
+        return self.faults[-1]
+
+    def end_watches(self) -> None:
+        """End every watch that is open, in the middle."""
+        self._watches_end += 1
+        self.cluster.wake()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer a call, or misbehave as a fault says."""
+        plural, name = request.match_info["plural"], request.match_info.get("name", "")
+        verb = self._verb(request, name)
+        self.calls.append((verb, plural))
+        fault = next((one for one in self.faults if self._hits(one, verb, plural)), None)
+        if fault is not None:
+            fault.times -= 1
+            fault.seen += 1
+        self._called.set()
+        self._called = asyncio.Event()
+        if self.down:
+            return await self._cut(request)
+        try:
+            if fault is None:
+                return await self._usual(request, verb, plural, name)
+            if fault.hold is not None:
+                await fault.hold.wait()
+            if fault.carried_out or not (fault.status or fault.cut or fault.body is not None):
+                usual = await self._usual(request, verb, plural, name)
+                if not (fault.status or fault.cut):
+                    return usual
+            if fault.cut:
+                return await self._cut(request)
+            if fault.body is not None:
+                return web.Response(body=fault.body, content_type="application/json")
+            refusal = Refusal(fault.status, fault.reason, "a fault of the test")
+            return self._status(refusal, fault.headers)
+        except Refusal as refusal:
+            return self._status(refusal, {})
+
+    def _hits(self, fault: Fault, verb: str, plural: str) -> bool:
+        return fault.times > 0 and fault.verb in ("*", verb) and fault.plural in ("*", plural)
+
+    def _verb(self, request: web.Request, name: str) -> str:
+        if request.method == "GET":
+            return "get" if name else ("watch" if request.query.get("watch") in ("1", "true") else "list")
+        return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
+
+    async def _cut(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response(status=500)
+
+    def _status(self, refusal: Refusal, headers: Mapping[str, str]) -> web.Response:
+        body = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "message": str(refusal),
+            "reason": refusal.reason,
+            "code": refusal.status,
+        }
+        return web.json_response(body, status=refusal.status, headers=headers)
+
+    async def _usual(self, request: web.Request, verb: str, plural: str, name: str) -> web.StreamResponse:
+        self._let_in(request, verb, plural)
+        body = await request.json() if request.can_read_body else {}
+        if verb == "watch":
+            return await self._watch(request, plural)
+        if verb == "list":
+            query = request.query
+            limit, after = int(query.get("limit", "0")), query.get("continue", "")
+            page = self.cluster.page(plural, query.get("labelSelector", ""), limit, after, self.stale)
+            return web.json_response(page)
+        if verb == "create":
+            return web.json_response(self.cluster.create(plural, body), status=201)
+        found = self.cluster.objects.get((plural, name))
+        if found is None:
+            raise Refusal(404, "NotFound", f'{plural} "{name}" not found')
+        if verb == "get":
+            return web.json_response(found)
+        if verb == "update":
+            return web.json_response(self.cluster.update(plural, name, found, body))
+        if verb == "delete":
+            wanted = body.get("preconditions", {}).get("resourceVersion")
+            if wanted not in (None, found["metadata"]["resourceVersion"]):
+                raise conflict(plural, name)
+            return web.json_response(self.cluster.delete(plural, found))
+        raise Refusal(405, "MethodNotAllowed", f"{verb} is not played")
+
+    def _let_in(self, request: web.Request, verb: str, plural: str) -> None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or token not in self.tokens:
+            raise Refusal(401, "Unauthorized", "Unauthorized")
+        group = "coordination.k8s.io" if plural == "leases" else ""
+        if (verb, plural) in self.forbidden:
+            raise Refusal(
+                403,
+                "Forbidden",
+                f'{plural} is forbidden: User "system:serviceaccount:{NAMESPACE}:licorne" cannot {verb} '
+                f'resource "{plural}" in API group "{group}" in the namespace "{NAMESPACE}"',
+            )
+
+    async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
+        version = int(request.query["resourceVersion"])
+        selector = request.query.get("labelSelector", "")
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        ends, begun = self._watches_end, asyncio.get_running_loop().time()
+        last = begun + float(request.query.get("timeoutSeconds", "1800"))
+        # A client that has gone away.
+        with suppress(ConnectionError):
+            while ends == self._watches_end and not self.down:
+                changed = self.cluster.changed
+                if version < self.cluster.compacted:
+                    gone = Refusal(
+                        410, "Expired", f"too old resource version: {version} ({self.cluster.compacted})"
+                    )
+                    status = json.loads(self._status(gone, {}).body)  # type: ignore[arg-type]
+                    await _send(response, "ERROR", status)
+                    break
+                for change in [one for one in self.cluster.history if one.version > version]:
+                    version = change.version
+                    told = event(change, plural, selector)
+                    if told and not self.losing:
+                        await _send(response, *told)
+                left = last - asyncio.get_running_loop().time()
+                if left <= 0:
+                    bookmark = {"kind": "Lease", "metadata": {"resourceVersion": str(version)}}
+                    if request.query.get("allowWatchBookmarks") in ("1", "true"):
+                        await _send(response, "BOOKMARK", bookmark)
+                    break
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await changed.wait()
+        return response
+
+
+async def _send(response: web.StreamResponse, kind: str, item: Json) -> None:
+    await response.write(json.dumps({"type": kind, "object": item}).encode() + b"\n")
+
+
+@asynccontextmanager
+async def served(player: ApiServer, certificate: tuple[Path, Path] | None = None) -> AsyncIterator[str]:
+    """Serve it on a free port of loopback, with TLS if there is a certificate and its key; the URL."""
+    app = web.Application(client_max_size=3 * 1024 * 1024)
+    for group, plural in (("/api/v1", "configmaps"), ("/apis/coordination.k8s.io/v1", "leases")):
+        path = f"{group}/namespaces/{NAMESPACE}/{{plural:{plural}}}"
+        app.router.add_route("*", path, player.answer)
+        app.router.add_route("*", path + "/{name}", player.answer)
+    context = None
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        yield f"{'https' if context else 'http'}://127.0.0.1:{port}"
+    finally:
+        player.end_watches()
+        await runner.cleanup()

@@ -1,0 +1,62 @@
+"""Members' access to a played API server."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from licorne_server.coordination.kubernetes import KubernetesStore
+from licorne_server.coordination.kubernetes.access import Access
+from licorne_server.coordination.options import Coordination
+from support.coordination.api_cluster import NAMESPACE
+from support.coordination.api_server import TOKEN
+from support.coordination.backends import LONG
+
+REREAD = 0.2
+
+
+def kubeconfig(folder: Path, url: str, token: str = TOKEN) -> Path:
+    """A file with a way to the server, as kubectl has it. JSON is YAML."""
+    file = folder / "kubeconfig"
+    written = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "clusters": [{"name": "here", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": {"token": token}}],
+    }
+    file.write_text(json.dumps(written))
+    return file
+
+
+class HandClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        """Begin somewhere."""
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now
+
+
+class KubernetesBackend:
+    """A played API server, and members' access to it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        """Reach the server at that URL; credentials are written into the folder."""
+        self._access = Access(environ={"KUBECONFIG": str(kubeconfig(folder, url))})
+
+    def open(
+        self,
+        lease: float = LONG,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        reread: float = REREAD,
+        name: str = "test",
+    ) -> KubernetesStore:
+        """The access of one more member of a deployment."""
+        coordination = Coordination(backend="kubernetes", prefix=f"{NAMESPACE}/{name}", lease=lease)
+        return KubernetesStore(coordination, self._access, clock, reread)
