@@ -167,7 +167,9 @@ class Members:
         given = headers.getall(SECRET, [])
         if not given or not self.secret:
             return None
-        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), self.secret.encode()):
+        # Bytes that are no UTF-8 come as surrogates.
+        sent = given[0].encode(errors="surrogateescape")
+        if len(given) != 1 or not hmac.compare_digest(sent, self.secret.encode()):
             log.warning("a wrong secret of the deployment was sent")
             return None
         return Passed.read(headers.get(CALLER, ""))
@@ -181,11 +183,11 @@ class Members:
         *,
         method: str = "GET",
         headers: Mapping[str, str] | None = None,
-        patience: float = HEAD_SECONDS,
+        patience: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer of a member to a path, encoded and with its query; `chunks` reads its body.
 
-        It has to begin within `patience` seconds.
+        It has to begin within `patience` seconds, HEAD_SECONDS by default.
 
         Raises:
             Unreachable: it does not answer in time.
@@ -197,9 +199,10 @@ class Members:
             raise Unreachable(member, "is not asked before the secret of the deployment is known")
         if len(caller) > MAX_CALLER:
             raise Unreachable(member, f"cannot be told all {len(passed.caller.names)} names of the caller")
-        ours = {**(headers or {}), SECRET: self.secret, CALLER: caller}
+        plain = {"Accept-Encoding": "identity"}
+        ours = {**plain, **(headers or {}), SECRET: self.secret, CALLER: caller}
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(HEAD_SECONDS if patience is None else patience):
                 session = await self._session(member.http)
                 url = URL(_base(member.http) + path, encoded=True)
                 answer = await session.request(method, url, headers=ours, allow_redirects=False)
@@ -249,7 +252,7 @@ class Members:
         try:
             async with (
                 asyncio.timeout(WHOLE_SECONDS),
-                self.answer(member, path, passed, headers={"Accept-Encoding": "identity"}) as answer,
+                self.answer(member, path, passed) as answer,
                 aclosing(self.chunks(member, answer)) as chunks,
             ):
                 if answer.status != OK:

@@ -19,7 +19,7 @@ from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_server.coordination.store import Member
 from licorne_server.http.events import last_line
-from licorne_server.http.members import HEAD_SECONDS, OK, Members, Passed, Unreachable
+from licorne_server.http.members import OK, Members, Passed, Unreachable
 from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
     BY_MEMBER,
@@ -209,9 +209,8 @@ async def passed_on(request: web.Request, place: Place) -> web.StreamResponse:
     if member is None:
         raise web.HTTPServiceUnavailable(text=f"no member serves RM {shown(place.rm_id)} at the moment")
     headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-    headers.setdefault("Accept-Encoding", "identity")
     right, path = right_of(request), _path_at(request, place)
-    patience = DUMP_SECONDS if request.path == DUMP else HEAD_SECONDS
+    patience = DUMP_SECONDS if request.path == DUMP else None
     try:
         with members.requests.place(reader_of(request)):
             async with members.answer(

@@ -138,7 +138,7 @@ class Server:
         handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
         self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
         engine.may_decide = self.ownership.may_decide
-        self.members = Members.beside(self.ownership, settings.tls)
+        self.members = Members.beside(self.ownership, settings.tls, settings.member_ca)
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)

@@ -122,8 +122,7 @@ class Mirror:
             Unreachable: the member does not answer, or sends nothing any more.
         """
         member, members = self.member, self._members
-        headers = {"Accept-Encoding": "identity"}
-        async with members.answer(member, f"{API}/feed", members.own_right, headers=headers) as answer:
+        async with members.answer(member, f"{API}/feed", members.own_right) as answer:
             if answer.status != OK:
                 raise Unreachable(member, f"answers with the status {answer.status}")
             text, searched = bytearray(), 0

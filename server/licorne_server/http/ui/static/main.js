@@ -126,6 +126,13 @@ function showLink() {
   showServer();
 }
 
+/** Names the members of the deployment whose RMs are missing here, or are not up to date. */
+function showMissing() {
+  const reasons = [...state.missing.values()].map(({ reason }) => reason).sort();
+  setText(byId("missing"), reasons.length ? `Not all resource managers are shown as they are now: ${reasons.join("; ")}.` : "");
+  byId("missing").hidden = !reasons.length;
+}
+
 function showServer() {
   const { server } = state;
   if (server === null) return;
@@ -137,6 +144,7 @@ function listen() {
   subscribe((changes) => {
     if (changes.link) showLink();
     if (changes.partitions.size) showPartitions();
+    if (changes.missing.size) showMissing();
     if (shown === null || isEmpty() !== empty) show();
     else shown.update?.(changes);
   });

@@ -19,6 +19,8 @@ export const state = {
   queues: new Map(),
   // Of each RM which events there are.
   logs: new Map(),
+  // Members of the deployment whose RMs are missing or old, with the reason.
+  missing: new Map(),
   partition: "",
 };
 
@@ -30,7 +32,7 @@ export function subscribe(listener) {
 
 function note(what, key) {
   if (pending === null) {
-    pending = { link: false, rms: new Set(), partitions: new Set(), queues: new Map(), logs: new Set() };
+    pending = { link: false, rms: new Set(), partitions: new Set(), queues: new Map(), logs: new Set(), missing: new Set() };
     queueMicrotask(tell);
   }
   if (what === "link") pending.link = true;
@@ -88,6 +90,7 @@ export function apply(change) {
   for (const row of change.rms || []) set("rms", row.id, row);
   for (const row of change.partitions || []) set("partitions", row.name, row);
   for (const row of change.logs || []) set("logs", row.rm, row);
+  for (const row of change.missing || []) set("missing", row.name, row);
   for (const row of change.queues || []) {
     if (!state.queues.has(row.partition)) state.queues.set(row.partition, new Map());
     state.queues.get(row.partition).set(row.path, row);
@@ -106,7 +109,8 @@ function forgetAll() {
   for (const [partition, queues] of state.queues) {
     for (const path of queues.keys()) note("queues", [partition, path]);
   }
-  for (const kind of ["rms", "partitions", "queues", "logs"]) state[kind].clear();
+  for (const name of state.missing.keys()) note("missing", name);
+  for (const kind of ["rms", "partitions", "queues", "logs", "missing"]) state[kind].clear();
 }
 
 function forget(kind, rm, partition, name) {
@@ -115,7 +119,7 @@ function forget(kind, rm, partition, name) {
     if (!state.queues.get(partition)?.size) state.queues.delete(partition);
     note("queues", [partition, name]);
   } else {
-    const key = kind === "partitions" ? partition : rm;
+    const key = name || partition || rm;
     state[kind].delete(key);
     note(kind, key);
   }

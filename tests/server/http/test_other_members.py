@@ -1,0 +1,371 @@
+"""HTTP on a member for the RMs of all members: passed on to their owners, and merged."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from licorne import Application, Ask, Client, Node
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.store import Member, MemberId
+from licorne_server.coordination.store import Ownership as Record
+from licorne_server.http import members as http_members
+from licorne_server.http.members import CALLER, MISSING, SECRET, Passed
+from licorne_server.http.places import NAMED
+from licorne_server.security.access import Caller
+from licorne_server.services.history import Sample
+from licorne_server.services.server import Server
+from support.members import TOKEN, Table, deployment, member, table_of
+from support.peers.shim import eventually
+
+QUICK = 0.2
+"""Seconds in which a member has to answer where it is to be found missing."""
+
+CONFIG = """
+partitions:
+  - name: default
+    placementrules: [{name: provided}]
+    queues: [{name: root, submitacl: '*', queues: [{name: runs}]}]
+"""
+PARTS = (
+    "/ws/v1/partition/[left]default/queues",
+    "/ws/v1/partition/[left]default/queue/root?subtree",
+    "/ws/v1/partition/[left]default/nodes",
+    "/ws/v1/partition/[left]default/node/~.",
+    "/ws/v1/partition/%5Bleft%5Ddefault/applications/active?status=running",
+    "/ws/v1/partition/[left]default/application/job",
+    "/ws/v1/partition/[left]default/usage/users",
+    "/ws/v1/partition/[left]default/placementrules",
+    "/ws/v1/partition/[left]default/application/nobody",
+    "/ws/v1/config?rm=left",
+    "/ws/v1/events/batch?rm=left&count=3",
+    "/ws/v1/scheduler/healthcheck?rm=left",
+    "/ui/api/partition/[left]default/applications?q=job",
+    "/ui/api/partition/[left]default/nodes?limit=5",
+    "/ui/api/partition/[left]default/heat",
+    "/ui/api/partition/[left]default/application/job/asks",
+    "/ui/api/config?rm=left",
+    "/ui/api/events?rm=left&limit=2",
+)
+
+
+class Town:
+    """Two members, each with an RM, and a client of their HTTP."""
+
+    def __init__(self, servers: list[Server], client: aiohttp.ClientSession) -> None:
+        """The RM of the first one is `left`, that of the second one `right`."""
+        self.left, self.right = servers
+        self.table = table_of(servers)
+        self._client = client
+
+    async def ask(self, server: Server, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body."""
+        url = URL(f"http://{server.http_address}{path}", encoded=True)
+        names = {"Accept-Encoding": "identity"}
+        names |= {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._client.get(url, headers=names) as answer:
+            return answer.status, dict(answer.headers), await answer.read()
+
+    async def get(self, server: Server, path: str, **headers: str) -> Any:
+        """The JSON of a whole and successful answer."""
+        status, shown, body = await self.ask(server, path, **headers)
+        assert status == 200, body
+        assert MISSING not in shown
+        return json.loads(body)
+
+
+@asynccontextmanager
+async def filled(server: Server, rm: str, **options: Any) -> AsyncIterator[Client]:
+    """An RM with two nodes and a running application."""
+    async with Client(server.grpc_address, rm_id=rm, config=CONFIG, **options) as client:
+        await client.ready()
+        for name in (".", f"node-of-{rm}"):
+            await client.add_nodes([Node(node_id=name, capacity={"vcore": 4_000, "memory": 1 << 30})])
+        await client.submit_applications([Application(application_id="job", queue="root.runs", user="ann")])
+        await client.ask([Ask(key="job-1", application_id="job", resources={"vcore": 1000})])
+        views = server.scheduler.views
+        await eventually(lambda: views.partition(views.resolve(f"[{rm}]default")).allocations == 1)
+        yield client
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    """Two members without identities."""
+    async with (
+        deployment("a", "b") as servers,
+        aiohttp.ClientSession(auto_decompress=False) as client,
+        filled(servers[0], "left"),
+        filled(servers[1], "right"),
+    ):
+        yield Town(servers, client)
+
+
+@pytest.mark.parametrize("path", PARTS)
+async def test_a_read_of_an_rm_is_the_same_on_every_member(town: Town, path: str) -> None:
+    """Status, kind and body are those of the owner, errors included."""
+    status, headers, body = await town.ask(town.right, path)
+    expected, theirs, owners = await town.ask(town.left, path)
+    assert (status, headers["Content-Type"]) == (expected, theirs["Content-Type"])
+    for changing in (b'"refresh"',):
+        owners, body = (part.partition(changing)[0] for part in (owners, body))
+    assert body == owners
+
+
+async def test_an_answer_stays_compressed_on_its_way(town: Town) -> None:
+    """The bytes of the owner are handed back with their coding, and not to readers without it."""
+    path = "/ws/v1/partition/[left]default/queues"
+    _, plain, text = await town.ask(town.right, path)
+    _, packed, body = await town.ask(town.right, path, Accept_Encoding="gzip")
+    assert "Content-Encoding" not in plain
+    assert packed["Content-Encoding"] == "gzip"
+    assert body[:2] == b"\x1f\x8b"
+    assert json.loads(text)["queuename"] == "root"
+
+
+async def test_a_bare_name_means_the_same_on_every_member(town: Town) -> None:
+    """It is the partition of the RM that registered first in the whole deployment."""
+    for server in (town.left, town.right):
+        [first] = await town.get(server, "/ws/v1/partition/default/applications/active")
+        assert first["partition"] == "[left]default"
+        assert await town.ask(server, "/ws/v1/config") == await town.ask(server, "/ws/v1/config?rm=left")
+        status, _, body = await town.ask(server, "/ws/v1/partition/nowhere/queues")
+        assert (status, b"nowhere" in body) == (404, True)
+
+
+async def test_lists_have_the_rms_of_all_members(town: Town) -> None:
+    """They are in order of the members' names, with full names, and equal on all members."""
+    for server in (town.left, town.right):
+        clusters = await town.get(server, "/ws/v1/clusters")
+        assert [row["clusterName"] for row in clusters] == ["left", "right"]
+        partitions = await town.get(server, "/ws/v1/partitions")
+        assert [row["name"] for row in partitions] == ["[left]default", "[right]default"]
+        nodes = await town.get(server, "/ws/v1/scheduler/node-utilizations")
+        assert [row["clusterId"] for row in nodes] == ["left", "right"]
+
+
+async def test_a_list_of_a_member_without_rms_is_that_of_the_others() -> None:
+    """Nothing of this member, or of nobody, makes no comma too many."""
+    async with deployment("a", "b", "c") as servers, aiohttp.ClientSession() as client:
+        town = Town(servers[:2], client)
+        assert await town.get(servers[0], "/ws/v1/partitions") == []
+        async with filled(servers[1], "right"):
+            for server in servers:
+                [row] = await town.get(server, "/ws/v1/partitions")
+                assert row["name"] == "[right]default"
+
+
+async def test_the_history_adds_up_all_members(town: Town) -> None:
+    """At each time of the longest history the latest counts of all members are added."""
+    minute = 60.0
+    town.left._history.samples.extend(Sample(1000 + n * minute, n, 10 * n) for n in range(4))
+    town.right._history.samples.extend(Sample(1100 + n * minute, 100, 1) for n in range(2))
+    for server in (town.left, town.right):
+        apps = await town.get(server, "/ws/v1/history/apps")
+        counts = [row["totalApplications"] for row in apps if row["timestamp"] < 2000 * 10**9]
+        assert counts == ["0", "1", "102", "103"]
+        containers = await town.get(server, "/ws/v1/history/containers")
+        assert [row["totalContainers"] for row in containers][:4] == ["0", "10", "21", "31"]
+
+
+async def test_health_has_the_findings_of_all_members(town: Town) -> None:
+    """A finding of one member is there on every member, once, beside the checks of the deployment."""
+    async with Client(town.left.grpc_address, rm_id="ill") as client:
+        await client.ready()
+        await client.ask([Ask(key="x", application_id="nobody", resources={"vcore": 1})])
+        views = town.left.scheduler.views
+        name = views.resolve("[ill]default")
+        await eventually(lambda: views.counters(name).rejection_time)
+        for server in (town.left, town.right):
+            health = await town.get(server, "/ws/v1/scheduler/healthcheck")
+            failed = [check for check in health["HealthChecks"] if not check["Succeeded"]]
+            assert [check["Name"] for check in failed] == ["Scheduling errors"]
+            assert failed[0]["DiagnosisMessage"].count("[ill]default") == 1
+            names = [check["Description"] for check in health["HealthChecks"]]
+            assert len(names) == len(set(names))
+
+
+async def test_a_search_finds_the_names_of_all_members(town: Town) -> None:
+    """Hits of all members are in one list."""
+    for server in (town.left, town.right):
+        found = await town.get(server, "/ui/api/search?q=node-of")
+        assert found["complete"]
+        assert {hit["name"] for hit in found["hits"]} == {"node-of-left", "node-of-right"}
+
+
+async def test_a_state_dump_has_those_of_all_members(town: Town) -> None:
+    """The dump of a member has the dumps of the others under their names."""
+    dump = await town.get(town.right, "/debug/fullstatedump")
+    assert [row["name"] for row in dump["partitions"]] == ["[right]default"]
+    assert dump["missingMembers"] == []
+    [(name, other)] = dump["members"].items()
+    assert name == "a"
+    assert [row["name"] for row in other["partitions"]] == ["[left]default"]
+    assert "members" not in other
+    of_one = await town.get(town.right, "/debug/fullstatedump?rm=left")
+    assert [row["name"] for row in of_one["partitions"]] == ["[left]default"]
+
+
+async def test_an_event_stream_runs_over_another_member(town: Town) -> None:
+    """Events of an RM are read on every member as they happen, until its owner gives it away."""
+    url = f"http://{town.right.http_address}/ws/v1/events/stream?rm=left&count=1"
+    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+        assert "InstanceUUID" in json.loads(await answer.content.readline())
+        assert "objectID" in json.loads(await answer.content.readline())
+        record = town.table.rms[RmId("left")]
+        town.table.rms[RmId("left")] = Record(
+            rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=record.epoch + 1
+        )
+        last = json.loads(await answer.content.readline())
+        assert (last["status_code"], "member a" in last["message"]) == (503, True)
+        assert await answer.content.read() == b""
+        town.table.rms[RmId("left")] = record
+
+
+@pytest.fixture
+async def hanging() -> AsyncIterator[str]:
+    """The address of a listener that takes connections and says nothing."""
+    writers = []
+
+    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    listener = await asyncio.start_server(take, "127.0.0.1", 0)
+    host, port = listener.sockets[0].getsockname()
+    yield f"http://{host}:{port}"
+    listener.close()
+    for writer in writers:
+        writer.close()
+
+
+@pytest.mark.parametrize("gone", ["hangs", "is gone", "has no HTTP"])
+async def test_a_member_that_does_not_answer_makes_a_partial_answer(
+    town: Town, hanging: str, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    """Lists come in bounded time and name it in a header; what it alone has is refused with 503."""
+    monkeypatch.setattr(http_members, "HEAD_SECONDS", QUICK)
+    http = {"hangs": hanging, "is gone": "http://127.0.0.1:9", "has no HTTP": ""}[gone]
+    lost = Member(id=MemberId("lost"), name="lost", address="", http=http)
+    town.table.members[lost.id] = lost
+    town.table.rms[RmId("far")] = Record(rm_id=RmId("far"), owner=lost.id, epoch=1)
+    status, headers, body = await town.ask(town.left, "/ws/v1/partitions")
+    assert (status, headers[MISSING]) == (200, "lost")
+    assert [row["name"] for row in json.loads(body)] == ["[left]default", "[right]default"]
+    status, headers, body = await town.ask(town.left, "/ws/v1/partition/[far]default/queues")
+    assert (status, headers[MISSING]) == (503, "lost")
+    assert "member lost" in json.loads(body)["message"]
+    _, headers, body = await town.ask(town.left, "/ws/v1/scheduler/healthcheck")
+    assert headers[MISSING] == "lost"
+    failed = [one for one in json.loads(body)["HealthChecks"] if not one["Succeeded"]]
+    assert "member lost does not answer" in [one["DiagnosisMessage"] for one in failed]
+
+
+async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
+    """A member answers another's request by itself, though it believes that the RM is elsewhere."""
+    passed = Passed(Caller(frozenset(), True, "somebody"), True).text()
+    from_member = {SECRET: TOKEN, CALLER: passed}
+    record = town.table.rms[RmId("left")]
+    town.table.rms[RmId("left")] = Record(rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=9)
+    queues = "/ws/v1/partition/[left]default/queues"
+    assert (await town.ask(town.right, queues))[0] == 404
+    assert (await town.ask(town.left, queues))[0] == 404
+    assert (await town.ask(town.left, queues, **from_member))[0] == 200
+    town.table.rms[RmId("left")] = record
+    alone = await town.get(town.right, "/ws/v1/partitions", **from_member)
+    assert [row["name"] for row in alone] == ["[right]default"]
+    assert "members" not in await town.get(town.right, "/debug/fullstatedump", **from_member)
+    assert (await town.ask(town.left, f"{NAMED}?name="))[0] == 404
+    assert (await town.ask(town.left, f"{NAMED}?name=", **from_member))[0] == 200
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Town]:
+    """Two members that know the tokens of an operator and of two RMs, and one that knows another's."""
+    for name in ("left", "right", "operator", "stranger"):
+        (tmp_path / name).write_text(token(name))
+    tokens = {name: (tmp_path / name,) for name in ("left", "right")}
+    table = Table()
+    async with (
+        member(table, "a", operator_tokens=(tmp_path / "stranger",), rm_tokens=tokens) as left,
+        member(table, "b", operator_tokens=(tmp_path / "operator",), rm_tokens=tokens) as right,
+        aiohttp.ClientSession() as client,
+        filled(left, "left", token=tmp_path / "left"),
+        filled(right, "right", token=tmp_path / "right"),
+    ):
+        yield Town([left, right], client)
+
+
+def token(name: str) -> str:
+    """The token of an RM or an operator."""
+    return f"token-of-{name}-{'x' * 12}"
+
+
+async def test_rights_are_those_on_the_first_member(guarded: Town) -> None:
+    """The owner takes the caller as the first member knows it, also one whose token it has not got."""
+
+    async def status(server: Server, path: str, name: str, **more: str) -> int:
+        return (await guarded.ask(server, path, Authorization=f"Bearer {token(name)}", **more))[0]
+
+    left, right = guarded.left, guarded.right
+    queues = "/ws/v1/partition/[left]default/queues"
+    assert await status(right, queues, "operator") == 200
+    assert await status(left, queues, "operator") == 401
+    assert await status(right, queues, "left") == 200
+    assert await status(right, queues, "right") == 403
+    assert await status(right, "/ws/v1/partition/[nobody]default/queues", "right") == 403
+    assert await status(right, "/ws/v1/partition/default/queues", "left") == 200
+    assert await status(right, queues, "stranger") == 401
+    assert await status(right, "/ws/v1/config?rm=left", "left") == 200
+    assert await status(right, "/ws/v1/config?rm=left", "right") == 403
+    assert await status(right, "/ws/v1/partitions", "left") == 403
+    assert await status(right, "/ws/v1/partitions", "operator") == 200
+
+
+async def test_a_search_shows_an_rm_its_own_names_alone(guarded: Town) -> None:
+    """The rights of the caller hold on all members."""
+    bearer = f"Bearer {token('left')}"
+    found = await guarded.get(guarded.right, "/ui/api/search?q=node-of", Authorization=bearer)
+    assert [hit["name"] for hit in found["hits"]] == ["node-of-left"]
+
+
+@pytest.mark.parametrize("secret", ["", "another", f"{TOKEN}x", "\u00e9"])
+async def test_without_the_secret_nobody_is_taken_for_another(guarded: Town, secret: str) -> None:
+    """A request with another secret is an ordinary one: its sender needs an identity of its own."""
+    passed = Passed(Caller(frozenset({"left"}), True, "operator"), True).text()
+    headers = {SECRET: secret, CALLER: passed}
+    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
+    bearer = f"Bearer {token('left')}"
+    path = "/ws/v1/partition/[left]default/queues"
+    assert (await guarded.ask(guarded.left, path, Authorization=bearer, **headers))[0] == 200
+    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", Authorization=bearer, **headers))[0] == 403
+    assert guarded.left.members is not None
+    guarded.left.members.secret = ""
+    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
+
+
+async def test_a_member_that_names_no_caller_is_refused(guarded: Town) -> None:
+    """The secret alone is no identity."""
+    for caller in ("", "[]", "{}", '{"names": 3}', "nonsense"):
+        headers = {SECRET: TOKEN, CALLER: caller}
+        assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 400
+
+
+async def test_probes_are_degraded_while_the_store_does_not_answer(town: Town) -> None:
+    """Both probes succeed and say so, and a check of the health fails; reads go on."""
+    assert (await town.ask(town.left, "/readyz"))[2] == b"ok\n"
+    town.table.answers = False
+    for probe in ("/readyz", "/livez"):
+        status, _, body = await town.ask(town.left, probe)
+        assert (status, body) == (200, b"degraded: the store does not answer\n")
+    health = await town.get(town.left, "/ws/v1/scheduler/healthcheck")
+    assert not health["Healthy"]
+    failed = [check for check in health["HealthChecks"] if not check["Succeeded"]]
+    assert [(one["Name"], one["DiagnosisMessage"]) for one in failed] == [
+        ("Coordination", "the store does not answer")
+    ]
+    assert len(await town.get(town.left, "/ws/v1/partitions")) == 2
