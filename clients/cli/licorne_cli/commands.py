@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return USAGE
         # The import of a command may be slow, and be interrupted.
         args = parser_for(given[0] if given else "").parse_line(given)
+        args.given = given
         run = command_of(args.command).run
         # A server survives a closed stdout: its logging handles that.
         with nullcontext() if args.command == SERVE else while_read(needed=False):

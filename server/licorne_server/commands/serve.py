@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.process.watchdog import Watchdog
+from licorne_server.workers.worker import number_of
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -26,6 +28,7 @@ FAILED = 1
 EXAMPLES = (
     ("licorne serve", "for this machine alone"),
     ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
+    ("licorne serve --workers auto", "with all cores, for many RMs"),
     (
         "licorne serve --listen :7070 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem",
         "for others, who show certificates",
@@ -36,11 +39,21 @@ EXAMPLES = (
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
     from licorne_server.telemetry.logs import process_logs
+    from licorne_server.telemetry.logs.stderr import STDERR
 
     raise_file_limit()
     try:
+        if args.workers > 1:
+            from licorne_server.commands.serve_workers import supervise
+
+            # The logs of this process take the place of stderr.
+            stderr = os.dup(STDERR) if sys.stderr is not None else subprocess.DEVNULL
+            with process_logs(args.log_level, args.log_format):
+                return supervise(args, stderr)
         settings = settings_of(args)
-        with process_logs(args.log_level, args.log_format) as flush:
+        # Logs of several workers come together.
+        of = {"worker": number_of(args.member_name)} if settings.shares_ports else {}
+        with process_logs(args.log_level, args.log_format, of) as flush:
             return _serve(settings, flush)
     except SettingsError as error:
         say(f"licorne: {error}")

@@ -15,6 +15,7 @@ from licorne_core.messages.commands import AskBackoff
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.coordination.options import LEASES, RENEW_SECONDS, Coordination, read_coordination
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
+from licorne_server.process.cores import worker_count
 from licorne_server.process.memory import USUAL_PERCENT, System
 from licorne_server.process.settings import USUAL_SAMPLE, Address, Settings, SettingsError, Tls, TraceSettings
 from licorne_server.telemetry.logs import FORMATS
@@ -84,6 +85,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of = _Options(parser)
     of.add("--listen", default=str(USUAL.listen), metavar="HOST:PORT", help="gRPC (%(default)s)")
     _add_http(of)
+    of.add(
+        "--workers",
+        type=worker_count,
+        default=1,
+        metavar="N",
+        help="processes that share the addresses and the RMs, or auto for as many as there are cores "
+        "(%(default)s)",
+    )
     of.file("--config", "for RMs that register without a configuration")
     of.file("--budgets", "budgets over RMs, in YAML")
     of.switch("--watch-config", True, "read these files again when their content changes (on)")

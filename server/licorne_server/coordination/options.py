@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from licorne_server.process.settings import Address, SettingsError
 
-LEASES = {"etcd": 6.0, "kubernetes": 15.0, "local": 2.0}
+LEASES = {"etcd": 6.0, "kubernetes": 15.0, "local": 6.0}
 """Seconds of a lease, by backend, unless an option says otherwise."""
 
 RENEW_SECONDS = 1.0
@@ -31,9 +31,11 @@ class Coordination:
     """Prefix of all keys, so that several deployments share a store. For ``kubernetes`` it is
     ``NAMESPACE/NAME``; without a namespace it is that of the pod."""
     advertise: str = ""
-    """``HOST:PORT`` at which RMs and other members reach this one."""
+    """``HOST:PORT`` at which RMs and other members reach this one; of a worker ``unix:PATH``, at which it
+    listens for the others too."""
     advertise_http: str = ""
-    """``http://HOST:PORT`` or ``https://HOST:PORT`` at which other members reach its HTTP services."""
+    """``http://HOST:PORT`` or ``https://HOST:PORT`` at which other members reach its HTTP services; of a
+    worker ``unix:PATH``, at which it listens for the others too."""
     name: str = ""
     """Name of the member for people; the advertised address without one."""
     lease: float = 6.0
@@ -53,6 +55,11 @@ class Coordination:
         """True if the connection to the store has TLS."""
         return self.ca is not None or self.cert is not None
 
+    @property
+    def on_one_host(self) -> bool:
+        """True for a worker: it shares its ports with others, and has Unix sockets of its own."""
+        return self.backend == "local"
+
     def problem(self) -> str:
         """The problem with the options, and its remedy; empty for none."""
         if not LEAST_LEASE <= self.lease <= MOST_LEASE:
@@ -64,7 +71,7 @@ class Coordination:
             return "--coordination-cert and --coordination-key are needed together"
         if (self.password is None) != (not self.user):
             return "--coordination-user and --coordination-password are needed together"
-        if self.advertise and not _is_reachable(self.advertise):
+        if self.advertise and not (self.on_one_host or _is_reachable(self.advertise)):
             return f"--advertise: HOST:PORT was expected, of a host that others reach: {self.advertise!r}"
         return ""
 

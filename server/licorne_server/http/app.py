@@ -13,7 +13,7 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
 from licorne_server.http.health import Heartbeat, health, live, ready
 from licorne_server.http.identity import Cors, Hosts, Identity
-from licorne_server.http.members import MISSING
+from licorne_server.http.members import MISSING, UNIX
 from licorne_server.http.places import NAMED, named
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
@@ -51,6 +51,8 @@ class HttpServer:
         self._heartbeat = Heartbeat()
         self._scrape = Scrape(sources, self._heartbeat)
         self._listeners: list[Listener] = []
+        # True if other workers listen on the same addresses.
+        self._shares = False
 
     async def open(self, settings: Settings) -> tuple[str, str]:
         """Serve on the addresses for HTTP and for metrics; returns both as ``HOST:PORT``, empty for none.
@@ -59,6 +61,7 @@ class HttpServer:
             SettingsError: listening there is refused, or the files for TLS are not usable.
         """
         certificates = HttpCertificates(settings.tls) if settings.tls else None
+        self._shares = settings.shares_ports
         opened = ["", ""]
         for number, (address, tls, start) in enumerate(
             (
@@ -73,6 +76,8 @@ class HttpServer:
                     text = f"cannot listen on {address}: {error.strerror}"
                     raise SettingsError(text) from None
                 opened[number] = str(address.with_port(port))
+        if settings.coordination is not None and settings.shares_ports:
+            await self.start_socket(settings.coordination.advertise_http.removeprefix(UNIX))
         return opened[0], opened[1]
 
     async def start(
@@ -86,6 +91,26 @@ class HttpServer:
             OSError: listening on the address is refused.
         """
         _, most = self._bounds.affordable()
+        return await self._listen(self._reads(), most, host, port, certificates, Page(self._sources))
+
+    async def start_metrics(
+        self, host: str, port: int, certificates: HttpCertificates | None = None
+    ) -> tuple[str, int]:
+        """Serve metrics and probes only, as `start` does."""
+        return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
+
+    async def start_socket(self, path: str) -> None:
+        """Serve the other workers of this host on a socket of that path.
+
+        Raises:
+            OSError: listening there is refused.
+        """
+        _, most = self._bounds.affordable()
+        page = Page(self._sources)
+        await self._listener(self._reads(), most, None, page, on_loopback=False).start_at(path)
+
+    def _reads(self) -> list[web.RouteDef]:
+        """All paths but those of probes and metrics."""
         reads = [
             *routes(),
             *events.routes(),
@@ -94,13 +119,7 @@ class HttpServer:
         ]
         if self._sources.members is not None:
             reads.append(web.get(NAMED, named))
-        return await self._listen(reads, most, host, port, certificates, Page(self._sources))
-
-    async def start_metrics(
-        self, host: str, port: int, certificates: HttpCertificates | None = None
-    ) -> tuple[str, int]:
-        """Serve metrics and probes only, as `start` does."""
-        return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
+        return reads
 
     async def stop(self) -> None:
         """Stop accepting requests, wait a moment for pending ones, and close."""
@@ -117,13 +136,28 @@ class HttpServer:
         certificates: HttpCertificates | None,
         page: Page | None = None,
     ) -> tuple[str, int]:
-        """Serve probes, metrics, these reads and the page, for a bounded number of connections."""
+        """Serve as `_listener` says, on an address; returns host and port."""
+        # TLS has names of its own: a browser does not take the certificate for another site's.
+        here = certificates is None and Address(host=host, port=port).is_loopback
+        listener = self._listener(reads, most, certificates, page, on_loopback=here)
+        address = await listener.start(host, port, shares=self._shares)
+        self._heartbeat.start()
+        return address
+
+    def _listener(
+        self,
+        reads: Iterable[web.RouteDef],
+        most: int,
+        certificates: HttpCertificates | None,
+        page: Page | None,
+        *,
+        on_loopback: bool,
+    ) -> Listener:
+        """Serves probes, metrics, these reads and the page, for a bounded number of connections."""
         idle, time_slices = self._bounds.http_idle, self._sources.time_slices
         handshakes = Handshakes(certificates.context, time_slices, idle) if certificates else None
         door = Door(most, handshakes)
-        # TLS has names of its own: a browser does not take the certificate for another site's.
-        here = certificates is None and Address(host=host, port=port).is_loopback
-        app = _application(self._sources, door, on_loopback=here)
+        app = _application(self._sources, door, on_loopback=on_loopback)
         app.add_routes(
             [
                 web.get("/livez", live),
@@ -137,9 +171,7 @@ class HttpServer:
             page.add_to(app)
         listener = Listener(app, door, idle)
         self._listeners.append(listener)
-        address = await listener.start(host, port)
-        self._heartbeat.start()
-        return address
+        return listener
 
 
 def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Application:

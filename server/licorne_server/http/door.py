@@ -7,7 +7,7 @@ reads (`process/fair.py`), by host. The door may close a connection during its h
 import asyncio
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from aiohttp import web
@@ -255,24 +255,42 @@ class Listener:
         )
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
+    async def start(self, host: str, port: int, *, shares: bool = False) -> tuple[str, int]:
         """Listen; returns host and port. For port 0 it is any free one.
+
+        One that `shares` the port does so with other processes.
 
         Raises:
             OSError: listening on the address is refused.
         """
+        loop = asyncio.get_running_loop()
+        server = await self._listen(
+            lambda enter: loop.create_server(enter, host, port, backlog=BACKLOG, reuse_port=shares)
+        )
+        address = server.sockets[0].getsockname()
+        return address[0], address[1]
+
+    async def start_at(self, path: str) -> None:
+        """Listen on a Unix socket.
+
+        Raises:
+            OSError: listening there is refused.
+        """
+        loop = asyncio.get_running_loop()
+        await self._listen(lambda enter: loop.create_unix_server(enter, path, backlog=BACKLOG))
+
+    async def _listen(
+        self, listen: Callable[[Callable[[], asyncio.Protocol]], Awaitable[asyncio.Server]]
+    ) -> asyncio.Server:
         await self._runner.setup()
         server = self._runner.server
         assert server is not None, "the runner was set up"
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._door.before(server), host, port, backlog=BACKLOG, reuse_port=False
-            )
+            self._server = await listen(self._door.before(server))
         except OSError:
             await self._runner.cleanup()
             raise
-        address = self._server.sockets[0].getsockname()
-        return address[0], address[1]
+        return self._server
 
     async def stop(self) -> None:
         """Stop accepting requests, wait a moment for pending ones, and close."""

@@ -300,6 +300,11 @@ class Settings:
             )
 
     @property
+    def shares_ports(self) -> bool:
+        """True for a worker, which listens on the ports of its supervisor together with others."""
+        return self.coordination is not None and self.coordination.on_one_host
+
+    @property
     def http_tls(self) -> Tls | None:
         """Certificate files for HTTP: those of gRPC, or None if HTTP is plain."""
         return None if self.http_insecure else self.tls

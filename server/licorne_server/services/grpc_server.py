@@ -26,8 +26,6 @@ from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
 
 CHANNEL_OPTIONS = [
-    # A second server on the same port must fail, not share it.
-    ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", -1),
     # Per connection: enough for four streams and some calls, too few for a reset flood.
@@ -42,20 +40,25 @@ CHANNEL_OPTIONS = [
 
 
 def grpc_server(
-    call_guard: grpc.aio.ServerInterceptor, options: Sequence[tuple[str, int]]
+    call_guard: grpc.aio.ServerInterceptor, options: Sequence[tuple[str, int]], *, shares: bool = False
 ) -> grpc.aio.Server:
-    """A server without services, whose calls pass the `call_guard`; with `options` of gRPC."""
-    return grpc.aio.server(interceptors=[call_guard], options=[*CHANNEL_OPTIONS, *options])
+    """A server without services, whose calls pass the `call_guard`; with `options` of gRPC.
+
+    One that `shares` its port does so with the other workers of its supervisor. Otherwise a second
+    server on the same port fails.
+    """
+    sharing = ("grpc.so_reuseport", int(shares))
+    return grpc.aio.server(interceptors=[call_guard], options=[sharing, *CHANNEL_OPTIONS, *options])
 
 
-def bind(server: grpc.aio.Server, address: Address, tls: Tls | None) -> str:
+def bind(server: grpc.aio.Server, address: Address, tls: Tls | None, *, shares: bool = False) -> str:
     """Listen, with these certificates if there are any; returns the bound ``HOST:PORT``.
 
     Raises:
         SettingsError: it cannot.
     """
-    # Tried beforehand: grpc would log its refusal in its own words.
-    refusal = address.refusal()
+    # Tried beforehand: grpc would log its refusal in its own words. A supervisor has tried its port.
+    refusal = "" if shares else address.refusal()
     if refusal:
         raise SettingsError(f"cannot listen on {address}: {refusal}")
     try:
@@ -68,6 +71,18 @@ def bind(server: grpc.aio.Server, address: Address, tls: Tls | None) -> str:
     if not port:
         raise SettingsError(f"cannot listen on {address}")
     return str(address.with_port(port))
+
+
+def bind_socket(server: grpc.aio.Server, address: str) -> None:
+    """Listen at ``unix:PATH`` too, where only this user comes in.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    try:
+        server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise SettingsError(f"cannot listen on {address}: {error}") from None
 
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING

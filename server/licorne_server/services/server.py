@@ -53,6 +53,7 @@ from licorne_server.services.grpc_server import (
     StandardHealth,
     add_reflection,
     bind,
+    bind_socket,
     grpc_server,
 )
 from licorne_server.services.history import History
@@ -293,7 +294,7 @@ class Server:
         access = self._access
         own = frozenset({SchedulerService.name, SessionService.name})
         guard = CallGuard(access, self._connections, settings.peers, own, self._calls, self.tracing)
-        server = grpc_server(guard, self._connections.options())
+        server = grpc_server(guard, self._connections.options(), shares=settings.shares_ports)
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
@@ -335,7 +336,9 @@ class Server:
         if settings.reflects:
             add_reflection(names, server)
         self._grpc = server
-        self.grpc_address = bind(server, settings.listen, settings.tls)
+        self.grpc_address = bind(server, settings.listen, settings.tls, shares=settings.shares_ports)
+        if settings.coordination is not None and settings.shares_ports:
+            bind_socket(server, settings.coordination.advertise)
         await server.start()
         self._connections.start(int(self.grpc_address.rpartition(":")[2]))
 

@@ -97,6 +97,12 @@ class ServerProcess:
         """Kill it if it still runs."""
         await self.kill()
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process is not None
+        return self._process.pid
+
     async def start(self) -> None:
         """Start it and wait for the line that says where it listens."""
         where = ("--listen", self.target, "--http", self.http)

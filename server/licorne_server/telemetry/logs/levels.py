@@ -80,6 +80,7 @@ LOGGERS = (
     "core.tracing.tracing",
     "core.undisturbed",
     "core.watchdog",
+    "core.workers",
 )
 """All logger names, in alphabetical order."""
 

@@ -228,10 +228,16 @@ _render_exceptions = structlog.processors.ExceptionRenderer(
 class Lines:
     """Last processor of structlog, which makes lines. Any thread may call any method."""
 
-    def __init__(self, drops: Drops, render: Callable[[EventDict], str] | None = None) -> None:
-        """Count dropped lines in `drops`; `render` is JSON by default."""
+    def __init__(
+        self,
+        drops: Drops,
+        render: Callable[[EventDict], str] | None = None,
+        always: Mapping[str, int] | None = None,
+    ) -> None:
+        """Count dropped lines in `drops`; `render` is JSON by default. Each line has the fields `always`."""
         self._drops = drops
         self._render = render or rendered
+        self._always = dict(always or {})
         self._limits = Limits(monotonic)
 
     def __call__(self, logger: Any, method: str, entry: EventDict) -> str:
@@ -269,11 +275,12 @@ class Lines:
 
     def of_drops(self, dropped: Dropped) -> str:
         """The line with the number of dropped lines."""
-        entry = {**dropped._asdict(), "event": "log lines dropped", "level": "warning"}
+        entry = {**dropped._asdict(), "event": "log lines dropped", "level": "warning", **self._always}
         return self._render(_stamp(None, "warning", entry))
 
     def _make(self, kind: str, entry: EventDict) -> str:
         try:
+            entry.update(self._always)
             return self._render(_render_exceptions(None, "", _stamp(None, "", entry)))
         except Exception:
             # A value without a text must not fail the caller.

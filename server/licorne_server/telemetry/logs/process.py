@@ -167,15 +167,18 @@ def note_lost(kind: str) -> None:
 
 
 @contextmanager
-def process_logs(level: str, form: str = "json") -> Iterator[Callable[[], None]]:
+def process_logs(
+    level: str, form: str = "json", always: Mapping[str, int] | None = None
+) -> Iterator[Callable[[], None]]:
     """Redirect the logs of the server, of its libraries and of the interpreter inside the block.
 
     Only for a process that is a server and nothing else: descriptor 2, the hooks of the interpreter
-    and `logging` belong to the whole process. `form` is one of `FORMATS`. The block gets a function
-    that waits a bounded time for unwritten lines. After the call nothing is logged any more.
+    and `logging` belong to the whole process. `form` is one of `FORMATS`. Each line has the
+    fields `always`. The block gets a function that waits a bounded time for unwritten lines. After the
+    call nothing is logged any more.
     """
     is_open = sys.stderr is not None
-    lines = Lines(_drops, _console(form))
+    lines = Lines(_drops, _console(form), always)
     _fill_standard_descriptors()
     saved = os.dup(STDERR)
     writer = Writer(saved if is_open else None, _drops, lines.of_drops)
