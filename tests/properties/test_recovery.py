@@ -31,7 +31,7 @@ def lived(world: World) -> Driver:
 def test_a_replay_restores_the_books(part: range) -> None:
     """After any history, an RM that registers anew and tells all it has finds its usage again."""
     for seed in part:
-        driver = lived(World(seed, hides=False))
+        driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():
             before = {p: digest(driver.scheduler.partitions[p]) for p in rm.partitions}
             replay(driver, rm.rm_id, rm.config)
@@ -44,7 +44,7 @@ def test_a_replay_restores_the_books(part: range) -> None:
 def test_what_runs_is_taken_back_over_any_quota(part: range) -> None:
     """No maximum and no limit keeps a core from counting what the RM says is running."""
     for seed in part:
-        driver = lived(World(seed, hides=False))
+        driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():
             before = {p: digest(driver.scheduler.partitions[p]) for p in rm.partitions}
             effects = replay(driver, rm.rm_id, tightened(rm.config))

@@ -29,18 +29,19 @@ MOST_PATHS = 10_000
 class BudgetQuota(Quota):
     """Usage of a budget in a partition, by an RM, or by all."""
 
-    __slots__ = ("account", "waiters")
+    __slots__ = ("freed", "waiters")
 
-    account: "Account"
-    """The budget."""
+    freed: "Freed"
+    """Where it is noted when it has more room; it does not know its account, so that no cycle of
+    references is left of either."""
     waiters: dict[PartitionName, None]
     """Partitions with asks that this quota blocks."""
 
-    def __init__(self, account: "Account") -> None:
+    def __init__(self, name: str, freed: "Freed") -> None:
         """Start unbooked and unbounded."""
         # A type that a budget does not name is not limited.
-        super().__init__("budget", account.name, QueuePath(""), strict=False)
-        self.account = account
+        super().__init__("budget", name, QueuePath(""), strict=False)
+        self.freed = freed
         self.waiters = {}
 
     def __repr__(self) -> str:
@@ -57,18 +58,22 @@ class BudgetQuota(Quota):
         return False
 
 
+Freed = dict[BudgetQuota, None]
+"""Quotas that may have more room, for which somebody waits."""
+
+
 class Account:
     """A budget in force, with its quotas."""
 
-    __slots__ = ("above", "book", "budget", "by_rm", "name", "parts", "total")
+    __slots__ = ("_freed", "above", "budget", "by_rm", "name", "parts", "total")
 
-    def __init__(self, book: "BudgetBook", budget: Budget, above: "Account | None") -> None:
+    def __init__(self, budget: Budget, above: "Account | None", freed: Freed) -> None:
         """Start without usage."""
-        self.book = book
+        self._freed = freed
         self.name = budget.name
         self.budget = budget
         self.above = above
-        self.total = BudgetQuota(self)
+        self.total = BudgetQuota(budget.name, freed)
         self.by_rm: dict[RmId, BudgetQuota] = {}
         """RMs with partitions in which applications have counted."""
         self.parts: dict[PartitionName, BudgetQuota] = {}
@@ -101,9 +106,9 @@ class Account:
         part = self.parts.get(partition)
         rm_id = rm_of(partition)
         if part is None:
-            part = self.parts[partition] = BudgetQuota(self)
+            part = self.parts[partition] = BudgetQuota(self.name, self._freed)
             if rm_id not in self.by_rm:
-                own = self.by_rm[rm_id] = BudgetQuota(self)
+                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._freed)
                 own.max = self._bound_of(rm_id)
         return (part, self.by_rm[rm_id], self.total)
 
@@ -142,7 +147,7 @@ def note_freed(quotas: Iterable[BudgetQuota]) -> None:
     """Note that budgets may have more room, for those who wait in any partition."""
     for quota in quotas:
         if quota.waiters:
-            quota.account.book.freed[quota] = None
+            quota.freed[quota] = None
 
 
 class BudgetBook:
@@ -160,8 +165,7 @@ class BudgetBook:
         """Types that reports of nodes leave out: also former ones that some nodes still have."""
         self.version = 0
         """Rises whenever other applications may be members."""
-        self.freed: dict[BudgetQuota, None] = {}
-        """Quotas that may have more room, for which somebody waits."""
+        self.freed: Freed = {}
         self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
         """Those of them that are being told, each with a partition that has not heard of it."""
 
@@ -172,7 +176,7 @@ class BudgetBook:
             account = former.pop(budget.name, None)
             above = self.accounts.get(budget.parent)
             if account is None:
-                account = Account(self, budget, above)
+                account = Account(budget, above, self.freed)
             else:
                 # A parent of the same name may be another one.
                 account.above = above

@@ -302,13 +302,14 @@ class _WithinMaxima(Rule):
             elif limit is None:
                 continue
             elif isinstance(quota, BudgetQuota):
+                account = context.budgets.accounts[quota.name]
                 yield BudgetCheck(
                     budget=quota.name,
                     requested=requested,
                     used=allocated,
                     bound=limit,
-                    slice_of=quota.account.slice_of(quota),
-                    holders=quota.account.holders(short),
+                    slice_of=account.slice_of(quota),
+                    holders=account.holders(short),
                     short=short,
                 )
             elif isinstance(quota, Tracker):
