@@ -19,6 +19,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from licorne_core.values.errors import NotFound
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
+from licorne_server.http.budget_metrics import gather_budgets
 from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.metrics import gather
@@ -348,6 +349,8 @@ class Scrape:
             yield ""
         figures = self._sources.figures()
         for _ in gather_rms(self._sources.views, figures.rms, families):
+            yield ""
+        for _ in gather_budgets(self._sources.budgets(), families):
             yield ""
         add_server(
             figures,

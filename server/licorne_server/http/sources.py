@@ -1,7 +1,7 @@
 """Sources of the answers of the HTTP listeners."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -11,6 +11,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.views import Views
 from licorne_server.configurations.thread import ConfigThread
+from licorne_server.coordination.budgets import BudgetState
 from licorne_server.coordination.ownership import Alone, Ownership
 from licorne_server.http.members import Members
 from licorne_server.process.fair import TimeSlices
@@ -151,6 +152,8 @@ class Sources:
     log_level: Callable[[], str] = lambda: "info"
     """Level of all loggers without a level of their own."""
     figures: Callable[[], Figures] = Figures
+    budgets: Callable[[], Iterable[BudgetState]] = tuple
+    """The state of all budgets over RMs."""
     queue_names: bool = True
     """True to publish metrics of queues also under names that contain the queue."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)

@@ -376,6 +376,7 @@ class Server:
             queue_names=self.settings.queue_names,
             events=self.events,
             time_slices=self._time_slices,
+            budgets=self.budgets.states,
             ownership=self.ownership,
             members=self.members,
         )
