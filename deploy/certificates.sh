@@ -41,7 +41,8 @@ key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }
 extensions() {
     echo "basicConstraints = critical, CA:FALSE"
     if [ "$1" = "$server" ]; then
-        echo "extendedKeyUsage = serverAuth"
+        # A member shows it to other members too.
+        echo "extendedKeyUsage = serverAuth, clientAuth"
         echo "subjectAltName = DNS:$(echo "$hosts" | sed 's/,/, DNS:/g'), DNS:localhost, IP:127.0.0.1"
     else
         echo "extendedKeyUsage = clientAuth"

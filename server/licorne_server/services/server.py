@@ -21,8 +21,8 @@ from licorne_server.configurations.shared import SharedKeeper
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.handover import Handover
+from licorne_server.coordination.joining import http_url, join
 from licorne_server.coordination.ownership import Alone, Ownership
-from licorne_server.coordination.store import Store
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
@@ -108,7 +108,6 @@ class Server:
         scheduler: Scheduler | None = None,
         clock: Clock | None = None,
         ownership: Ownership | None = None,
-        store: Store | None = None,
     ) -> None:
         """Put the parts together; nothing listens yet.
 
@@ -125,11 +124,9 @@ class Server:
         engine = self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
-        # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
-        self.ownership = ownership or Alone(int(self.clock.now() * 1e6))
-        keeper = Keeper(settings.state_dir) if store is None else SharedKeeper(store, self.ownership.epoch)
-        known = Configurations(default, keeper, self.clock)
         self._build = build_info()
+        self.ownership = ownership or self._ownership()
+        known = Configurations(default, self._keeper(), self.clock)
         self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
         self.tracing = tracing_of(settings.traces, self._build, self.clock, self._time_slices, views)
@@ -169,12 +166,12 @@ class Server:
             engine,
             self.rms,
             views,
-            keeper,
+            known.keeper,
             self.config_thread,
             self.clock,
             settings.budgets_file,
             self.ownership,
-            store,
+            self.ownership.store,
         )
         self.copies = self._copies()
         self._history = History(self.scheduler.views, self.clock, self._time_slices)
@@ -218,7 +215,7 @@ class Server:
             self.tracing.start()
         await self._start_grpc()
         await self._start_http()
-        await self.ownership.start(self.grpc_address, self.http_address)
+        await self.ownership.start(self.grpc_address, http_url(self.settings, self.http_address))
         assert self._health is not None
         await self._health.serving()
         self._status.started = True
@@ -352,6 +349,17 @@ class Server:
         """The RM is not in the core any more."""
         self._log_levels.forget(rm_id)
         self.budgets.forget(rm_id)
+
+    def _ownership(self) -> Ownership:
+        options = self.settings.coordination
+        if options is None:
+            # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
+            return Alone(int(self.clock.now() * 1e6))
+        return join(self.settings, options, self._build.version, lambda: self.engine.worked)
+
+    def _keeper(self) -> Keeper:
+        store = self.ownership.store
+        return Keeper(self.settings.state_dir) if store is None else SharedKeeper(store, self.ownership.epoch)
 
     def _copies(self) -> Copies:
         shortage = self.memory.shortage_for_copy

@@ -66,6 +66,7 @@ class OneOfTwo(Alone):
         """Join."""
         super().__init__(1)
         self.shared = store
+        self.store = store  # type: ignore[assignment]
         self.name = MemberId(name)
         store.members.add(self.name)
 
@@ -104,7 +105,7 @@ def store() -> Documents:
 async def member(store: Documents, name: str, clock: VirtualClock) -> AsyncIterator[Server]:
     """One member, whose clock the test moves."""
     settings = Settings(listen=LOOPBACK, http=None, drain=1.0, rms=FREE_PLANS)
-    server = Server(settings, clock=clock, ownership=OneOfTwo(store, name), store=store)  # type: ignore[arg-type]
+    server = Server(settings, clock=clock, ownership=OneOfTwo(store, name))
     await server.start()
     try:
         yield server
