@@ -1,0 +1,248 @@
+"""Calls packed into one stream: packing, windows, turns and ends, without gRPC."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from licorne_server.coordination.packing import (
+    CANCELLED,
+    MOST_CALLS,
+    MOST_MESSAGE,
+    PACK,
+    PIECE,
+    WINDOW,
+    Answered,
+    PackedCall,
+    PackedStream,
+)
+from licorne_server.coordination.pb import members_pb2 as pb
+from licorne_server.wire.errors import CallError, Malformed
+from support.peers.shim import eventually
+
+
+class Pipe:
+    """One direction of a stream; each message takes some rounds of the loop."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.sizes: list[int] = []
+        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def write(self, raw: bytes) -> None:
+        """Put a message."""
+        self.sizes.append(len(raw))
+        self._messages.put_nowait(raw)
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    async def read(self) -> bytes | None:
+        """Take a message."""
+        return await self._messages.get()
+
+    def close(self) -> None:
+        """End it."""
+        self._messages.put_nowait(None)
+
+
+class Ends:
+    """Both ends of one stream: `caller` begins calls, and `opened` has them as the other end sees them."""
+
+    def __init__(self) -> None:
+        """Connect both."""
+        self.there, self.back = Pipe(), Pipe()
+        self.opened: list[PackedCall] = []
+        self.openings: list[pb.Open] = []
+        self.caller = PackedStream(self.back.read, self.there.write)
+        self.server = PackedStream(self.there.read, self.back.write, self._begin)
+
+    def _begin(self, call: PackedCall, opening: pb.Open) -> None:
+        self.opened.append(call)
+        self.openings.append(opening)
+
+    async def call(self) -> tuple[PackedCall, PackedCall]:
+        """Begin a call; both ends of it."""
+        count = len(self.opened)
+        call = self.caller.open(pb.Open(method="/a.B/C"))
+        await eventually(lambda: len(self.opened) > count)
+        return call, self.opened[-1]
+
+
+@asynccontextmanager
+async def both() -> AsyncIterator[Ends]:
+    """A stream whose ends run inside the block."""
+    ends = Ends()
+    tasks = [asyncio.create_task(end.run()) for end in (ends.caller, ends.server)]
+    try:
+        yield ends
+    finally:
+        ends.there.close()
+        ends.back.close()
+        await asyncio.wait(tasks)
+
+
+async def test_many_small_messages_come_in_few() -> None:
+    """10,000 messages of one call arrive in order, in less than a twentieth of as many packed ones."""
+    async with both() as ends:
+        call, served = await ends.call()
+        before = len(ends.there.sizes)
+
+        async def send() -> None:
+            for number in range(10_000):
+                await call.send(b"%d" % number)
+                await asyncio.sleep(0)
+
+        sending = asyncio.create_task(send())
+        for number in range(10_000):
+            assert await served.receive() == b"%d" % number
+        await sending
+        assert len(ends.there.sizes) - before < 500
+
+
+async def test_a_lone_message_is_not_delayed() -> None:
+    """A message leaves without a timer if nothing was sent just before."""
+    async with both() as ends:
+        call, served = await ends.call()
+        sent = len(ends.there.sizes)
+        await call.send(b"x")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(ends.there.sizes) == sent + 1
+        assert await served.receive() == b"x"
+
+
+async def test_a_call_that_nobody_reads_stops_itself_alone() -> None:
+    """With its window full a call waits, while thousands of messages of another pass."""
+    async with both() as ends:
+        stopped, unread = await ends.call()
+        lively, read = await ends.call()
+
+        async def flood() -> None:
+            while True:
+                await stopped.send(bytes(1000))
+
+        flooding = asyncio.create_task(flood())
+        for _ in range(3000):
+            await lively.send(bytes(1000))
+            assert await read.receive() == bytes(1000)
+        flooding.cancel()
+        await asyncio.wait([flooding])
+        count = 0
+        stopped.half()
+        while await unread.receive() is not None:
+            count += 1
+        assert WINDOW // 1100 <= count <= (WINDOW + PIECE) // 1000
+
+
+async def test_calls_take_turns() -> None:
+    """A single message of one call is not behind the megabytes that another has to send."""
+    async with both() as ends:
+        large, large_served = await ends.call()
+        small, small_served = await ends.call()
+        sending = asyncio.create_task(large.send(bytes(8 * 1024 * 1024)))
+        receiving = asyncio.create_task(large_served.receive())
+        await eventually(lambda: len(ends.there.sizes) > 3)
+        await small.send(b"x")
+        assert await small_served.receive() == b"x"
+        assert not receiving.done()
+        await sending
+        assert await receiving == bytes(8 * 1024 * 1024)
+        assert max(ends.there.sizes) < PACK + 2 * PIECE
+
+
+async def test_empty_messages_use_the_window_too() -> None:
+    """Messages without a byte cannot pile up without a bound."""
+    async with both() as ends:
+        call, served = await ends.call()
+
+        async def flood() -> None:
+            while True:
+                await call.send(b"")
+
+        flooding = asyncio.create_task(flood())
+        await call.send(b"")
+        await eventually(lambda: len(ends.there.sizes) > WINDOW // 64 // 512)
+        flooding.cancel()
+        await asyncio.wait([flooding])
+        call.half()
+        count = 0
+        while await served.receive() is not None:
+            count += 1
+        assert count == WINDOW // 64
+
+
+async def test_ends_come_behind_the_messages() -> None:
+    """All messages before a half-close and before the status are received, and the status has its details."""
+    async with both() as ends:
+        call, served = await ends.call()
+        await call.send(b"ask")
+        call.half()
+        assert [await served.receive(), await served.receive()] == [b"ask", None]
+        await served.send(b"answer")
+        served.finish(3, "no", b"details")
+        await eventually(lambda: call.end is not None)
+        assert [await call.receive(), await call.receive()] == [b"answer", None]
+        with pytest.raises(Answered, match="no") as answered:
+            call.check()
+        status = answered.value.status()
+        assert dict(status.trailing_metadata) == {"grpc-status-details-bin": b"details"}
+
+
+async def test_a_caller_that_has_gone_ends_the_call_at_the_other_end() -> None:
+    """The service is told, and a sender that waits for room goes on."""
+    async with both() as ends:
+        call, served = await ends.call()
+        ended = asyncio.Event()
+        served.on_end = ended.set
+        sending = asyncio.create_task(served.send(bytes(4 * WINDOW)))
+        call.finish(CANCELLED)
+        await ended.wait()
+        await sending
+
+
+async def test_a_lost_call_gives_nothing_any_more() -> None:
+    """Messages that came from a former owner and were not read are dropped."""
+    async with both() as ends:
+        call, served = await ends.call()
+        await served.send(b"effect")
+        served.finish()
+        await eventually(lambda: call.end is not None)
+        call.lose(14, "another owner")
+        assert await call.receive() is None
+        with pytest.raises(Answered, match="another owner"):
+            call.check()
+
+
+async def test_the_end_of_the_stream_ends_its_calls() -> None:
+    """Calls end with UNAVAILABLE at both ends, and none is begun afterwards."""
+    async with both() as ends:
+        call, served = await ends.call()
+        ends.there.close()
+        ends.back.close()
+        await served.ended.wait()
+        await call.ended.wait()
+        with pytest.raises(Answered, match="has ended"):
+            call.check()
+        with pytest.raises(CallError, match="has ended"):
+            ends.caller.open(pb.Open())
+
+
+@pytest.mark.parametrize(
+    ("frames", "why"),
+    [
+        ([pb.Frame(call=1, message=bytes(PIECE))] * 10, "window"),
+        ([pb.Frame(call=1, open=pb.Open())], "cannot be opened"),
+        ([pb.Frame(call=number, open=pb.Open()) for number in range(2, MOST_CALLS + 3)], "calls"),
+        ([pb.Frame(call=1, message=bytes(MOST_MESSAGE // 32))], "has .* bytes"),
+    ],
+)
+async def test_a_member_that_sends_too_much_is_cut_off(frames: list[pb.Frame], why: str) -> None:
+    """Bytes above a window, calls above their number, and huge messages end the stream."""
+    ends = Ends()
+    running = asyncio.create_task(ends.server.run())
+    await ends.there.write(pb.Frames(frames=[pb.Frame(call=1, open=pb.Open())]).SerializeToString())
+    await ends.there.write(pb.Frames(frames=frames).SerializeToString())
+    with pytest.raises(Malformed, match=why):
+        await running
+    assert ends.server.is_idle
