@@ -1436,6 +1436,8 @@ type ReloadConfigurationResponse struct {
 	// Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
 	// where there is none.
 	BudgetsChanged bool `protobuf:"varint,4,opt,name=budgets_changed,json=budgetsChanged,proto3" json:"budgets_changed,omitempty"`
+	// Members that did not answer in time, by their names: the answer lacks their part.
+	MissingMembers []string `protobuf:"bytes,5,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1496,6 +1498,13 @@ func (x *ReloadConfigurationResponse) GetBudgetsChanged() bool {
 		return x.BudgetsChanged
 	}
 	return false
+}
+
+func (x *ReloadConfigurationResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
+	}
+	return nil
 }
 
 type ReloadedRm struct {
@@ -3145,8 +3154,10 @@ type GetLogLevelsResponse struct {
 	Wanted []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	// The `page_token` of the next page; empty on the last one.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Members that did not answer in time, by their names: the answer lacks their part.
+	MissingMembers []string `protobuf:"bytes,4,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetLogLevelsResponse) Reset() {
@@ -3198,6 +3209,13 @@ func (x *GetLogLevelsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *GetLogLevelsResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
+	}
+	return nil
 }
 
 // The levels that an RM wants; the empty name is that of all others.
@@ -3308,10 +3326,13 @@ func (x *SetLogLevelRequest) GetLevel() string {
 }
 
 type SetLogLevelResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Levels        map[string]string      `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those of the member that was called.
+	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Members that did not answer in time, by their names: their levels may be as before.
+	MissingMembers []string `protobuf:"bytes,2,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SetLogLevelResponse) Reset() {
@@ -3347,6 +3368,13 @@ func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
 func (x *SetLogLevelResponse) GetLevels() map[string]string {
 	if x != nil {
 		return x.Levels
+	}
+	return nil
+}
+
+func (x *SetLogLevelResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
 	}
 	return nil
 }
@@ -3658,12 +3686,13 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"1\n" +
 	"\x15ReleaseBudgetResponse\x12\x18\n" +
 	"\abudgets\x18\x01 \x01(\rR\abudgets\"\x1c\n" +
-	"\x1aReloadConfigurationRequest\"\xa6\x01\n" +
+	"\x1aReloadConfigurationRequest\"\xcf\x01\n" +
 	"\x1bReloadConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12(\n" +
 	"\x03rms\x18\x03 \x03(\v2\x16.licorne.v1.ReloadedRmR\x03rms\x12'\n" +
-	"\x0fbudgets_changed\x18\x04 \x01(\bR\x0ebudgetsChanged\"q\n" +
+	"\x0fbudgets_changed\x18\x04 \x01(\bR\x0ebudgetsChanged\x12'\n" +
+	"\x0fmissing_members\x18\x05 \x03(\tR\x0emissingMembers\"q\n" +
 	"\n" +
 	"ReloadedRm\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x18\n" +
@@ -3823,11 +3852,12 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x13GetLogLevelsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\xf4\x01\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x9d\x02\n" +
 	"\x14GetLogLevelsResponse\x12D\n" +
 	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x123\n" +
 	"\x06wanted\x18\x02 \x03(\v2\x1b.licorne.v1.WantedLogLevelsR\x06wanted\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x1a9\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12'\n" +
+	"\x0fmissing_members\x18\x04 \x03(\tR\x0emissingMembers\x1a9\n" +
 	"\vLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x01\n" +
@@ -3839,9 +3869,10 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"B\n" +
 	"\x12SetLogLevelRequest\x12\x16\n" +
 	"\x06logger\x18\x01 \x01(\tR\x06logger\x12\x14\n" +
-	"\x05level\x18\x02 \x01(\tR\x05level\"\x95\x01\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\"\xbe\x01\n" +
 	"\x13SetLogLevelResponse\x12C\n" +
-	"\x06levels\x18\x01 \x03(\v2+.licorne.v1.SetLogLevelResponse.LevelsEntryR\x06levels\x1a9\n" +
+	"\x06levels\x18\x01 \x03(\v2+.licorne.v1.SetLogLevelResponse.LevelsEntryR\x06levels\x12'\n" +
+	"\x0fmissing_members\x18\x02 \x03(\tR\x0emissingMembers\x1a9\n" +
 	"\vLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"'\n" +

@@ -45,6 +45,9 @@ const (
 //
 // Changes what the core does. All but reading and planning is for operators only where callers have
 // identities, and leaves a line in the log that names the caller.
+//
+// Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+// owner of the RM that is named.
 type AdminClient interface {
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*GetConfigurationResponse, error)
 	ValidateConfiguration(ctx context.Context, in *ValidateConfigurationRequest, opts ...grpc.CallOption) (*ValidateConfigurationResponse, error)
@@ -54,7 +57,9 @@ type AdminClient interface {
 	ListConfigurations(ctx context.Context, in *ListConfigurationsRequest, opts ...grpc.CallOption) (*ListConfigurationsResponse, error)
 	// Applies the text of an earlier revision, as a new one.
 	RollBackConfiguration(ctx context.Context, in *RollBackConfigurationRequest, opts ...grpc.CallOption) (*RollBackConfigurationResponse, error)
-	// Reads the server's `--config` file again. RMs that run it get what is new in it.
+	// Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
+	// each with its own file; if one refuses its file the error is that one's, and others may have read
+	// theirs.
 	ReloadConfiguration(ctx context.Context, in *ReloadConfigurationRequest, opts ...grpc.CallOption) (*ReloadConfigurationResponse, error)
 	// The budgets over RMs that are in force: their text, and where it comes from.
 	GetBudgets(ctx context.Context, in *GetBudgetsRequest, opts ...grpc.CallOption) (*GetBudgetsResponse, error)
@@ -75,7 +80,9 @@ type AdminClient interface {
 	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
 	// no application is accepted; what runs goes on.
 	SetQueueStopped(ctx context.Context, in *SetQueueStoppedRequest, opts ...grpc.CallOption) (*SetQueueStoppedResponse, error)
+	// The levels of the member that is called, and what the RMs of all members want.
 	GetLogLevels(ctx context.Context, in *GetLogLevelsRequest, opts ...grpc.CallOption) (*GetLogLevelsResponse, error)
+	// Sets the level in all members.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(ctx context.Context, in *DumpStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpStateResponse], error)
@@ -287,6 +294,9 @@ func (c *adminClient) ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ..
 //
 // Changes what the core does. All but reading and planning is for operators only where callers have
 // identities, and leaves a line in the log that names the caller.
+//
+// Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+// owner of the RM that is named.
 type AdminServer interface {
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*GetConfigurationResponse, error)
 	ValidateConfiguration(context.Context, *ValidateConfigurationRequest) (*ValidateConfigurationResponse, error)
@@ -296,7 +306,9 @@ type AdminServer interface {
 	ListConfigurations(context.Context, *ListConfigurationsRequest) (*ListConfigurationsResponse, error)
 	// Applies the text of an earlier revision, as a new one.
 	RollBackConfiguration(context.Context, *RollBackConfigurationRequest) (*RollBackConfigurationResponse, error)
-	// Reads the server's `--config` file again. RMs that run it get what is new in it.
+	// Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
+	// each with its own file; if one refuses its file the error is that one's, and others may have read
+	// theirs.
 	ReloadConfiguration(context.Context, *ReloadConfigurationRequest) (*ReloadConfigurationResponse, error)
 	// The budgets over RMs that are in force: their text, and where it comes from.
 	GetBudgets(context.Context, *GetBudgetsRequest) (*GetBudgetsResponse, error)
@@ -317,7 +329,9 @@ type AdminServer interface {
 	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
 	// no application is accepted; what runs goes on.
 	SetQueueStopped(context.Context, *SetQueueStoppedRequest) (*SetQueueStoppedResponse, error)
+	// The levels of the member that is called, and what the RMs of all members want.
 	GetLogLevels(context.Context, *GetLogLevelsRequest) (*GetLogLevelsResponse, error)
+	// Sets the level in all members.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(*DumpStateRequest, grpc.ServerStreamingServer[DumpStateResponse]) error

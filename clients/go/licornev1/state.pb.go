@@ -241,8 +241,10 @@ type ListRmsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rms           []*ResourceManager     `protobuf:"bytes,1,rep,name=rms,proto3" json:"rms,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Members that did not answer in time, by their names: the answer lacks their part.
+	MissingMembers []string `protobuf:"bytes,3,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListRmsResponse) Reset() {
@@ -287,6 +289,13 @@ func (x *ListRmsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListRmsResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
+	}
+	return nil
 }
 
 type ResourceManager struct {
@@ -569,10 +578,12 @@ func (x *ListPartitionsRequest) GetRmId() string {
 }
 
 type ListPartitionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Partitions    []*Partition           `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Partitions []*Partition           `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// Members that did not answer in time, by their names: the answer lacks their part.
+	MissingMembers []string `protobuf:"bytes,2,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListPartitionsResponse) Reset() {
@@ -608,6 +619,13 @@ func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
 	if x != nil {
 		return x.Partitions
+	}
+	return nil
+}
+
+func (x *ListPartitionsResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
 	}
 	return nil
 }
@@ -4639,10 +4657,11 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x0eListRmsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"h\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x91\x01\n" +
 	"\x0fListRmsResponse\x12-\n" +
 	"\x03rms\x18\x01 \x03(\v2\x1b.licorne.v1.ResourceManagerR\x03rms\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xff\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12'\n" +
+	"\x0fmissing_members\x18\x03 \x03(\tR\x0emissingMembers\"\xff\x02\n" +
 	"\x0fResourceManager\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12!\n" +
@@ -4670,11 +4689,12 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x06memory\x18\a \x01(\x03R\x06memory\x12!\n" +
 	"\fended_memory\x18\b \x01(\x03R\vendedMemory\",\n" +
 	"\x15ListPartitionsRequest\x12\x13\n" +
-	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"O\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"x\n" +
 	"\x16ListPartitionsResponse\x125\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x15.licorne.v1.PartitionR\n" +
-	"partitions\"\xa8\a\n" +
+	"partitions\x12'\n" +
+	"\x0fmissing_members\x18\x02 \x03(\tR\x0emissingMembers\"\xa8\a\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x13\n" +
 	"\x05rm_id\x18\x02 \x01(\tR\x04rmId\x12\x14\n" +

@@ -44,12 +44,17 @@ const (
 // means the partition of the RM that registered first with one of that name. Resources
 // are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 //
+// Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+// meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+// comes first, of those that have such a partition. If a member does not answer a bare name may mean
+// another RM, and is refused with UNAVAILABLE.
+//
 // Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
 // where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
 // is the `page_token` of the next page. Each item is true at the moment it was looked at; what
 // came or went in between two may be missing, and nothing is listed twice.
 type StateClient interface {
-	// What runs here. Answers whoever may call at all.
+	// What runs here: of several members the one that is called. Answers whoever may call at all.
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
 	// The RMs that are registered, with how much each has and may have.
 	ListRms(ctx context.Context, in *ListRmsRequest, opts ...grpc.CallOption) (*ListRmsResponse, error)
@@ -251,12 +256,17 @@ type State_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 // means the partition of the RM that registered first with one of that name. Resources
 // are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 //
+// Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+// meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+// comes first, of those that have such a partition. If a member does not answer a bare name may mean
+// another RM, and is refused with UNAVAILABLE.
+//
 // Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
 // where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
 // is the `page_token` of the next page. Each item is true at the moment it was looked at; what
 // came or went in between two may be missing, and nothing is listed twice.
 type StateServer interface {
-	// What runs here. Answers whoever may call at all.
+	// What runs here: of several members the one that is called. Answers whoever may call at all.
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
 	// The RMs that are registered, with how much each has and may have.
 	ListRms(context.Context, *ListRmsRequest) (*ListRmsResponse, error)

@@ -68,6 +68,10 @@ class Ownership(ABC):
     def owner_of(self, rm_id: RmId) -> Member | None:
         """The other member that serves the RM, as known here; None if this one or nobody does."""
 
+    def others(self) -> list[Member]:
+        """The other members with a living lease, as known here."""
+        return [member for key, member in self.snapshot().members.items() if key != self.me()]
+
     @abstractmethod
     def snapshot(self) -> Snapshot:
         """Members and owners as last read."""

@@ -43,6 +43,12 @@ class Caller:
     """Owner of its quotas: its identity, or its host without one."""
 
 
+class PassedOn:
+    """The context of a call that another member passes on, and has authenticated."""
+
+    caller: Caller
+
+
 Right = Callable[[Caller, str], str]
 """Returns the reason why a caller has no right to a subject, such as an RM; empty if it has."""
 
@@ -139,6 +145,8 @@ class Access:
         Raises:
             CallError: UNAUTHENTICATED, there is no known token.
         """
+        if isinstance(context, PassedOn):
+            return context.caller
         if self._tokens is not None:
             given = [value for key, value in context.invocation_metadata() if key == "authorization"]
             caller = self.bearer([str(value) for value in given])

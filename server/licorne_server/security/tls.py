@@ -122,6 +122,25 @@ def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
     )
 
 
+def member_credentials(tls: Tls | None, member_ca: Path | None) -> grpc.ChannelCredentials | None:
+    """Credentials for a connection to another member; None without TLS.
+
+    The server's own certificate is shown as that of a client. The other's is checked with
+    `member_ca`, or else with the CA of clients, or else with the system's.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    if tls is None:
+        return None
+    ca = member_ca or tls.client_ca
+    return grpc.ssl_channel_credentials(
+        root_certificates=None if ca is None else ca.read_bytes(),
+        private_key=tls.key.read_bytes(),
+        certificate_chain=tls.cert.read_bytes(),
+    )
+
+
 class HttpCertificates:
     """Certificate files for HTTP.
 

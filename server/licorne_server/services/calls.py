@@ -21,6 +21,7 @@ import structlog
 from google.protobuf.message import Message
 
 from licorne_core.values.errors import NotFound
+from licorne_server.coordination.packing import SERVICE as MEMBERS
 from licorne_server.process.bounds import PeerBounds, host_of, peer_of
 from licorne_server.process.fair import PeerQuota, refusing
 from licorne_server.rms.streams import Stream
@@ -85,7 +86,7 @@ def unary_handler(
     """
 
     async def handle(raw: bytes, context: Any) -> bytes:
-        response = await serve(_parsed(request, raw), context)
+        response = await serve(parsed(request, raw), context)
         return response if isinstance(response, bytes) else response.SerializeToString()
 
     return grpc.unary_unary_rpc_method_handler(_with_status(handle))
@@ -96,12 +97,12 @@ def watch_handler(request: type[Request], serve: Callable[[Request, Any], Awaita
 
     async def handle(raw: bytes, context: Any) -> None:
         await context.send_initial_metadata(())
-        await serve(_parsed(request, raw), context)
+        await serve(parsed(request, raw), context)
 
     return grpc.unary_stream_rpc_method_handler(_with_status(handle))
 
 
-def _parsed(request: type[Request], raw: bytes) -> Request:
+def parsed(request: type[Request], raw: bytes) -> Request:
     """A request, if it has no more fields than any may have: each costs time.
 
     Raises:
@@ -155,8 +156,8 @@ def _status(error: Exception) -> CallError:
             return CallError(grpc.StatusCode.INTERNAL, message)
 
 
-OPEN_TO_ALL = "grpc.health.v1.Health"
-"""A service that needs no authentication: probes have no token."""
+OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
+"""Services that need no authentication of callers: probes have no token, and members have a secret."""
 
 
 class CallGuard(grpc.aio.ServerInterceptor):
@@ -265,7 +266,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         Raises:
             CallError: what the caller may do has become less meanwhile.
         """
-        if method.service == OPEN_TO_ALL:
+        if method.service in OPEN_TO_ALL:
             yield
             return
         errors: list[CallError] = []
@@ -299,7 +300,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         if self._tracing is not None:
             self._tracing.called(context.invocation_metadata() or ())
         try:
-            if method.service == OPEN_TO_ALL:
+            if method.service in OPEN_TO_ALL:
                 peer = peer_of(host_of(context.peer()))
             else:
                 peer = self._access.caller(context).peer

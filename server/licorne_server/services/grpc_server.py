@@ -40,15 +40,18 @@ CHANNEL_OPTIONS = [
 
 
 def grpc_server(
-    call_guard: grpc.aio.ServerInterceptor, options: Sequence[tuple[str, int]], *, shares: bool = False
+    interceptors: Sequence[grpc.aio.ServerInterceptor],
+    options: Sequence[tuple[str, int]],
+    *,
+    shares: bool = False,
 ) -> grpc.aio.Server:
-    """A server without services, whose calls pass the `call_guard`; with `options` of gRPC.
+    """A server without services, whose calls pass the interceptors in order; with `options` of gRPC.
 
     One that `shares` its port does so with the other workers of its supervisor. Otherwise a second
     server on the same port fails.
     """
     sharing = ("grpc.so_reuseport", int(shares))
-    return grpc.aio.server(interceptors=[call_guard], options=[sharing, *CHANNEL_OPTIONS, *options])
+    return grpc.aio.server(interceptors=interceptors, options=[sharing, *CHANNEL_OPTIONS, *options])
 
 
 def bind(server: grpc.aio.Server, address: Address, tls: Tls | None, *, shares: bool = False) -> str:

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import grpc
 
 from licorne.si.v1 import si_pb2 as si
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.passing import Passing
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.exchange import Entry, Exchange
@@ -20,10 +22,12 @@ from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.services.calls import CallGuard, stream_handler, unary_handler
-from licorne_server.wire.errors import aborted, failed_precondition, unavailable
+from licorne_server.wire.errors import aborted, failed_precondition
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import REQUESTS, registration
 from licorne_server.wire.responses import Kind
+
+REGISTER = "/si.v1.Scheduler/RegisterResourceManager"
 
 STREAMS = {
     "UpdateNode": Kind.NODES,
@@ -62,12 +66,20 @@ class SchedulerService:
     name = "si.v1.Scheduler"
 
     def __init__(
-        self, engine: Engine, rms: Rms, access: Access, call_guard: CallGuard, admission: Admission
+        self,
+        engine: Engine,
+        rms: Rms,
+        access: Access,
+        call_guard: CallGuard,
+        admission: Admission,
+        passing: Passing,
     ) -> None:
         """Over the engine and the RMs that it serves.
 
-        Streams come through the `call_guard`, and new RMs through the `admission`.
+        Streams come through the `call_guard`, and new RMs through the `admission`. Calls of RMs that
+        another member serves are passed on by `passing`: clients of `si.v1` know no redirect.
         """
+        self._passing = passing
         self._engine = engine
         self._rms = rms
         self._access = access
@@ -85,13 +97,14 @@ class SchedulerService:
 
     async def _register(
         self, request: si.RegisterResourceManagerRequest, context: Any
-    ) -> si.RegisterResourceManagerResponse:
+    ) -> si.RegisterResourceManagerResponse | bytes:
         with logging_refusal("registration", request.rmID, self._access, context):
             command = registration(request)
             self._access.check_rm(context, command.rm_id)
             async with self._rms.owned(command.rm_id) as owner:
                 if owner is not None:
-                    raise unavailable(f"RM {command.rm_id} is served at {owner.address}")
+                    raw = request.SerializeToString()
+                    return await self._passing.call(owner, REGISTER, raw, context, command.rm_id)
                 async with self._rms.lock(command.rm_id):
                     self._rms.check_open()
                     anew = aborted("registered anew over si.v1", "SESSION_REPLACED")
@@ -109,6 +122,11 @@ class SchedulerService:
         request = await split(first, REQUESTS[kind].layout, self._rms.pace())
         check_rm = partial(self._access.check_rm, context)
         check_rm(request.rm_id)
+        owner = self._rms.ownership.owner_of(RmId(request.rm_id))
+        if owner is not None:
+            method = f"/{self.name}/{kind.value}"
+            await self._passing.pass_stream(owner, method, context, stream, first, request.rm_id)
+            return
         with logging_refusal("stream", request.rm_id, self._access, context):
             rm = await self._take_over(kind, request.rm_id, stream)
         try:

@@ -23,6 +23,7 @@ from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.handover import Handover
 from licorne_server.coordination.joining import http_url, join
 from licorne_server.coordination.ownership import Alone, Ownership
+from licorne_server.coordination.packing import SERVICE as MEMBERS
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
@@ -39,11 +40,11 @@ from licorne_server.process.settings import Settings
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.registry import Rms, any_connected
+from licorne_server.rms.registry import DRAINING, Rms, any_connected
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
-from licorne_server.security.tls import CertificateEnd
+from licorne_server.security.tls import CertificateEnd, member_credentials
 from licorne_server.security.tokens import tokens_in
 from licorne_server.services.admin import AdminService
 from licorne_server.services.calls import CallGuard
@@ -57,6 +58,7 @@ from licorne_server.services.grpc_server import (
     grpc_server,
 )
 from licorne_server.services.history import History
+from licorne_server.services.members import MemberCalls
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
@@ -133,9 +135,7 @@ class Server:
         self.rms = Rms(
             engine.post, engine.now, settings.bounds, self.events, known, self.ownership, self.tracing
         )
-        handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
-        self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
-        engine.may_decide = self.ownership.may_decide
+        self._follow_ownership()
         self.members = Members.beside(self.ownership, settings.tls, settings.member_ca)
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
@@ -183,6 +183,8 @@ class Server:
             operators=settings.operators,
             tokens=tokens_in(settings.rm_tokens, settings.operator_tokens),
         )
+        credentials = partial(member_credentials, settings.tls, settings.member_ca)
+        self._member_calls = MemberCalls(self.ownership, self._access, self.rms, views, credentials)
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
         self._http: HttpServer | None = None
@@ -190,6 +192,12 @@ class Server:
         self._connections = Connections(settings.peers)
         self._health: StandardHealth | None = None
         self._stopped = False
+
+    def _follow_ownership(self) -> None:
+        """Have RMs end here as `ownership` wants it, and decide only while decisions count."""
+        handover = Handover(self.engine, self.rms, self.settings.drain, self.settings.retry_after)
+        self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
+        self.engine.may_decide = self.ownership.may_decide
 
     async def start(self) -> None:
         """Listen, and be ready when this returns.
@@ -247,6 +255,7 @@ class Server:
         await self.copies.stop()
         if self.engine.running and not at_once:
             await self._drain()
+        await self._member_calls.stop()
         await self.ownership.stop()
         self.events.close()
         await self._connections.stop()
@@ -277,7 +286,7 @@ class Server:
         with suppress(Stopped):  # the engine may end in the middle
             for rm in self.rms.all():
                 await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
-        streams = self.rms.drain(self.settings.retry_after)
+        streams = [*self.rms.drain(self.settings.retry_after), *self._member_calls.passing.drain(DRAINING)]
         try:
             async with asyncio.timeout(self.settings.drain):
                 for stream in streams:
@@ -289,15 +298,16 @@ class Server:
     async def _start_grpc(self) -> None:
         settings = self.settings
         access = self._access
-        own = frozenset({SchedulerService.name, SessionService.name})
+        own = frozenset({SchedulerService.name, SessionService.name, MEMBERS})
         guard = CallGuard(access, self._connections, settings.peers, own, self._calls, self.tracing)
-        server = grpc_server(guard, self._connections.options(), shares=settings.shares_ports)
-        views = self.scheduler.views
+        interceptors = [guard, self._member_calls.forwarding]
+        server = grpc_server(interceptors, self._connections.options(), shares=settings.shares_ports)
+        views, passing = self.scheduler.views, self._member_calls.passing
         thread = self.config_thread
         admission = self._admission
         started_time = self.clock.now()
         services = (
-            SchedulerService(self.engine, self.rms, access, guard, admission),
+            SchedulerService(self.engine, self.rms, access, guard, admission, passing),
             SessionService(
                 self.engine,
                 self.rms,
@@ -307,6 +317,7 @@ class Server:
                 self._time_slices,
                 settings.heartbeat,
                 self._build.version,
+                passing if settings.shares_ports else None,
             ),
             AboutService(self._build, started_time, access),
             AdminService(
@@ -327,7 +338,11 @@ class Server:
             EventsService(self.events, access, self._time_slices),
         )
         names = list(dict.fromkeys(service.name for service in services))
-        server.add_generic_rpc_handlers([service.handler() for service in services])
+        handlers = [service.handler() for service in services]
+        server.add_generic_rpc_handlers(handlers)
+        secret = await self._member_calls.start(guard, handlers, server)
+        if self.members is not None:
+            self.members.secret = secret
         self._health = StandardHealth(names)
         self._health.add_to(server)
         if settings.reflects:
@@ -444,14 +459,18 @@ class Server:
 
 @asynccontextmanager
 async def running(
-    settings: Settings, *, scheduler: Scheduler | None = None, clock: Clock | None = None
+    settings: Settings,
+    *,
+    scheduler: Scheduler | None = None,
+    clock: Clock | None = None,
+    ownership: Ownership | None = None,
 ) -> AsyncIterator[Server]:
     """A server that is ready inside the block and has stopped behind it.
 
     Raises:
         SettingsError: it cannot start.
     """
-    server = Server(settings, scheduler, clock)
+    server = Server(settings, scheduler, clock, ownership)
     try:
         await server.start()
         yield server

@@ -20,6 +20,7 @@ from licorne.v1.session_pb2 import Hello, UpdateRequest, UpdateResponse, Welcome
 from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
+from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.store import Member
 from licorne_server.engine.engine import Engine
 from licorne_server.process.fair import TimeSlices
@@ -147,11 +148,13 @@ class SessionService:
         time_slices: TimeSlices,
         heartbeat: float,
         version: str,
+        passing: Passing | None,
     ) -> None:
         """Over the engine and the RMs that it serves.
 
         Streams pass the `call_guard`, and new RMs the `admission`. Their events are made in
         `time_slices`. `heartbeat` is in seconds; RMs are sent the server's `version`.
+        Sessions of RMs that another member serves are passed on by `passing`, or else redirected.
         """
         self._engine = engine
         self._rms = rms
@@ -161,6 +164,7 @@ class SessionService:
         self._time_slices = time_slices
         self._heartbeat = heartbeat
         self._version = version
+        self._passing = passing
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -180,7 +184,11 @@ class SessionService:
         with logging_refusal(what, hello.rm_id, self._access, context):
             opened = await self._open(hello, stream, context)
         if isinstance(opened, Member):
-            await stream.write(_redirect(opened))
+            if self._passing is not None:
+                method = f"/{self.name}/Update"
+                await self._passing.pass_stream(opened, method, context, stream, first, hello.rm_id)
+            else:
+                await stream.write(_redirect(opened))
             return
         rm, session, resend = opened
         exchange = SessionExchange(

@@ -20,6 +20,7 @@ from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.ownership import Alone
+from licorne_server.coordination.passing import Passing
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
 from licorne_server.http import Sources
@@ -203,8 +204,12 @@ class Site:
         )
         self._dumps = StateDumps(sources)
         self._handlers = [
-            SchedulerService(engine, rms, access, call_guard, admission).handler(),
-            SessionService(engine, rms, access, call_guard, admission, time_slices, HEARTBEAT, "0").handler(),
+            SchedulerService(
+                engine, rms, access, call_guard, admission, Passing(alone, access, lambda: None)
+            ).handler(),
+            SessionService(
+                engine, rms, access, call_guard, admission, time_slices, HEARTBEAT, "0", None
+            ).handler(),
             AdminService(
                 engine,
                 rms,

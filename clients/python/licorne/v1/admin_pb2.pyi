@@ -716,6 +716,7 @@ class ReloadConfigurationResponse(_message.Message):
     CHECKSUM_FIELD_NUMBER: _builtins.int
     RMS_FIELD_NUMBER: _builtins.int
     BUDGETS_CHANGED_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     """False: nothing is new in the file."""
     checksum: _builtins.str
@@ -727,6 +728,10 @@ class ReloadConfigurationResponse(_message.Message):
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReloadedRm]:
         """What became of each RM that runs the file's configuration."""
 
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: the answer lacks their part."""
+
     def __init__(
         self,
         *,
@@ -734,10 +739,11 @@ class ReloadConfigurationResponse(_message.Message):
         checksum: _builtins.str = ...,
         rms: _abc.Iterable[Global___ReloadedRm] | None = ...,
         budgets_changed: _builtins.bool = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets_changed", b"budgets_changed", "changed", b"changed", "checksum", b"checksum", "rms", b"rms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets_changed", b"budgets_changed", "changed", b"changed", "checksum", b"checksum", "missing_members", b"missing_members", "rms", b"rms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1627,6 +1633,7 @@ class GetLogLevelsResponse(_message.Message):
     LEVELS_FIELD_NUMBER: _builtins.int
     WANTED_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """The `page_token` of the next page; empty on the last one."""
     @_builtins.property
@@ -1641,16 +1648,21 @@ class GetLogLevelsResponse(_message.Message):
         no level is given.
         """
 
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: the answer lacks their part."""
+
     def __init__(
         self,
         *,
         levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         wanted: _abc.Iterable[Global___WantedLogLevels] | None = ...,
         next_page_token: _builtins.str = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "next_page_token", b"next_page_token", "wanted", b"wanted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "missing_members", b"missing_members", "next_page_token", b"next_page_token", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1750,16 +1762,24 @@ class SetLogLevelResponse(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     LEVELS_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Those of the member that was called."""
+
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: their levels may be as before."""
+
     def __init__(
         self,
         *,
         levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "missing_members", b"missing_members"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,6 +28,9 @@ if _version_not_supported:
 class AdminStub(object):
     """Changes what the core does. All but reading and planning is for operators only where callers have
     identities, and leaves a line in the log that names the caller.
+
+    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+    owner of the RM that is named.
     """
 
     def __init__(self, channel):
@@ -131,6 +134,9 @@ class AdminStub(object):
 class AdminServicer(object):
     """Changes what the core does. All but reading and planning is for operators only where callers have
     identities, and leaves a line in the log that names the caller.
+
+    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+    owner of the RM that is named.
     """
 
     def GetConfiguration(self, request, context):
@@ -167,7 +173,9 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReloadConfiguration(self, request, context):
-        """Reads the server's `--config` file again. RMs that run it get what is new in it.
+        """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
+        each with its own file; if one refuses its file the error is that one's, and others may have read
+        theirs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -233,13 +241,15 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetLogLevels(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The levels of the member that is called, and what the RMs of all members want.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetLogLevel(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Sets the level in all members.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -363,6 +373,9 @@ def add_AdminServicer_to_server(servicer, server):
 class Admin(object):
     """Changes what the core does. All but reading and planning is for operators only where callers have
     identities, and leaves a line in the log that names the caller.
+
+    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+    owner of the RM that is named.
     """
 
     @staticmethod

@@ -29,6 +29,9 @@ GRPC_VERSION: str
 class AdminStub:
     """Changes what the core does. All but reading and planning is for operators only where callers have
     identities, and leaves a line in the log that names the caller.
+
+    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+    owner of the RM that is named.
     """
 
     @_typing.overload
@@ -44,7 +47,10 @@ class AdminStub:
     RollBackConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RollBackConfigurationRequest, _admin_pb2.RollBackConfigurationResponse]
     """Applies the text of an earlier revision, as a new one."""
     ReloadConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]
-    """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+    """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
+    each with its own file; if one refuses its file the error is that one's, and others may have read
+    theirs.
+    """
     GetBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetBudgetsRequest, _admin_pb2.GetBudgetsResponse]
     """The budgets over RMs that are in force: their text, and where it comes from."""
     UpdateBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]
@@ -68,7 +74,9 @@ class AdminStub:
     no application is accepted; what runs goes on.
     """
     GetLogLevels: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]
+    """The levels of the member that is called, and what the RMs of all members want."""
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]
+    """Sets the level in all members."""
     DumpState: _grpc.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]
@@ -80,6 +88,9 @@ class AdminStub:
 class AdminAsyncStub(AdminStub):
     """Changes what the core does. All but reading and planning is for operators only where callers have
     identities, and leaves a line in the log that names the caller.
+
+    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+    owner of the RM that is named.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -92,7 +103,10 @@ class AdminAsyncStub(AdminStub):
     RollBackConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.RollBackConfigurationRequest, _admin_pb2.RollBackConfigurationResponse]  # type: ignore[assignment]
     """Applies the text of an earlier revision, as a new one."""
     ReloadConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]  # type: ignore[assignment]
-    """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+    """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
+    each with its own file; if one refuses its file the error is that one's, and others may have read
+    theirs.
+    """
     GetBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetBudgetsRequest, _admin_pb2.GetBudgetsResponse]  # type: ignore[assignment]
     """The budgets over RMs that are in force: their text, and where it comes from."""
     UpdateBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]  # type: ignore[assignment]
@@ -116,7 +130,9 @@ class AdminAsyncStub(AdminStub):
     no application is accepted; what runs goes on.
     """
     GetLogLevels: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]  # type: ignore[assignment]
+    """The levels of the member that is called, and what the RMs of all members want."""
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]  # type: ignore[assignment]
+    """Sets the level in all members."""
     DumpState: _aio.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]  # type: ignore[assignment]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]  # type: ignore[assignment]
@@ -127,6 +143,9 @@ class AdminAsyncStub(AdminStub):
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Changes what the core does. All but reading and planning is for operators only where callers have
     identities, and leaves a line in the log that names the caller.
+
+    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
+    owner of the RM that is named.
     """
 
     @_abc_1.abstractmethod
@@ -173,7 +192,10 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ReloadConfigurationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReloadConfigurationResponse, _abc.Awaitable[_admin_pb2.ReloadConfigurationResponse]]:
-        """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+        """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
+        each with its own file; if one refuses its file the error is that one's, and others may have read
+        theirs.
+        """
 
     @_abc_1.abstractmethod
     def GetBudgets(
@@ -250,14 +272,16 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _admin_pb2.GetLogLevelsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_admin_pb2.GetLogLevelsResponse, _abc.Awaitable[_admin_pb2.GetLogLevelsResponse]]: ...
+    ) -> _typing.Union[_admin_pb2.GetLogLevelsResponse, _abc.Awaitable[_admin_pb2.GetLogLevelsResponse]]:
+        """The levels of the member that is called, and what the RMs of all members want."""
 
     @_abc_1.abstractmethod
     def SetLogLevel(
         self,
         request: _admin_pb2.SetLogLevelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_admin_pb2.SetLogLevelResponse, _abc.Awaitable[_admin_pb2.SetLogLevelResponse]]: ...
+    ) -> _typing.Union[_admin_pb2.SetLogLevelResponse, _abc.Awaitable[_admin_pb2.SetLogLevelResponse]]:
+        """Sets the level in all members."""
 
     @_abc_1.abstractmethod
     def DumpState(

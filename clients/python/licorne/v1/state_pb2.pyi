@@ -117,18 +117,24 @@ class ListRmsResponse(_message.Message):
 
     RMS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     @_builtins.property
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceManager]: ...
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: the answer lacks their part."""
+
     def __init__(
         self,
         *,
         rms: _abc.Iterable[Global___ResourceManager] | None = ...,
         next_page_token: _builtins.str = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "rms", b"rms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missing_members", b"missing_members", "next_page_token", b"next_page_token", "rms", b"rms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -263,16 +269,22 @@ class ListPartitionsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Partition]: ...
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: the answer lacks their part."""
+
     def __init__(
         self,
         *,
         partitions: _abc.Iterable[Global___Partition] | None = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missing_members", b"missing_members", "partitions", b"partitions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -30,6 +30,11 @@ class StateStub(object):
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
+    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+    comes first, of those that have such a partition. If a member does not answer a bare name may mean
+    another RM, and is refused with UNAVAILABLE.
+
     Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
     where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
@@ -124,6 +129,11 @@ class StateServicer(object):
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
+    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+    comes first, of those that have such a partition. If a member does not answer a bare name may mean
+    another RM, and is refused with UNAVAILABLE.
+
     Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
     where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
@@ -131,7 +141,7 @@ class StateServicer(object):
     """
 
     def GetServer(self, request, context):
-        """What runs here. Answers whoever may call at all.
+        """What runs here: of several members the one that is called. Answers whoever may call at all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -320,6 +330,11 @@ class State(object):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+    comes first, of those that have such a partition. If a member does not answer a bare name may mean
+    another RM, and is refused with UNAVAILABLE.
 
     Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
     where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it

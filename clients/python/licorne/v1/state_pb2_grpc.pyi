@@ -31,6 +31,11 @@ class StateStub:
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
+    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+    comes first, of those that have such a partition. If a member does not answer a bare name may mean
+    another RM, and is refused with UNAVAILABLE.
+
     Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
     where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
@@ -42,7 +47,7 @@ class StateStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StateAsyncStub: ...
     GetServer: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]
-    """What runs here. Answers whoever may call at all."""
+    """What runs here: of several members the one that is called. Answers whoever may call at all."""
     ListRms: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]
     """The RMs that are registered, with how much each has and may have."""
     ListPartitions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]
@@ -75,6 +80,11 @@ class StateAsyncStub(StateStub):
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
+    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+    comes first, of those that have such a partition. If a member does not answer a bare name may mean
+    another RM, and is refused with UNAVAILABLE.
+
     Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
     where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
@@ -83,7 +93,7 @@ class StateAsyncStub(StateStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetServer: _aio.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]  # type: ignore[assignment]
-    """What runs here. Answers whoever may call at all."""
+    """What runs here: of several members the one that is called. Answers whoever may call at all."""
     ListRms: _aio.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]  # type: ignore[assignment]
     """The RMs that are registered, with how much each has and may have."""
     ListPartitions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]  # type: ignore[assignment]
@@ -115,6 +125,11 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
+    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
+    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
+    comes first, of those that have such a partition. If a member does not answer a bare name may mean
+    another RM, and is refused with UNAVAILABLE.
+
     Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
     where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
@@ -127,7 +142,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.GetServerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.GetServerResponse, _abc.Awaitable[_state_pb2.GetServerResponse]]:
-        """What runs here. Answers whoever may call at all."""
+        """What runs here: of several members the one that is called. Answers whoever may call at all."""
 
     @_abc_1.abstractmethod
     def ListRms(

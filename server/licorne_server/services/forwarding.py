@@ -1,0 +1,328 @@
+"""`State` and `Admin` on every member for the RMs of all members.
+
+A request that names an RM goes to its owner. One without goes to all members, or means the RM whose id
+comes first. The answers of all members are merged; a page ends where the shortest of theirs ends, so
+that its token is one for each of them, and nothing has to be remembered. A call that another member has
+passed on goes past this.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+
+from licorne.v1 import admin_pb2, state_pb2
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import DEFAULT_PARTITION, PartitionName, RmId, rm_of
+from licorne_core.views import Views
+from licorne_server.coordination.ownership import Ownership
+from licorne_server.coordination.packing import SERVICE
+from licorne_server.coordination.passing import Passing
+from licorne_server.coordination.pb import members_pb2 as pb
+from licorne_server.coordination.store import Member
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access, Caller
+from licorne_server.services.admin.operations import MAX_WANTED
+from licorne_server.services.calls import parsed, unary_handler
+from licorne_server.services.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
+from licorne_server.wire.errors import CallError, unavailable
+
+log = structlog.get_logger("core.coordination.forwarding")
+
+ANSWER_SECONDS = 5.0
+"""Seconds within which another member has to answer a request to all."""
+
+MOST_ASKED = 64
+"""Members that one request asks at a time."""
+
+RESOLVE = f"/{SERVICE}/Resolve"
+
+_SILENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED})
+"""Codes of members that do not answer, or are too old for the request."""
+
+Serve = Callable[[bytes, Any], Awaitable[bytes]]
+"""A method of this server, as it is for its own RMs."""
+
+Merge = Callable[[Any, Sequence[Any]], Message]
+"""Makes one answer from the request and the answers of all members, that of this one first."""
+
+
+class Route(NamedTuple):
+    """How a method finds the member that answers it."""
+
+    request: type[Message]
+    field: str = "rm_id"
+    """The field that names an RM or its partition; empty for none."""
+    merge: Merge | None = None
+    """Merges the answers of all members where no RM is named. Without it the first RM is meant, or if
+    the field is not `means_first` this server answers."""
+    answer: type[Message] | None = None
+    """Type of the answers that are merged."""
+    means_first: bool = False
+    """True if without a name the first RM is meant."""
+
+
+def page_of_all(field: str, most: int, usual: int, request: Any, answers: Sequence[Any]) -> Message:
+    """A page of rows by their RMs' ids, from such a page of each member: `most` rows, or the usual.
+
+    Rows behind the end of any member's page are left for the next one.
+    """
+    whole: Message = answers[0]
+    rows = {row.rm_id: row for answer in reversed(answers) for row in getattr(answer, field)}
+    ends = [answer.next_page_token for answer in answers if answer.next_page_token]
+    ids = sorted(rows)
+    if ends:
+        ids = ids[: bisect_right(ids, min(ends))]
+    token = min(ends, default="")
+    size, spent, count = min(request.page_size or usual, most), 0, 0
+    while count < min(len(ids), size) and spent < MAX_PAGE_BYTES:
+        spent += rows[ids[count]].ByteSize()
+        count += 1
+    if count < len(ids):
+        token = ids[count - 1]
+    whole.ClearField(field)
+    getattr(whole, field).extend(rows[rm_id] for rm_id in ids[:count])
+    whole.next_page_token = token  # type: ignore[attr-defined]  # every list in pages has it
+    return whole
+
+
+def _partitions(_: Any, answers: Sequence[state_pb2.ListPartitionsResponse]) -> Message:
+    """Partitions in order of their RMs' ids, those of one RM as its owner has them."""
+    by_rm: dict[str, dict[str, state_pb2.Partition]] = {}
+    for answer in answers:
+        seen = set(by_rm)
+        for row in answer.partitions:
+            if row.rm_id not in seen:
+                by_rm.setdefault(row.rm_id, {})[row.name] = row
+    return state_pb2.ListPartitionsResponse(
+        partitions=[row for rm_id in sorted(by_rm) for row in by_rm[rm_id].values()]
+    )
+
+
+def _reloaded(_: Any, answers: Sequence[admin_pb2.ReloadConfigurationResponse]) -> Message:
+    """What became of the RMs of all members; the checksum is that of this member's file."""
+    rms = sorted((rm for answer in answers for rm in answer.rms), key=lambda rm: rm.rm_id)
+    changed = any(answer.changed for answer in answers)
+    return admin_pb2.ReloadConfigurationResponse(changed=changed, checksum=answers[0].checksum, rms=rms)
+
+
+def _own(_: Any, answers: Sequence[Message]) -> Message:
+    """The answer of this member."""
+    return answers[0]
+
+
+def _of_partition(request: type[Message]) -> Route:
+    return Route(request, "partition", means_first=True)
+
+
+_STATE = {
+    "ListRms": Route(
+        state_pb2.ListRmsRequest,
+        "",
+        partial(page_of_all, "rms", MAX_PAGE_SIZE, PAGE_SIZE),
+        state_pb2.ListRmsResponse,
+    ),
+    "ListPartitions": Route(
+        state_pb2.ListPartitionsRequest, "rm_id", _partitions, state_pb2.ListPartitionsResponse
+    ),
+    "ListQueues": _of_partition(state_pb2.ListQueuesRequest),
+    "ListApplications": _of_partition(state_pb2.ListApplicationsRequest),
+    "GetApplication": _of_partition(state_pb2.GetApplicationRequest),
+    "ListNodes": _of_partition(state_pb2.ListNodesRequest),
+    "Explain": _of_partition(state_pb2.ExplainRequest),
+    "ListUsage": _of_partition(state_pb2.ListUsageRequest),
+    "ListReservations": _of_partition(state_pb2.ListReservationsRequest),
+    "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
+    "ListOutstanding": _of_partition(state_pb2.ListOutstandingRequest),
+    "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
+    "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
+}
+_ADMIN = {
+    "GetConfiguration": Route(admin_pb2.GetConfigurationRequest),
+    "ValidateConfiguration": Route(admin_pb2.ValidateConfigurationRequest, "compare_rm_id"),
+    "UpdateConfiguration": Route(admin_pb2.UpdateConfigurationRequest),
+    "ListConfigurations": Route(admin_pb2.ListConfigurationsRequest),
+    "RollBackConfiguration": Route(admin_pb2.RollBackConfigurationRequest),
+    "ReloadConfiguration": Route(
+        admin_pb2.ReloadConfigurationRequest, "", _reloaded, admin_pb2.ReloadConfigurationResponse
+    ),
+    "PlanConfiguration": Route(admin_pb2.PlanConfigurationRequest),
+    "PlanSubmission": Route(admin_pb2.PlanSubmissionRequest),
+    "SetNodeSchedulable": Route(admin_pb2.SetNodeSchedulableRequest),
+    "StopApplication": Route(admin_pb2.StopApplicationRequest),
+    "SetQueueStopped": Route(admin_pb2.SetQueueStoppedRequest),
+    "GetLogLevels": Route(
+        admin_pb2.GetLogLevelsRequest,
+        "",
+        partial(page_of_all, "wanted", MAX_WANTED, MAX_WANTED),
+        admin_pb2.GetLogLevelsResponse,
+    ),
+    "SetLogLevel": Route(admin_pb2.SetLogLevelRequest, "", _own, admin_pb2.SetLogLevelResponse),
+    "DumpState": Route(admin_pb2.DumpStateRequest),
+    "ForgetRm": Route(admin_pb2.ForgetRmRequest),
+    "ReleaseBudget": Route(admin_pb2.ReleaseBudgetRequest),
+}
+ROUTES = {
+    **{f"/licorne.v1.State/{name}": route for name, route in _STATE.items()},
+    **{f"/licorne.v1.Admin/{name}": route for name, route in _ADMIN.items()},
+}
+"""The methods that other members may have to answer, by path. Budgets are shared by the store."""
+
+
+class Names:
+    """Meaning of names without an RM."""
+
+    def __init__(self, access: Access, rms: Rms, views: Views) -> None:
+        """Over the RMs of this server."""
+        self._access = access
+        self._rms = rms
+        self._views = views
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """`Resolve`, for other members."""
+        methods = {"Resolve": unary_handler(pb.ResolveRequest, self._resolve)}
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    async def _resolve(self, request: pb.ResolveRequest, context: Any) -> Message:
+        return pb.ResolveResponse(rm_id=self.first(request.partition, context))
+
+    def first(self, partition: str, context: Any) -> str:
+        """The first RM of this server, by its id, that the caller may see and that has the partition.
+
+        Any RM will do for an empty name. Empty if there is none.
+        """
+        caller: Caller = self._access.caller(context)
+        for rm_id in sorted(rm.rm_id for rm in self._rms.all()):
+            if self._access.may_read(caller, rm_id) and self._has(rm_id, partition):
+                return rm_id
+        return ""
+
+    def _has(self, rm_id: RmId, partition: str) -> bool:
+        try:
+            return not partition or bool(self._views.resolve(f"[{rm_id}]{partition}"))
+        except NotFound:
+            return False
+
+
+class Forwarding(grpc.aio.ServerInterceptor):
+    """Has each call answered by the member that can."""
+
+    def __init__(self, ownership: Ownership, passing: Passing, names: Names) -> None:
+        """Owners are those of `ownership`; `passing` reaches them."""
+        self._ownership = ownership
+        self._passing = passing
+        self.names = names
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> Any:
+        """The handler of a call, or one that asks other members first."""
+        handler = await continuation(handler_call_details)
+        method: str = handler_call_details.method
+        route = ROUTES.get(method)
+        if handler is None or route is None or self._ownership.store is None:
+            return handler
+        if handler.unary_stream is not None:
+            return handler._replace(unary_stream=partial(self._watch, method, route, handler.unary_stream))
+        return handler._replace(unary_unary=partial(self._answer, method, route, handler.unary_unary))
+
+    async def _answer(self, method: str, route: Route, serve: Serve, raw: bytes, context: Any) -> bytes:
+        request = parsed(route.request, raw)
+        named = await self._named(route, request, context)
+        if named or route.merge is None:
+            raw = request.SerializeToString()
+            owner = self._ownership.owner_of(RmId(named)) if named else None
+            if owner is None:
+                return await serve(raw, context)
+            return await self._passing.call(owner, method, raw, context, named)
+        assert route.answer is not None, "what is merged has a type"
+        own = await serve(raw, context)
+        others, missing = await self._ask(method, raw, context)
+        answers = []
+        for each in (own, *others):
+            answers.append(route.answer.FromString(each))
+            await asyncio.sleep(0)
+        merged: Any = route.merge(request, answers)
+        merged.missing_members.extend(missing)
+        answer: bytes = merged.SerializeToString()
+        return answer
+
+    async def _watch(self, method: str, route: Route, serve: Serve, raw: bytes, context: Any) -> None:
+        request = parsed(route.request, raw)
+        named = await self._named(route, request, context)
+        raw = request.SerializeToString()
+        owner = self._ownership.owner_of(RmId(named)) if named else None
+        if owner is None:
+            await serve(raw, context)
+            return
+        await context.send_initial_metadata(())
+        await self._passing.watch(owner, method, raw, context, named)
+
+    async def _named(self, route: Route, request: Any, context: Any) -> str:
+        """The RM that a request means; empty for none. The name is completed in the request."""
+        given: str = getattr(request, route.field) if route.field else ""
+        if route.field != "partition":
+            if not given and route.means_first:
+                given = request.rm_id = await self._first("", context)
+            return given
+        if given.startswith("["):
+            return rm_of(PartitionName(given))
+        name = given or DEFAULT_PARTITION
+        rm_id = await self._first(name, context)
+        if rm_id:
+            request.partition = f"[{rm_id}]{name}"
+        return rm_id
+
+    async def _first(self, partition: str, context: Any) -> str:
+        """The RM of all members whose id comes first, of those that the caller may mean.
+
+        Raises:
+            CallError: UNAVAILABLE, a member that might have it does not answer.
+        """
+        raw = pb.ResolveRequest(partition=partition).SerializeToString()
+        answers, missing = await self._ask(RESOLVE, raw, context)
+        if missing:
+            what = f"partition {partition} is not known" if partition else "the first RM is not known"
+            raise unavailable(f"{what} while members do not answer: {', '.join(missing)}; name an RM")
+        found = [self.names.first(partition, context)]
+        found += (pb.ResolveResponse.FromString(answer).rm_id for answer in answers)
+        return min(filter(None, found), default="")
+
+    async def _ask(self, method: str, raw: bytes, context: Any) -> tuple[list[bytes], list[str]]:
+        """The answers of the other members, and the names of those that gave none in time.
+
+        Raises:
+            CallError: a member has refused the request.
+        """
+        places = asyncio.Semaphore(MOST_ASKED)
+        others = sorted(self._ownership.others(), key=lambda member: (member.name, member.id))
+
+        async def ask(member: Member) -> bytes | CallError | None:
+            async with places:
+                return await self._asked(member, method, raw, context)
+
+        answers = await asyncio.gather(*map(ask, others))
+        for answer in answers:
+            if isinstance(answer, CallError):
+                raise answer
+        missing = [member.name for member, answer in zip(others, answers, strict=True) if answer is None]
+        return [answer for answer in answers if isinstance(answer, bytes)], missing
+
+    async def _asked(self, member: Member, method: str, raw: bytes, context: Any) -> bytes | CallError | None:
+        """The answer of a member, its refusal, or None without one in time."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._passing.call(member, method, raw, context)
+        except TimeoutError:
+            reason = f"no answer within {ANSWER_SECONDS:g} s"
+        except CallError as error:
+            if error.code not in _SILENT:
+                return error
+            reason = error.message
+        log.warning("member not asked", member=member.name, method=method, reason=reason)
+        return None

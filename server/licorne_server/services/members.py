@@ -1,0 +1,217 @@
+"""`licorne.members.Members`: calls that other members pass on to this one.
+
+A passed call enters the same handlers, behind the same guard, as one of a caller here. Its context has
+the identity that the other member has authenticated. It is never passed on again.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import grpc
+import structlog
+
+from licorne_core.views import Views
+from licorne_server.coordination.ownership import Ownership
+from licorne_server.coordination.packing import ACCEPTED, SERVICE, PackedCall, PackedStream
+from licorne_server.coordination.passing import Credentials, Passing
+from licorne_server.coordination.pb import members_pb2 as pb
+from licorne_server.coordination.secret import deployment_secret, is_given
+from licorne_server.coordination.store import StoreError
+from licorne_server.process.settings import SettingsError
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access, Caller, PassedOn
+from licorne_server.services.calls import CallGuard, stream_handler
+from licorne_server.services.forwarding import Forwarding, Names
+from licorne_server.wire.errors import CallError, permission_denied
+
+log = structlog.get_logger("core.coordination.members")
+
+_DETAILS = "grpc-status-details-bin"
+
+
+class _Details(grpc.HandlerCallDetails):
+    """As gRPC describes a call to its interceptors."""
+
+    def __init__(self, method: str, metadata: tuple[tuple[str, str], ...]) -> None:
+        self.method = method
+        self.invocation_metadata = metadata
+
+
+class PassedContext(PassedOn):
+    """The context of a passed call, as far as the services use that of grpc.aio."""
+
+    def __init__(self, call: PackedCall, opening: pb.Open) -> None:
+        """The call that another member has opened so."""
+        caller = opening.caller
+        self.caller = Caller(frozenset(caller.names), caller.operator, caller.peer)
+        self.status: grpc.Status | None = None
+        """Status that a handler has aborted the call with."""
+        self._address = caller.address
+        self._metadata = tuple(opening.metadata.items())
+        self._call = call
+
+    def peer(self) -> str:
+        """The caller's address, as gRPC writes it."""
+        return self._address
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        """The caller's trace context."""
+        return self._metadata
+
+    def code(self) -> grpc.StatusCode | None:
+        """Code of the status that the call was aborted with."""
+        return None if self.status is None else self.status.code
+
+    async def send_initial_metadata(self, _: object) -> None:
+        """There are none: the other member has sent them."""
+
+    async def read(self) -> Any:
+        """The caller's next message, or gRPC's EOF."""
+        message = await self._call.receive()
+        return grpc.aio.EOF if message is None else message
+
+    async def write(self, message: bytes) -> None:
+        """Send a message to the caller."""
+        await self._call.send(message)
+
+    async def abort_with_status(self, status: grpc.Status) -> None:
+        """End the call with a status.
+
+        Raises:
+            grpc.aio.AbortError: always.
+        """
+        self.status = status
+        raise grpc.aio.AbortError
+
+
+class MemberCalls:
+    """All calls between this member and others."""
+
+    passing: Passing
+    forwarding: Forwarding
+
+    def __init__(
+        self, ownership: Ownership, access: Access, rms: Rms, views: Views, credentials: Credentials
+    ) -> None:
+        """Pass calls on for callers that `access` knows, to the owners that `ownership` knows."""
+        self._ownership = ownership
+        self.passing = Passing(ownership, access, credentials)
+        self.forwarding = Forwarding(ownership, self.passing, Names(access, rms, views))
+        self._service: MembersService | None = None
+
+    async def start(
+        self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: grpc.aio.Server
+    ) -> str:
+        """Be ready to pass calls on, and to take those of others for these handlers.
+
+        Returns the secret of the deployment; empty for a server that is alone.
+
+        Raises:
+            SettingsError: the store does not answer.
+        """
+        store = self._ownership.store
+        if store is None:
+            return ""
+        try:
+            secret = self.passing.secret = await deployment_secret(store)
+        except StoreError as error:
+            raise SettingsError(f"the secret of the deployment cannot be read: {error}") from None
+        self._service = MembersService(secret, guard, [*handlers, self.forwarding.names.handler()])
+        server.add_generic_rpc_handlers([self._service.handler()])
+        self.passing.start()
+        return secret
+
+    async def stop(self) -> None:
+        """End all calls, those of other members too."""
+        await self.passing.stop()
+        if self._service is not None:
+            self._service.stop()
+
+
+class MembersService:
+    """Carries out the calls that other members pass on."""
+
+    name = SERVICE
+
+    def __init__(self, secret: str, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """Serve members that know the `secret`; calls reach the `handlers` behind the `guard`."""
+        self._secret = secret
+        self._guard = guard
+        self._handlers = handlers
+        self._streams: set[PackedStream] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The method by name, bytes in and bytes out."""
+        return grpc.method_handlers_generic_handler(self.name, {"Pass": stream_handler(self._pass)})
+
+    def stop(self) -> None:
+        """End the streams of all members."""
+        for packed in tuple(self._streams):
+            packed.close("this member is about to stop")
+
+    async def _pass(self, context: Any) -> None:
+        if not is_given(self._secret, context.invocation_metadata() or ()):
+            log.warning("member refused: it does not know the secret", peer=context.peer())
+            raise permission_denied("the secret of the deployment is needed")
+        stream = self._guard.stream(context)
+        await stream.write(ACCEPTED)
+        log.info("member connected", peer=stream.peer)
+        packed = PackedStream(stream.read, stream.write, self._begin)
+        self._streams.add(packed)
+        try:
+            await packed.run()
+        finally:
+            self._streams.discard(packed)
+            log.info("member disconnected", peer=stream.peer, **asdict(stream.traffic))
+
+    def _begin(self, call: PackedCall, opening: pb.Open) -> None:
+        task = asyncio.create_task(self._serve(call, opening), name=f"passed {opening.method}")
+        call.on_end = task.cancel
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, call: PackedCall, opening: pb.Open) -> None:
+        """Carry a call out, and end it with its status."""
+        context = PassedContext(call, opening)
+        try:
+            await self._carry_out(call, opening, context)
+        except grpc.aio.AbortError:
+            # The handlers have made every error into a status.
+            assert context.status is not None, "a call is aborted with a status"
+            call.on_end = None
+            _finish(call, context.status)
+        else:
+            call.on_end = None
+            call.finish()
+
+    async def _carry_out(self, call: PackedCall, opening: pb.Open, context: PassedContext) -> None:
+        details = _Details(opening.method, context.invocation_metadata())
+        found = [handler for each in self._handlers if (handler := each.service(details)) is not None]
+        if not found:
+            text = f"{opening.method} is not served"
+            await context.abort_with_status(CallError(grpc.StatusCode.UNIMPLEMENTED, text).status())
+
+        async def continuation(_: object) -> Any:
+            return found[0]
+
+        handler = await self._guard.intercept_service(continuation, details)
+        if handler.stream_stream is not None:
+            await handler.stream_stream(None, context)
+            return
+        request = await call.receive()
+        if request is None:
+            text = "the call has no request"
+            await context.abort_with_status(CallError(grpc.StatusCode.INTERNAL, text).status())
+        if handler.unary_stream is not None:
+            await handler.unary_stream(request, context)
+        else:
+            await call.send(await handler.unary_unary(request, context))
+
+
+def _finish(call: PackedCall, status: grpc.Status) -> None:
+    metadata: Iterable[tuple[str, Any]] = status.trailing_metadata or ()
+    details = next((value for key, value in metadata if key == _DETAILS), b"")
+    call.finish(status.code.value[0], status.details or "", details)

@@ -1,0 +1,31 @@
+"""Two members: all RMs are served by b, and everybody calls a."""
+
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from licorne_server.services.server import Server
+from support.peers.members import Deployment, members
+from support.peers.shim import connected
+
+
+@pytest.fixture
+async def two() -> AsyncIterator[Deployment]:
+    """Members a and b."""
+    async with members("a", "b") as deployment:
+        deployment.home = "b"
+        yield deployment
+
+
+@pytest.fixture
+def server(two: Deployment) -> Server:
+    """The one that serves."""
+    return two.servers["b"]
+
+
+@pytest.fixture
+async def channel(two: Deployment) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection to the other."""
+    async with connected(two.servers["a"]) as channel:
+        yield channel

@@ -1,0 +1,322 @@
+"""`State` and `Admin` on a member for the RMs of others."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.v1 import admin_pb2 as admin
+from licorne.v1 import state_pb2 as state
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.config import load
+from licorne_server.services.forwarding import ROUTES, page_of_all
+from support.peers.members import Deployment, members
+from support.peers.shim import Shim, ask, connected, eventually, info_of, new_allocations
+from support.peers.tls import Bearing
+
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+QUEUE = (
+    "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: '*'\n"
+    "        queues: [{{name: {}}}]\n"
+)
+
+
+class Seen:
+    """One member as its callers see it."""
+
+    def __init__(self, channel: Any) -> None:
+        """Over a channel to it."""
+        self.channel = channel
+        self.state: Any = StateStub(channel)
+        self.admin: Any = AdminStub(channel)
+
+
+class Town:
+    """Members a, b and c with RMs: `one` on b, `two` on c, none on a."""
+
+    def __init__(self, deployment: Deployment, a: Seen, b: Seen, c: Seen) -> None:
+        """The members as seen."""
+        self.deployment = deployment
+        self.a, self.b, self.c = a, b, c
+
+
+async def settle(deployment: Deployment, channel: Any, rm_id: str, home: str) -> None:
+    """Have an RM with a running and a waiting ask served by a member."""
+    deployment.home = home
+    shim = Shim(channel, rm_id)
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("runs"), ask("waits", vcore=5000))
+    await new_allocations(allocations, 1)
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    """All of it, the RMs connected to a."""
+    async with (
+        members("a", "b", "c") as deployment,
+        connected(deployment.servers["a"]) as to_a,
+        connected(deployment.servers["b"]) as to_b,
+        connected(deployment.servers["c"]) as to_c,
+    ):
+        await settle(deployment, to_a, "two", "c")
+        await settle(deployment, to_a, "one", "b")
+        yield Town(deployment, Seen(to_a), Seen(to_b), Seen(to_c))
+
+
+READS = {
+    "ListPartitions": state.ListPartitionsRequest(rm_id="one"),
+    "ListQueues": state.ListQueuesRequest(partition="[one]default", page_size=1),
+    "ListApplications": state.ListApplicationsRequest(partition="[one]default"),
+    "GetApplication": state.GetApplicationRequest(partition="[one]default", application_id="app"),
+    "ListNodes": state.ListNodesRequest(partition="[one]default"),
+    "Explain": state.ExplainRequest(partition="[one]default", application_id="app"),
+    "ListUsage": state.ListUsageRequest(partition="[one]default"),
+    "ListReservations": state.ListReservationsRequest(partition="[one]default"),
+    "ListPreemptions": state.ListPreemptionsRequest(partition="[one]default"),
+    "ListOutstanding": state.ListOutstandingRequest(partition="[one]default"),
+    "ListEvents": state.ListEventsRequest(rm_id="one"),
+}
+
+
+@pytest.mark.parametrize("method", READS)
+async def test_reads_of_one_rm_are_those_of_its_owner(town: Town, method: str) -> None:
+    """A member without the RM, and one with another RM, give the answer of the owner."""
+    at_owner = await getattr(town.b.state, method)(READS[method])
+    for seen in (town.a, town.c):
+        assert await getattr(seen.state, method)(READS[method]) == at_owner
+
+
+def test_every_call_has_its_route() -> None:
+    """No method is left out but that about the server itself, and those on what the store shares."""
+    services = (state.DESCRIPTOR.services_by_name["State"], admin.DESCRIPTOR.services_by_name["Admin"])
+    named = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
+    assert named - ROUTES.keys() == {
+        "/licorne.v1.State/GetServer",
+        "/licorne.v1.State/ListBudgets",
+        "/licorne.v1.Admin/GetBudgets",
+        "/licorne.v1.Admin/UpdateBudgets",
+    }
+    assert not ROUTES.keys() - named
+
+
+async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) -> None:
+    """On every member a bare or empty name means the RM whose id comes first, and pages go on there."""
+    for seen in (town.a, town.b, town.c):
+        for name in ("default", ""):
+            page = await seen.state.ListQueues(state.ListQueuesRequest(partition=name, page_size=1))
+            assert [queue.path for queue in page.queues] == ["root"]
+            request = state.ListQueuesRequest(partition=name, page_token=page.next_page_token)
+            assert len((await seen.state.ListQueues(request)).queues) > 0
+            [node] = (await seen.state.ListNodes(state.ListNodesRequest(partition=name))).nodes
+            assert node.partition == "[one]default"
+        ours = await seen.state.ListEvents(state.ListEventsRequest())
+        theirs = await town.b.state.ListEvents(state.ListEventsRequest(rm_id="one"))
+        assert ours.instance == theirs.instance
+
+
+async def test_lists_of_all_rms_have_those_of_all_members(town: Town) -> None:
+    """RMs and partitions come by the ids of their RMs, the same on every member."""
+    for seen in (town.a, town.b, town.c):
+        rms = await seen.state.ListRms(state.ListRmsRequest())
+        assert [rm.rm_id for rm in rms.rms] == ["one", "two"]
+        partitions = await seen.state.ListPartitions(state.ListPartitionsRequest())
+        assert [one.name for one in partitions.partitions] == ["[one]default", "[two]default"]
+        assert not rms.missing_members
+        assert not partitions.missing_members
+
+
+async def test_pages_of_all_rms_have_each_rm_once(town: Town) -> None:
+    """Pages of any size, asked of any members in turn, have all RMs in order."""
+    for number in range(7):
+        town.deployment.home = "abc"[number % 3]
+        await Shim(town.a.channel, f"rm{number}").register()
+    wanted = ["one", *(f"rm{number}" for number in range(7)), "two"]
+    for size in (1, 2, 4):
+        found, token = [], ""
+        for seen in (town.a, town.b, town.c) * 9:
+            request = state.ListRmsRequest(page_size=size, page_token=token)
+            page = await seen.state.ListRms(request)
+            found += [rm.rm_id for rm in page.rms]
+            token = page.next_page_token
+            if not token:
+                break
+        assert found == wanted
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_merged_pages_leave_nothing_out(seed: int) -> None:
+    """Whatever rows members have, and wherever their pages end, all come once and in order."""
+    draw = random.Random(seed)
+    lists = [sorted({f"{draw.randrange(60):02}" for _ in range(draw.randrange(20))}) for _ in range(4)]
+
+    def page(ids: list[str], size: int, token: str) -> state.ListRmsResponse:
+        behind = [rm_id for rm_id in ids if rm_id > token]
+        end = draw.randint(1, size)
+        rest = behind[end - 1] if len(behind) > end else ""
+        rms = [state.ResourceManager(rm_id=rm_id) for rm_id in behind[:end] if draw.random() < 0.9]
+        shown.update(rm.rm_id for rm in rms)
+        return state.ListRmsResponse(rms=rms, next_page_token=rest)
+
+    found: list[str] = []
+    shown: set[str] = set()
+    token, more = "", True
+    while more:
+        size = draw.randint(1, 5)
+        request = state.ListRmsRequest(page_size=size, page_token=token)
+        merged: Any = page_of_all("rms", 100, 10, request, [page(ids, size, token) for ids in lists])
+        assert len(merged.rms) <= size
+        found += [rm.rm_id for rm in merged.rms]
+        assert merged.next_page_token != token or not token
+        token, more = merged.next_page_token, bool(merged.next_page_token)
+    assert found == sorted(set(found))
+    assert set(found) <= shown
+
+
+async def test_answers_without_a_member_say_so(town: Town) -> None:
+    """Lists name silent members. Bare names are refused then, as they may mean an RM of theirs."""
+    await town.deployment.kill("c")
+    rms = await town.a.state.ListRms(state.ListRmsRequest())
+    assert ([rm.rm_id for rm in rms.rms], rms.missing_members) == (["one"], ["c"])
+    partitions = await town.a.state.ListPartitions(state.ListPartitionsRequest())
+    assert (len(partitions.partitions), partitions.missing_members) == (1, ["c"])
+    levels = await town.a.admin.GetLogLevels(admin.GetLogLevelsRequest())
+    assert levels.missing_members == ["c"]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await town.a.state.ListNodes(state.ListNodesRequest(partition="default"))
+    assert refused.value.code() is UNAVAILABLE
+    text = "partition default is not known while members do not answer: c; name an RM"
+    assert refused.value.details() == text
+    nodes = await town.a.state.ListNodes(state.ListNodesRequest(partition="[one]default"))
+    assert len(nodes.nodes) == 1
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await town.a.state.ListNodes(state.ListNodesRequest(partition="[two]default"))
+    assert refused.value.code() is UNAVAILABLE
+
+
+async def test_operators_reach_every_rm_from_every_member(town: Town) -> None:
+    """Nodes, queues, applications and configurations are changed by their owner, for the real caller."""
+    node = admin.SetNodeSchedulableRequest(rm_id="one", node_id="n0", schedulable=False)
+    assert (await town.a.admin.SetNodeSchedulable(node)).changed
+    [seen] = (await town.c.state.ListNodes(state.ListNodesRequest(partition="[one]default"))).nodes
+    assert seen.drained
+    update = admin.UpdateConfigurationRequest(rm_id="one", config=QUEUE.format("new"), comment="why")
+    revision = (await town.a.admin.UpdateConfiguration(update)).revision
+    current = await town.b.admin.GetConfiguration(admin.GetConfigurationRequest(rm_id="one"))
+    assert (current.revision, current.by, current.comment) == (revision, "127.0.0.1", "why")
+    assert current == await town.c.admin.GetConfiguration(admin.GetConfigurationRequest(rm_id="one"))
+    validate = admin.ValidateConfigurationRequest(config=QUEUE.format("newer"), compare_rm_id="one")
+    assert (await town.a.admin.ValidateConfiguration(validate)).compared
+    stop = admin.StopApplicationRequest(rm_id="one", application_id="app", reason="over")
+    assert (await town.c.admin.StopApplication(stop)).allocations == 1
+
+
+async def test_a_dump_of_one_rm_comes_from_its_owner(town: Town) -> None:
+    """The stream of a dump is passed on whole."""
+    request = admin.DumpStateRequest(rm_id="one")
+    dumped = b"".join([part.json async for part in town.a.admin.DumpState(request)])
+    assert b'"[one]default"' in dumped
+    assert b'"[two]default"' not in dumped
+
+
+async def test_log_levels_are_set_everywhere(town: Town) -> None:
+    """Each member sets the level, and leaves a line that names the caller."""
+    with capture_logs() as lines:
+        request = admin.SetLogLevelRequest(logger="core.rms", level="debug")
+        answer = await town.a.admin.SetLogLevel(request)
+        request = admin.SetLogLevelRequest(logger="core.rms")
+        await town.a.admin.SetLogLevel(request)
+    assert answer.levels["core.rms"] == "debug"
+    noted = [line["by"] for line in lines if line.get("action") == "set log level"]
+    assert noted == ["127.0.0.1"] * 6
+
+
+async def test_all_members_read_their_files_again(tmp_path: Path) -> None:
+    """RMs of all members get what is new in the file, and a refusal of one member is the answer."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUE.format("old"))
+    changes: dict[str, Any] = {"config_file": file, "default_config": load(file.read_text())}
+    async with (
+        members("a", "b", "c", **changes) as deployment,
+        connected(deployment.servers["a"]) as channel,
+    ):
+        for rm_id, home in (("one", "b"), ("two", "c")):
+            deployment.home = home
+            await Shim(channel, rm_id).register()
+        seen = Seen(channel)
+        file.write_text(QUEUE.format("new"))
+        answer = await seen.admin.ReloadConfiguration(admin.ReloadConfigurationRequest())
+        assert [(rm.rm_id, rm.changed) for rm in answer.rms] == [("one", True), ("two", True)]
+        file.write_text("partitions: 7\n")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await seen.admin.ReloadConfiguration(admin.ReloadConfigurationRequest())
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_unknown_rms_are_refused_as_on_one_server(town: Town) -> None:
+    """The status, text and reason for an RM or partition that nobody has are those of a server alone."""
+    async with members("alone") as alone, connected(alone.servers["alone"]) as channel:
+        single = Seen(channel)
+        for service, method, request in (
+            ("admin", "GetConfiguration", admin.GetConfigurationRequest(rm_id="nobody")),
+            ("admin", "StopApplication", admin.StopApplicationRequest(rm_id="nobody", application_id="a")),
+            ("state", "ListNodes", state.ListNodesRequest(partition="[nobody]default")),
+            ("state", "ListNodes", state.ListNodesRequest(partition="nowhere")),
+            ("state", "ListEvents", state.ListEventsRequest(rm_id="nobody")),
+        ):
+            told = []
+            for seen in (single, town.a, town.c):
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await getattr(getattr(seen, service), method)(request)
+                told.append((refused.value.code(), refused.value.details(), info_of(refused.value)))
+            assert told[1:] == [told[0]] * 2
+
+
+async def test_events_are_watched_from_every_member(town: Town) -> None:
+    """A watch through another member has the owner's events, and ends when the RM has another owner."""
+    [kept, *_] = (await town.b.state.ListEvents(state.ListEventsRequest(rm_id="one"))).events
+    watch = town.c.state.WatchEvents(state.WatchEventsRequest(rm_id="one", start=kept.id))
+    seen: list[int] = []
+    while not seen:
+        seen += [event.id for event in (await watch.read()).events]
+    assert seen[0] == kept.id
+    town.deployment.give("one", "a")
+    async with asyncio.timeout(60):
+        assert await watch.code() is UNAVAILABLE
+
+
+async def test_a_watcher_that_has_gone_is_gone_at_the_owner(town: Town) -> None:
+    """A cancelled watch takes no place at the owner any more."""
+    watch = town.a.state.WatchEvents(state.WatchEventsRequest(rm_id="one"))
+    await watch.read()
+    log = town.deployment.servers["b"].events.get("one")
+    assert log.watchers == 1
+    watch.cancel()
+    await eventually(lambda: not log.watchers)
+
+
+async def test_rms_see_no_more_of_others_through_another_member(tmp_path: Path) -> None:
+    """The owner goes by the rights of the caller's token, wherever it was shown."""
+    tokens = {}
+    for rm_id in ("one", "two"):
+        (tmp_path / rm_id).write_text(f"token-of-{rm_id}-aaaaaaaaaaaaaaaa\n")
+        tokens[rm_id] = (tmp_path / rm_id,)
+    async with (
+        members("a", "b", "c", rm_tokens=tokens) as deployment,
+        connected(deployment.servers["a"]) as channel,
+    ):
+        bearing = {rm_id: Bearing(channel, f"Bearer token-of-{rm_id}-aaaaaaaaaaaaaaaa") for rm_id in tokens}
+        await settle(deployment, bearing["one"], "one", "b")
+        await settle(deployment, bearing["two"], "two", "c")
+        seen = Seen(bearing["two"])
+        assert [rm.rm_id for rm in (await seen.state.ListRms(state.ListRmsRequest())).rms] == ["two"]
+        [node] = (await seen.state.ListNodes(state.ListNodesRequest())).nodes
+        assert node.partition == "[two]default"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await seen.state.ListNodes(state.ListNodesRequest(partition="[one]default"))
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED

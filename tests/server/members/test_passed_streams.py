@@ -1,0 +1,249 @@
+"""Streams of RMs passed to the owner: their ends, changes of the owner, identities, packing."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.secret import METADATA
+from licorne_server.services.server import Server
+from support.peers.members import SECRET, Deployment, OwnershipInMemory, members
+from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations
+from support.peers.tls import Bearing, connected_as, tls
+
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+PASS = "/licorne.members.Members/Pass"
+TOKEN = "token-of-rm-aaaaaaaaaaaa"
+
+
+def rm_on(server: Server) -> Any:
+    """The RM as the server knows it."""
+    found = server.rms.find("rm")
+    assert found is not None
+    return found
+
+
+async def opened(shim: Shim) -> tuple[Call, Call, Call]:
+    """The three streams of an RM that is registered, each with its first messages exchanged."""
+    calls = await shim.set_up()
+    await shim.ask(calls[0], ask("first", vcore=1))
+    assert set(await new_allocations(calls[0], 1)) == {"first"}
+    return calls
+
+
+async def test_the_owner_knows_the_real_caller(two: Deployment, shim: Shim, server: Server) -> None:
+    """Quotas and logs of the owner have the host that called the other member, which has no RM."""
+    await shim.set_up()
+    assert server.rms.peers() == {"rm": "127.0.0.1"}
+    assert all(stream.peer.startswith("ipv4:127.0.0.1:") for stream in rm_on(server).streams.values())
+    assert not two.servers["a"].rms.all()
+
+
+async def test_a_cancelled_stream_ends_at_the_owner(shim: Shim, server: Server) -> None:
+    """A caller that has gone is gone at the owner, with each of its streams alone."""
+    allocations, _, _ = await opened(shim)
+    rm = rm_on(server)
+    assert len(rm.streams) == 3
+    allocations.call.cancel()
+    await eventually(lambda: len(rm.streams) == 2)
+
+
+async def test_a_half_closed_stream_is_carried_out_to_its_end(shim: Shim, server: Server) -> None:
+    """Asks that were sent before the half-close are placed, and the stream ends with OK."""
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, *(ask(f"k{number}", vcore=1) for number in range(10)))
+    await allocations.half_close()
+    assert (await allocations.ending())[0] is grpc.StatusCode.OK
+    [report] = server.scheduler.views.partitions(RmId("rm"))
+    assert report.allocations + report.pending_asks == 10
+
+
+async def test_an_rm_of_a_killed_owner_comes_back(two: Deployment, shim: Shim) -> None:
+    """Its calls end with UNAVAILABLE until the lease ends, and then the next member serves it."""
+    calls = await opened(shim)
+    await two.kill("b")
+    for call in calls:
+        assert (await call.ending())[0] is UNAVAILABLE
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await shim.register()
+    assert refused.value.code() is UNAVAILABLE
+    assert "member b does not answer" in (refused.value.details() or "")
+    two.leave("b")
+    two.home = "a"
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("k"))
+    assert set(await new_allocations(allocations, 1)) == {"k"}
+    assert [rm.rm_id for rm in two.servers["a"].rms.all()] == ["rm"]
+
+
+async def test_effects_of_a_former_owner_are_dropped(two: Deployment, shim: Shim) -> None:
+    """An owner that does not know yet that it was replaced decides, and the RM hears nothing of it."""
+    allocations, _, _ = await opened(shim)
+    two.give("rm", "a")
+    await shim.ask(allocations, ask("k"))
+    assert await drained(allocations) == (UNAVAILABLE, "RM rm is served by another member now", [])
+
+
+async def test_idle_streams_end_when_the_owner_changes(two: Deployment, shim: Shim) -> None:
+    """A stream on which nothing happens ends as well, and so does one under a newer epoch of one owner."""
+    calls = await opened(shim)
+    two.give("rm", "b")
+    for call in calls:
+        assert (await call.ending())[0] is UNAVAILABLE
+
+
+async def drained(call: Call) -> tuple[grpc.StatusCode, str, list[Any]]:
+    """How a stream ends, and the messages before."""
+    messages = []
+    try:
+        while (message := await call.read()) is not None:
+            messages.append(message)
+    except grpc.aio.AioRpcError:
+        pass
+    return *(await call.ending()), messages
+
+
+async def test_all_that_was_decided_arrives_when_the_passing_member_stops(
+    two: Deployment, shim: Shim, server: Server
+) -> None:
+    """A member in between that drains ends the streams in order, with all messages of the owner."""
+    allocations, _, _ = await opened(shim)
+    await shim.ask(allocations, *(ask(f"k{number}", vcore=1) for number in range(100)))
+
+    def placed() -> bool:
+        [report] = server.scheduler.views.partitions(RmId("rm"))
+        return report.allocations == 101
+
+    await eventually(placed)
+    stopping = asyncio.create_task(two.servers["a"].stop())
+    code, text, messages = await drained(allocations)
+    assert (code, text) == (UNAVAILABLE, "the server is about to stop")
+    assert sum(len(message.new) for message in messages) == 100
+    await stopping
+
+
+async def test_an_owner_that_stops_ends_passed_streams_in_its_words(shim: Shim, server: Server) -> None:
+    """The status of a drain comes through the other member."""
+    calls = await opened(shim)
+    stopping = asyncio.create_task(server.stop())
+    for call in calls:
+        assert await call.ending() == (UNAVAILABLE, "the server is about to stop")
+    await stopping
+
+
+async def test_what_was_passed_on_is_never_passed_on_again() -> None:
+    """A passed registration that finds no owner here is UNAVAILABLE."""
+    async with members("a", "b", "c") as three, connected(three.servers["a"]) as channel:
+        # b knows more than a does: the RM is owned by c.
+        ownership = three.servers["b"].ownership
+        assert isinstance(ownership, OwnershipInMemory)
+        ownership.deployment = newer = Deployment()
+        newer.snapshot = three.snapshot
+        newer.give("rm", "c")
+        three.give("rm", "b")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await Shim(channel).register()
+        assert refused.value.code() is UNAVAILABLE
+        assert refused.value.details() == "RM rm is not served by this member"
+        assert not three.servers["c"].rms.all()
+
+
+async def test_many_one_item_messages_reach_the_owner_in_few(two: Deployment, shim: Shim) -> None:
+    """10,000 asks in messages of their own come to the owner in less than a half of as many."""
+    with capture_logs() as lines:
+        allocations, _, _ = await shim.set_up(vcore=1_000_000)
+
+        async def send() -> None:
+            for number in range(10_000):
+                await shim.ask(allocations, ask(f"k{number}", vcore=1))
+
+        sending = asyncio.create_task(send())
+        assert len(await new_allocations(allocations, 10_000)) == 10_000
+        await sending
+        await two.servers["a"].stop()
+        await eventually(lambda: any(line["event"] == "member disconnected" for line in lines))
+    [line] = [line for line in lines if line["event"] == "member disconnected"]
+    assert line["messages_read"] < 5_000
+
+
+async def test_a_stream_that_is_not_read_does_not_stop_another(two: Deployment, shim: Shim) -> None:
+    """While one RM reads none of its allocations another one, passed on beside it, gets all of its own."""
+    options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)]
+    where = two.servers["a"].grpc_address
+    async with grpc.aio.insecure_channel(where, options=options) as channel:
+        stalled = Shim(channel, "stalled")
+        unread, _, _ = await stalled.set_up(vcore=1_000_000)
+        key = "k" * 200
+        for part in range(40):
+            await stalled.ask(unread, *(ask(f"{key}-{part}-{number}", vcore=1) for number in range(100)))
+        allocations, _, _ = await shim.set_up(vcore=1_000_000)
+        for number in range(50):
+            await shim.ask(allocations, ask(f"k{number}", vcore=1))
+            assert set(await new_allocations(allocations, 1)) == {f"k{number}"}
+        assert len(await new_allocations(unread, 4000)) == 4000
+
+
+async def test_sessions_are_redirected(session: RawSession, server: Server) -> None:
+    """A session on the wrong member is told the address of the owner."""
+    call, response = await session.begin()
+    assert response.welcome.redirect == server.grpc_address
+    assert (await call.ending())[0] is grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("metadata", [(), ((METADATA, "other"),), ((METADATA, SECRET), (METADATA, SECRET))])
+async def test_nobody_passes_calls_on_without_the_secret(
+    channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
+) -> None:
+    """A stream between members without the one right secret is refused."""
+    call: Any = channel.stream_stream(PASS)(metadata=metadata)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call.read()
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_members_with_different_secrets_do_not_pass_calls_on() -> None:
+    """The RM reads UNAVAILABLE, as the fault is not its own."""
+    async with members("a", "b", secrets={"a": "another"}) as deployment:
+        deployment.home = "b"
+        async with connected(deployment.servers["a"]) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await Shim(channel).register()
+    assert refused.value.code() is UNAVAILABLE
+    assert "PERMISSION_DENIED" in (refused.value.details() or "")
+
+
+async def test_tokens_are_checked_where_the_rm_calls(tmp_path: Path) -> None:
+    """The owner goes by the identity that the other member has found, and the token stays there."""
+    file = tmp_path / "rm"
+    file.write_text(f"{TOKEN}\n")
+    async with members("a", "b", rm_tokens={"rm": (file,)}) as deployment:
+        deployment.home = "b"
+        async with connected(deployment.servers["a"]) as channel:
+            bearing: Any = Bearing(channel, f"Bearer {TOKEN}")
+            await Shim(bearing).set_up()
+            for shim, code in (
+                (Shim(bearing, "other"), grpc.StatusCode.PERMISSION_DENIED),
+                (Shim(channel), grpc.StatusCode.UNAUTHENTICATED),
+            ):
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await shim.register()
+                assert refused.value.code() is code
+        [peer] = deployment.servers["b"].rms.peers().values()
+        assert peer not in ("", "127.0.0.1")
+
+
+async def test_members_speak_tls_with_their_own_certificates() -> None:
+    """With mutual TLS the members' connection has it too, and the RM keeps the name in its certificate."""
+    identities = {"rm": frozenset({"spiffe://test/rm"})}
+    async with members("a", "b", tls=tls(), rm_identities=identities) as deployment:
+        deployment.home = "b"
+        async with connected_as("rm", deployment.servers["a"]) as channel:
+            allocations, _, _ = await Shim(channel).set_up()
+            await allocations.send(si.AllocationRequest(rmID="rm", allocations=[ask("k")]))
+            assert set(await new_allocations(allocations, 1)) == {"k"}
+        assert deployment.servers["b"].rms.peers() == {"rm": "certificate spiffe://test/rm"}

@@ -1,0 +1,54 @@
+"""The secret of a deployment."""
+
+import asyncio
+
+import pytest
+
+from licorne_server.coordination.secret import KEY, METADATA, deployment_secret, is_given
+from licorne_server.coordination.store import Document, StoreError
+from support.peers.members import Documents
+
+
+class Slow(Documents):
+    """A store whose reads all come before the first write."""
+
+    async def read(self, key: str) -> Document:
+        """The document, after a pause."""
+        found = await super().read(key)
+        await asyncio.sleep(0)
+        return found
+
+
+async def test_members_that_start_together_agree() -> None:
+    """The first to write makes the secret, which is long, and all others take it."""
+    store = Slow()
+    [secret, *others] = await asyncio.gather(*(deployment_secret(store) for _ in range(5)))
+    assert set(others) == {secret}
+    assert len(secret) == 64
+    assert await deployment_secret(store) == secret
+    assert await deployment_secret(Documents()) != secret
+
+
+@pytest.mark.parametrize("value", [b"\xff", b"a b", b"x" * 2000])
+async def test_a_document_that_is_no_secret_is_refused(value: bytes) -> None:
+    """A member does not start on a secret that no member has made, nor on one that no metadata takes."""
+    store = Documents()
+    await store.compare_and_set(KEY, value, 0)
+    with pytest.raises(StoreError, match="is no secret"):
+        await deployment_secret(store)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "right"),
+    [
+        ([(METADATA, "abc")], True),
+        ([("other", "x"), (METADATA, b"abc")], True),
+        ([], False),
+        ([(METADATA, "abcd")], False),
+        ([(METADATA, "ä")], False),
+        ([(METADATA, "abc"), (METADATA, "abc")], False),
+    ],
+)
+def test_exactly_one_right_secret_counts(metadata: list[tuple[str, str | bytes]], *, right: bool) -> None:
+    """Nothing, something else, and the same twice are refused."""
+    assert is_given("abc", metadata) is right

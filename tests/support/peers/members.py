@@ -1,0 +1,183 @@
+"""Servers that share their RMs as members of one deployment, whose store is in the memory of the test."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination import store
+from licorne_server.coordination.ownership import Ownership
+from licorne_server.coordination.secret import KEY
+from licorne_server.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
+from licorne_server.process.settings import Settings
+from licorne_server.services.server import Server, running
+from licorne_server.wire.errors import unavailable
+from support.peers.shim import FREE_PLANS, LOOPBACK
+
+SECRET = "ofTheTest"
+
+
+class Deployment:
+    """Members and owners. `home` gets the RMs that have no owner."""
+
+    def __init__(self) -> None:
+        """Start without members."""
+        self.snapshot = Snapshot()
+        self.home = ""
+        """Name of the member that gets RMs without an owner; empty for the one that takes them."""
+        self.servers: dict[str, Server] = {}
+        """Running servers by the names of their members."""
+
+    def member(self, name: str) -> Member:
+        """The living member of that name."""
+        return self.snapshot.members[MemberId(name)]
+
+    def join(self, member: Member) -> None:
+        """Add a member."""
+        members = {**self.snapshot.members, member.id: member}
+        self.snapshot = dataclasses.replace(self.snapshot, members=members)
+
+    def leave(self, name: str) -> None:
+        """Remove a member, as if its lease had ended."""
+        members = {key: value for key, value in self.snapshot.members.items() if key != name}
+        self.snapshot = dataclasses.replace(self.snapshot, members=members)
+
+    def record(self, rm_id: RmId) -> store.Ownership | None:
+        """The record of an RM, if its owner lives."""
+        found = self.snapshot.rms.get(rm_id)
+        return found if found and found.owner in self.snapshot.members else None
+
+    def give(self, rm_id: str, name: str) -> store.Ownership:
+        """Make a member the owner of an RM, under the next epoch."""
+        before = self.snapshot.rms.get(RmId(rm_id))
+        epoch = before.epoch + 1 if before else 1
+        made = store.Ownership(rm_id=RmId(rm_id), owner=MemberId(name), epoch=epoch)
+        self.snapshot = dataclasses.replace(self.snapshot, rms={**self.snapshot.rms, made.rm_id: made})
+        return made
+
+    async def kill(self, name: str) -> None:
+        """End a server without a word; its lease lives on."""
+        member = self.member(name)
+        await self.servers.pop(name).stop(at_once=True)
+        self.join(member)
+
+
+class Documents(Store):
+    """The documents of a store; ownership goes past it."""
+
+    def __init__(self, secret: str = "") -> None:
+        """Start with a secret, or without."""
+        self._documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
+
+    async def read(self, key: str) -> Document:
+        """The document of the key."""
+        return self._documents.get(key, Document())
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """Replace a document."""
+        if self._documents.get(key, Document()).revision != revision:
+            raise Conflict
+        self._documents[key] = Document(value=value or b"", revision=revision + 1)
+        return revision + 1
+
+    async def join(self, member: Member) -> None:
+        """Nothing."""
+
+    async def renew(self, member: Member) -> None:
+        """Nothing."""
+
+    async def leave(self) -> None:
+        """Nothing."""
+
+    async def claim(
+        self, rm_id: RmId, owner: MemberId, seen: store.Ownership | None, at_least: int
+    ) -> store.Ownership:
+        """Nobody claims."""
+        raise NotImplementedError
+
+    async def release(self, owned: store.Ownership) -> store.Ownership:
+        """Nobody releases."""
+        raise NotImplementedError
+
+    def watch(self) -> AsyncIterator[Snapshot]:
+        """Nobody watches."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Nothing."""
+
+
+class OwnershipInMemory(Ownership):
+    """Ownership of one member of a deployment."""
+
+    def __init__(self, deployment: Deployment, name: str, secret: str) -> None:
+        """The member has not joined yet."""
+        self.deployment = deployment
+        self.store = Documents(secret)
+        self._me = MemberId(name)
+
+    def me(self) -> MemberId:
+        """Its name."""
+        return self._me
+
+    def may_decide(self) -> bool:
+        """True while the member's lease lives."""
+        return self._me in self.deployment.snapshot.members
+
+    async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
+        """Serve the RM here, unless it has an owner or another home."""
+        if not self.may_decide():
+            raise unavailable("this member has no lease")
+        record = self.deployment.record(rm_id)
+        if record is None:
+            record = self.deployment.give(rm_id, self.deployment.home or self._me)
+        return record.epoch if record.owner == self._me else self.deployment.member(record.owner)
+
+    def epoch(self, rm_id: RmId) -> int:
+        """The epoch of an RM of this member, or 0."""
+        record = self.deployment.record(rm_id)
+        return record.epoch if record and record.owner == self._me else 0
+
+    def owner_of(self, rm_id: RmId) -> Member | None:
+        """The other member that owns the RM."""
+        record = self.deployment.record(rm_id)
+        if record is None or record.owner == self._me:
+            return None
+        return self.deployment.member(record.owner)
+
+    def snapshot(self) -> Snapshot:
+        """The deployment as it is."""
+        return self.deployment.snapshot
+
+    def forget(self, rm_id: RmId) -> None:
+        """Drop the record of an RM of this member."""
+        if self.epoch(rm_id):
+            rms = {key: value for key, value in self.deployment.snapshot.rms.items() if key != rm_id}
+            self.deployment.snapshot = dataclasses.replace(self.deployment.snapshot, rms=rms)
+
+    async def start(self, address: str, http: str) -> None:
+        """Join."""
+        self.deployment.join(Member(id=self._me, name=self._me, address=address, http=http))
+
+    async def stop(self) -> None:
+        """Leave."""
+        self.deployment.leave(self._me)
+
+
+@asynccontextmanager
+async def members(
+    *names: str, secrets: dict[str, str] | None = None, **changes: Any
+) -> AsyncIterator[Deployment]:
+    """A deployment of servers on loopback without HTTP, each a member of that name.
+
+    `secrets` has those of members that know another secret. Settings are changed as wanted.
+    """
+    deployment = Deployment()
+    settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
+    async with AsyncExitStack() as stack:
+        for name in names:
+            ownership = OwnershipInMemory(deployment, name, (secrets or {}).get(name, SECRET))
+            server = running(Settings(**settings), ownership=ownership)
+            deployment.servers[name] = await stack.enter_async_context(server)
+        yield deployment
