@@ -17,7 +17,6 @@ from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.process.watchdog import Watchdog
-from licorne_server.workers.worker import number_of
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
                 return supervise(args, stderr)
         settings = settings_of(args)
         # Logs of several workers come together.
-        of = {"worker": number_of(args.member_name)} if settings.shares_ports else {}
+        of = {"worker": settings.worker} if settings.worker else {}
         with process_logs(args.log_level, args.log_format, of) as flush:
             return _serve(settings, flush)
     except SettingsError as error:

@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 
 from licorne_cli.commands import parser_for
 from licorne_server.commands.serve_options import settings_of
+from licorne_server.coordination.options import worker_name
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.workers.ports import Reservation
 from licorne_server.workers.supervisor import STORE, Plan, Supervisor
-from licorne_server.workers.worker import name_of
 
 OK = 0
 FAILED = 1
@@ -97,7 +97,7 @@ def _arguments(args: argparse.Namespace, folder: Path, number: int, shared: Sequ
     own = {
         "--workers": "1",
         "--coordination": f"local:{folder / STORE}",
-        "--member-name": name_of(number),
+        "--member-name": worker_name(number),
         "--advertise": f"unix:{folder / f'{number}.grpc'}",
         "--advertise-http": f"unix:{folder / f'{number}.http'}",
     }

@@ -12,6 +12,9 @@ LEASES = {"etcd": 6.0, "kubernetes": 15.0, "local": 6.0}
 RENEW_SECONDS = 1.0
 """Seconds between two renewals, unless an option says otherwise."""
 
+WORKER = "worker-"
+"""Prefix of the name of a worker as a member; its number follows."""
+
 LEAST_LEASE = 2.0
 MOST_LEASE = 600.0
 
@@ -60,6 +63,11 @@ class Coordination:
         """True for a worker: it shares its ports with others, and has Unix sockets of its own."""
         return self.backend == "local"
 
+    @property
+    def worker(self) -> int:
+        """Number of the worker; 0 for a member that is none."""
+        return worker_number(self.name) if self.on_one_host else 0
+
     def problem(self) -> str:
         """The problem with the options, and its remedy; empty for none."""
         if not LEAST_LEASE <= self.lease <= MOST_LEASE:
@@ -74,6 +82,17 @@ class Coordination:
         if self.advertise and not (self.on_one_host or _is_reachable(self.advertise)):
             return f"--advertise: HOST:PORT was expected, of a host that others reach: {self.advertise!r}"
         return ""
+
+
+def worker_name(number: int) -> str:
+    """The name as a member of the worker with this number, from 1 up."""
+    return f"{WORKER}{number}"
+
+
+def worker_number(name: str) -> int:
+    """The number of the worker with this name as a member; 0 for a member that is none."""
+    number = name.removeprefix(WORKER)
+    return int(number) if number != name and number.isdecimal() else 0
 
 
 def _is_reachable(text: str) -> bool:

@@ -23,6 +23,7 @@ from licorne_server.http.sources import SOURCES, Status
 from licorne_server.http.stream import JsonObject, made, send_json
 from licorne_server.http.units import rms_named
 from licorne_server.telemetry.measures import WORK, Histogram
+from licorne_server.workers.status import known_workers
 
 RECENT_SECONDS = 300.0
 """Seconds for which a rejected ask counts. In the older core it counts for ever: after one mistake of
@@ -125,19 +126,23 @@ def _of_deployment(ownership: Ownership, parts: Parts | None) -> list[Check]:
     """The checks of a member: its store, the owners of RMs, and the other members if all were asked."""
     if ownership.store is None:
         return []
-    store, owners, answers = Found(), Found(), Found()
+    store, owners, answers, workers = Found(), Found(), Found(), Found()
     if problem := ownership.problem():
         store.add(problem)
     known = ownership.snapshot()
     for rm_id, record in known.rms.items():
         if record.owner and record.owner not in known.members:
             owners.add(f"the member of RM {rm_id} is gone")
+    for worker in known_workers(known):
+        if worker.looping:
+            workers.add(f"worker {worker.worker} has been restarted {worker.restarts} times")
     for member in () if parts is None else parts.missing:
         answers.add(f"member {member.name} does not answer")
     return [
         Check(COORDINATION, "the store of the deployment answers", store),
         Check(COORDINATION, "every RM has a member", owners),
         Check(COORDINATION, "every member answers", answers),
+        Check(COORDINATION, "no worker fails again and again", workers),
     ]
 
 

@@ -24,10 +24,12 @@ from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.metrics import gather
 from licorne_server.http.sources import Figures, RmFigures, Sources
-from licorne_server.http.stream import Together, send_bytes, sliced
+from licorne_server.http.stream import BY_MEMBER, Together, send_bytes, sliced
+from licorne_server.http.workers import merged, texts_of_others
 from licorne_server.process.build_info import build_info
 from licorne_server.telemetry.measures import OLDER, RESULTS, Histogram, RmMeasures
 from licorne_server.telemetry.tracing.starting import REASONS
+from licorne_server.workers.status import known_workers
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")
 _COUNTED = tuple(field.name for field in fields(RmCaps) if "memory" not in field.name)
@@ -333,13 +335,27 @@ class Scrape:
         self._together = Together[bytes]()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one scrape."""
+        """Answer one scrape: of this server, or of all workers of its host."""
+        if self._sources.worker and BY_MEMBER not in request:
+            body = await self._together.get(None, self._make_all)
+            return await send_bytes(request, PLAIN, body)
         openmetrics = _takes_openmetrics(request.headers.get("Accept", ""))
         body = await self._together.get(openmetrics, partial(self._make, openmetrics))
         return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)
 
     async def _make(self, openmetrics: bool) -> tuple[bytes, float]:
         chunks = sliced(self._lines(openmetrics), self._sources.time_slices, PEER)
+        return b"".join([chunk async for chunk in chunks]), monotonic() + FRESH_SECONDS
+
+    async def _make_all(self) -> tuple[bytes, float]:
+        """The metrics of all workers, in the format that is simple to merge."""
+        sources = self._sources
+        own, _ = await self._make(openmetrics=False)
+        texts = {sources.worker: own.decode()}
+        if sources.members is not None:
+            texts |= await texts_of_others(sources.members)
+        pieces = merged(texts, known_workers(sources.ownership.snapshot()))
+        chunks = sliced(pieces, sources.time_slices, PEER)
         return b"".join([chunk async for chunk in chunks]), monotonic() + FRESH_SECONDS
 
     def _lines(self, openmetrics: bool) -> Iterator[str]:

@@ -163,6 +163,8 @@ class Sources:
     ownership: Ownership = field(default_factory=lambda: Alone(0))
     members: Members | None = None
     """The other members of the deployment; None for a server that is alone."""
+    worker: int = 0
+    """Number of this worker; 0 for a server that is none."""
 
 
 SOURCES = web.AppKey("sources", Sources)

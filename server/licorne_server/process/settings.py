@@ -305,6 +305,11 @@ class Settings:
         return self.coordination is not None and self.coordination.on_one_host
 
     @property
+    def worker(self) -> int:
+        """Number of the worker; 0 for a server that is none."""
+        return 0 if self.coordination is None else self.coordination.worker
+
+    @property
     def http_tls(self) -> Tls | None:
         """Certificate files for HTTP: those of gRPC, or None if HTTP is plain."""
         return None if self.http_insecure else self.tls

@@ -402,6 +402,7 @@ class Server:
             budgets=self.budgets.states,
             ownership=self.ownership,
             members=self.members,
+            worker=self.settings.worker,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:

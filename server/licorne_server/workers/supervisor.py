@@ -6,28 +6,23 @@ for whoever runs the service to start it anew, and to see that it does not run.
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from licorne_server.coordination.local_records import Records
 from licorne_server.coordination.local_service import LocalService
-from licorne_server.coordination.store import SHARED
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.loop import stop_task
+from licorne_server.workers.status import STATUS, Known, status_text
 from licorne_server.workers.worker import State, Worker
 
 log = structlog.get_logger("core.workers")
 
 STORE = "store"
 """Name of the store's socket in the folder."""
-
-STATUS = f"{SHARED}workers"
-"""Key of the document with the states of all workers, for metrics and health."""
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at workers that still run."""
@@ -153,16 +148,10 @@ class Supervisor:
 
     def _publish(self) -> None:
         """Show the states of all workers to them."""
-        status: list[dict[str, Any]] = [
-            {
-                "worker": worker.number,
-                "state": worker.state.value,
-                "restarts": worker.restarts.count,
-                "looping": worker.restarts.looping,
-            }
+        value = status_text(
+            Known(worker.number, worker.state.value, worker.restarts.count, worker.restarts.looping)
             for worker in self.workers
-        ]
-        value = json.dumps(status).encode()
+        )
         before = self.service.records.read(STATUS)
         if before.value != value:
             self.service.records.compare_and_set(STATUS, value, before.revision)

@@ -8,13 +8,11 @@ from enum import StrEnum
 
 import structlog
 
+from licorne_server.coordination.options import worker_name
 from licorne_server.process.clock import Clock
 from licorne_server.workers.restarts import Restarts
 
 log = structlog.get_logger("core.workers")
-
-NAME = "worker-"
-"""Prefix of the name of a worker as a member; its number follows."""
 
 START_SECONDS = 120.0
 """Seconds that a worker may take until it serves."""
@@ -32,17 +30,6 @@ class State(StrEnum):
     """It has ended, and will be started again."""
     ENDED = "ended"
     """It has ended, and so will the supervisor."""
-
-
-def name_of(number: int) -> str:
-    """The name as a member of the worker with this number."""
-    return f"{NAME}{number}"
-
-
-def number_of(name: str) -> int:
-    """The number of the worker with this name as a member; 0 for a member that is no worker."""
-    number = name.removeprefix(NAME)
-    return int(number) if number != name and number.isdecimal() else 0
 
 
 class Worker:
@@ -78,7 +65,7 @@ class Worker:
     @property
     def name(self) -> str:
         """Its name as a member."""
-        return name_of(self.number)
+        return worker_name(self.number)
 
     @property
     def pid(self) -> int:

@@ -1,7 +1,6 @@
 """The supervisor, with small programs in place of workers."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +16,8 @@ from licorne_server.coordination.local import LocalStore
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.store import Member, MemberId
 from licorne_server.workers import restarts, worker
-from licorne_server.workers.supervisor import STATUS, STORE, Plan, Supervisor
+from licorne_server.workers.status import known_workers
+from licorne_server.workers.supervisor import STORE, Plan, Supervisor
 from licorne_server.workers.worker import State, Worker
 from support.peers.shim import eventually
 
@@ -134,9 +134,9 @@ async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
             _, looping = supervisor.workers
             looping.kill("the test wants it")
             await eventually(lambda: looping.restarts.count > restarts.HOPELESS)
-            status = json.loads(supervisor.service.records.read(STATUS).value)
-            assert [(one["worker"], one["looping"]) for one in status] == [(1, False), (2, True)]
-            assert status[1]["restarts"] >= restarts.HOPELESS
+            status = known_workers(supervisor.service.records.snapshot(0.0))
+            assert [(one.worker, one.looping) for one in status] == [(1, False), (2, True)]
+            assert status[1].restarts >= restarts.HOPELESS
             assert not supervisor.failed.is_set()
             assert supervisor.workers[0].state is State.READY
     told = [line for line in lines if line["event"] == "worker restarts in a loop"]

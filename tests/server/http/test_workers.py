@@ -1,0 +1,83 @@
+"""One scrape for all workers, and what health says of them."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from licorne_server.coordination.store import Document, Snapshot
+from licorne_server.http.workers import merged
+from licorne_server.workers.status import STATUS, Known, known_workers, status_text
+
+ONE = """\
+# HELP licorne_rms RMs that are registered.
+# TYPE licorne_rms gauge
+licorne_rms 3
+# HELP licorne_turns_total Turns of scheduling.
+# TYPE licorne_turns_total counter
+licorne_turns_total 100.0
+# HELP licorne_pending_asks Asks that wait.
+# TYPE licorne_pending_asks gauge
+licorne_pending_asks{rm="a rm",partition="default"} 7
+"""
+TWO = """\
+# HELP licorne_pending_asks Asks that wait.
+# TYPE licorne_pending_asks gauge
+licorne_pending_asks{rm="b {of} \\"two\\"",partition="default"} 5
+# HELP licorne_rms RMs that are registered.
+# TYPE licorne_rms gauge
+licorne_rms 1
+# HELP licorne_seconds Times.
+# TYPE licorne_seconds histogram
+licorne_seconds_bucket{le="0.1"} 4
+licorne_seconds_bucket{le="+Inf"} 5
+licorne_seconds_sum 1.5
+licorne_seconds_count 5
+"""
+KNOWN = [Known(1, "ready", 0, False), Known(2, "ready", 4, True), Known(3, "waiting", 9, True)]
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """All samples by name and labels, read as Prometheus reads them."""
+    return {
+        (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_samples_of_all_workers_are_in_one_answer_each_with_its_worker() -> None:
+    """Nothing is summed or lost, and a family has one heading with all its samples below."""
+    text = "".join(merged({1: ONE, 2: TWO}, KNOWN[:2]))
+    found = samples(text)
+    assert found["licorne_rms", "worker=1"] == 3
+    assert found["licorne_rms", "worker=2"] == 1
+    assert found["licorne_turns_total", "worker=1"] == 100
+    assert found["licorne_pending_asks", "partition=default", "rm=a rm", "worker=1"] == 7
+    assert found["licorne_pending_asks", "partition=default", 'rm=b {of} "two"', "worker=2"] == 5
+    assert found["licorne_seconds_bucket", "le=0.1", "worker=2"] == 4
+    assert found["licorne_seconds_count", "worker=2"] == 5
+    assert text.count("# HELP licorne_rms ") == text.count("# TYPE licorne_rms ") == 1
+    assert len(found) == 3 + 6 + 2 * 3
+
+
+def test_an_answer_without_a_worker_says_so() -> None:
+    """A worker that does not answer, or waits for its restart, is marked; its samples are left out."""
+    found = samples("".join(merged({1: ONE}, KNOWN)))
+    assert [found["licorne_worker_scraped", f"worker={n}"] for n in (1, 2, 3)] == [1, 0, 0]
+    assert [found["licorne_worker_looping", f"worker={n}"] for n in (1, 2, 3)] == [0, 1, 1]
+    assert [found["licorne_worker_restarts_total", f"worker={n}"] for n in (1, 2, 3)] == [0, 4, 9]
+
+
+def test_long_texts_are_merged_in_steps() -> None:
+    """No step reads more than some hundred lines, so that nobody waits for a scrape."""
+    heading = "# HELP many Samples.\n# TYPE many gauge\n"
+    text = heading + "".join(f'many{{n="{n}"}} 1\n' for n in range(10_000))
+    pieces = list(merged({1: text, 2: text}, []))
+    assert len(pieces) > 2 * 10_000 / 300
+    assert max(piece.count("\n") for piece in pieces) < 300
+    assert len(samples("".join(pieces))) == 20_000
+
+
+def test_what_the_supervisor_writes_is_what_workers_read() -> None:
+    """The document has all states; a server without a supervisor has no workers."""
+    document = Document(value=status_text(KNOWN), revision=1)
+    assert known_workers(Snapshot(documents={STATUS: document})) == KNOWN
+    assert known_workers(Snapshot()) == []
