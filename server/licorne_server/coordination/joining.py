@@ -65,8 +65,12 @@ def join(
 def http_url(settings: Settings, http_address: str) -> str:
     """The URL of a server's HTTP for other members; empty for a server without HTTP.
 
+    A worker has a socket for the others, whatever it serves to all.
+
     Where it listens on all interfaces, its host is that of the advertised gRPC address.
     """
+    if settings.coordination is not None and settings.shares_ports:
+        return settings.coordination.advertise_http
     if not http_address:
         return ""
     address = Address.parse(http_address)
