@@ -123,14 +123,14 @@ class _Counting(Job):
             yield 1
             return
         # In one step: no ask may be parked with a quota that the application leaves.
-        cost = sum(partition.wakeups.waiting.unpark_all(app))
-        cost += rebook(partition, app, lambda: partition.limits.rebudget(app, leaf, budgets))
+        partition.wakeups.waiting.release(app)
+        cost = rebook(partition, app, lambda: partition.limits.rebudget(app, leaf, budgets))
         note_freed(quota for quota in former if quota not in budgets)
         partition.dirty.mark(quota for quota in former if quota not in budgets)
         partition.dirty.mark_app(app)
         partition.wakeups.reserved.wake_of(app)
         self._note(partition)
-        yield cost + len(app.requests)
+        yield cost + len(app.groups) + len(app.requests)
 
     def _is_here(self, partition: Partition) -> bool:
         return self._registry.partitions.get(partition.name) is partition

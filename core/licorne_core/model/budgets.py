@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
 
-from licorne_core.messages.budgets import SetBudgets
-from licorne_core.model.quotas import Quota
+from licorne_core.messages.budgets import BudgetCheck, SetBudgets
+from licorne_core.model.quotas import Quota, claimed
 from licorne_core.values.budgets import ANY, SEPARATOR, Budget, BudgetPattern
 from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId, rm_of
-from licorne_core.values.resources import BOUNDLESS, Resources, refund
+from licorne_core.values.resources import BOUNDLESS, EMPTY, Resources, refund
 
 MOST_HOLDERS = 5
 """RMs that a check names."""
@@ -204,6 +204,19 @@ class BudgetBook:
             if not waking:
                 return
             yield waking.popleft()
+
+    def check(self, quota: BudgetQuota, requested: Resources, short: Resources) -> BudgetCheck:
+        """The check of an ask that lacks `short` in a quota, which has to be bounded."""
+        account = self.accounts[quota.name]
+        return BudgetCheck(
+            budget=quota.name,
+            requested=requested,
+            used=dict(claimed(quota)),
+            bound=dict(quota.max or EMPTY),
+            slice_of=account.slice_of(quota),
+            holders=account.holders(short),
+            short=short,
+        )
 
     def with_floating(self, capacity: Resources) -> Resources:
         """The capacity of a node, with the floating types."""

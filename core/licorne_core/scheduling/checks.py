@@ -13,7 +13,6 @@ from itertools import product
 from typing import Any, Final
 
 from licorne_core.messages import reasons
-from licorne_core.messages.budgets import BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
@@ -290,29 +289,17 @@ class _WithinMaxima(Rule):
             allocated = dict(quotas.claimed(quota))
             limit = None if quota.max is None else dict(quota.max)
             if isinstance(quota, Queue):
-                is_root = quota.parent is None
                 yield reasons.QueueCheck(
                     queue=quota.path,
                     requested=requested,
                     allocated=allocated,
-                    max=context.budgets.shown(limit) if is_root and limit is not None else limit,
-                    is_root=is_root,
+                    max=limit if quota.parent is not None or limit is None else context.budgets.shown(limit),
+                    is_root=quota.parent is None,
                     short=short,
                 )
-            elif limit is None:
-                continue
-            elif isinstance(quota, BudgetQuota):
-                account = context.budgets.accounts[quota.name]
-                yield BudgetCheck(
-                    budget=quota.name,
-                    requested=requested,
-                    used=allocated,
-                    bound=limit,
-                    slice_of=account.slice_of(quota),
-                    holders=account.holders(short),
-                    short=short,
-                )
-            elif isinstance(quota, Tracker):
+            elif isinstance(quota, BudgetQuota) and limit is not None:
+                yield context.budgets.check(quota, requested, short)
+            elif isinstance(quota, Tracker) and limit is not None:
                 yield reasons.LimitCheck(
                     kind=quota.kind,
                     name=quota.name,

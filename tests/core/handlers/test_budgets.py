@@ -11,7 +11,7 @@ from licorne_core.messages.budgets import (
     SetBudgets,
     SetBudgetSlices,
 )
-from licorne_core.messages.commands import NodeAction, RemoveRm, TerminationType, Tick
+from licorne_core.messages.commands import RemoveRm, TerminationType, Tick
 from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.slices import Tuning
@@ -295,47 +295,6 @@ def test_former_members_count_until_the_end_of_a_change() -> None:
         seen.append(report(driver).used["memory"])
     assert (seen[0], max(seen), seen[-1]) == (2, 3, 1)
     assert seen.index(3) < seen.index(1)
-
-
-def test_a_floating_type_is_on_no_node() -> None:
-    """Licences are bounded by the budget alone; no report of nodes shows any of them."""
-    driver = joined("one", "two")
-    assert wants(driver, "one", "early", memory=1, licence=1) == []
-    assert keys(driver.do(budgets(budget(licence=2), floating=("licence",)))) == ["early"]
-    driver.do(nodes(node("later", memory=100), rm="two"))
-    assert wants(driver, "two", "k1", "k2", memory=60, licence=1) == ["k1"]
-    assert [check.passed for check in checks(driver, "two", "k2")] == [False]
-    name = PartitionName("[one]default")
-    there = driver.views.node(name, "n")
-    assert (there.capacity, there.available, there.allocated) == (
-        {"memory": 100},
-        {"memory": 99},
-        {"memory": 1},
-    )
-    assert driver.views.partition(name).capacity == {"memory": 100}
-    root = driver.views.queue(name, "root")
-    assert (root.max, root.headroom, root.allocated["licence"]) == ({"memory": 100}, {"memory": 99}, 1)
-    assert keys(driver.do(nodes(node("n", NodeAction.UPDATE, memory=50), rm="one"))) == []
-    assert driver.views.node(name, "n").available == {"memory": 49}
-    assert ends(driver, "one", "early") == ["k2"]
-
-
-def test_a_maximum_may_bound_a_floating_type() -> None:
-    """A queue's maximum of licences holds as well, and is shown."""
-    driver = joined("one", queues=config("[{name: a, resources: {max: {licence: 1}}}]"))
-    driver.do(budgets(floating=("licence",)))
-    assert wants(driver, "one", "k1", "k2", memory=1, licence=1) == ["k1"]
-    assert driver.views.queue(PartitionName("[one]default"), "root.a").max == {"licence": 1}
-
-
-def test_a_type_that_floats_no_more_is_on_no_node_again() -> None:
-    """Allocations go on, and new asks wait for a node that has it."""
-    driver = joined("one")
-    driver.do(budgets(floating=("licence",)))
-    assert wants(driver, "one", "k1", memory=1, licence=1) == ["k1"]
-    assert driver.do(budgets()) == []
-    assert wants(driver, "one", "k2", memory=1, licence=1) == []
-    assert driver.views.node(PartitionName("[one]default"), "n").available == {"memory": 99, "licence": -1}
 
 
 def test_placeholders_count_and_are_replaced_within_the_budget() -> None:

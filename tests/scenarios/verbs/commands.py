@@ -105,8 +105,8 @@ def budgets(stage: Stage, line: Line) -> list[str]:
     return stage.send(SetBudgets(budgets=tree.budgets, floating=tree.floating))
 
 
-def slices(stage: Stage, line: Line) -> list[str]:
-    """``slices BUDGET RM:TYPE=N ...``: what each RM may have of a budget from now on."""
+def escrow(stage: Stage, line: Line) -> list[str]:
+    """``escrow BUDGET RM:TYPE=N ...``: what each RM may have of a budget from now on."""
     (name,) = line.words
     found: dict[RmId, dict[str, int]] = {}
     for key, value in line.resources().items():

@@ -41,7 +41,7 @@ from support.oracle.config import partitions_of, text_of
 from support.oracle.lives import remove
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
-from support.oracle.requests import release, take_ask, update_node
+from support.oracle.requests import follow_floating, release, take_ask, update_node
 
 __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 
@@ -110,7 +110,10 @@ class Oracle:
         elif isinstance(command, SetNodeSchedulable | StopApplication | SetQueueStopped):
             raise NotImplementedError("the plain scheduler knows no operators")
         elif isinstance(command, SetBudgets | SetBudgetSlices):
+            before = self.budgets.floating
             self.budgets.take(command)
+            for partition in self.partitions.values():
+                follow_floating(partition, before)
         elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)

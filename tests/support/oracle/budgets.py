@@ -36,9 +36,7 @@ class Budgets:
         """Other budgets, or other slices of one."""
         if isinstance(command, SetBudgets):
             self.budgets = {budget.name: budget for budget in command.budgets}
-            before, self.floating = self.floating, command.floating
-            for partition in self.partitions.values():
-                partition.follow_floating(before)
+            self.floating = command.floating
         elif command.budget in self.budgets:
             known = self.budgets[command.budget]
             self.budgets[command.budget] = Budget(

@@ -266,24 +266,6 @@ class PartitionOracle:
             if any(available.get(name, 0) < 0 for name in app.waiting_ask(key).size):
                 self.put_back(app, key)
 
-    def follow_floating(self, before: frozenset[str]) -> None:
-        """Other types are on no node than before: each node has them without end."""
-        for node in self.nodes.values():
-            own = {name: value for name, value in node.capacity.items() if name not in before}
-            capacity = self.budgets.with_floating(own)
-            if capacity != node.capacity:
-                node.capacity = capacity
-                node.changed()
-                self.unreserve_too_large(node)
-                self.put_back_unfitting(node)
-
-    def unreserve_too_large(self, node: NodeRecord) -> None:
-        """What the node can never hold it is not kept for; an ask that requires it still waits."""
-        for _, ask in self.reserved_asks():
-            here = ask.reservation is not None and ask.reservation.node_id == node.node_id
-            if here and ask.required_node is None and not node.holds(ask.size):
-                ask.lose_node()
-
     def assumed_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
         """What is booked on the node and waits for an answer, in the order of booking."""
         apps = self.apps.values()

@@ -277,7 +277,7 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
         if update.capacity is not None and capacity != known.capacity:
             known.capacity = capacity
             known.changed()
-            partition.unreserve_too_large(known)
+            _unreserve_too_large(partition, known)
             partition.put_back_unfitting(known)
     elif action is NodeAction.DECOMISSION:
         _lose(partition, known, now)
@@ -288,6 +288,26 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
         for app, key in partition.assumed_on(known):
             if app.waiting_ask(key).required_node is None:
                 partition.put_back(app, key)
+
+
+def follow_floating(partition: PartitionOracle, before: frozenset[str]) -> None:
+    """Other types are on no node than before: each node has them without end."""
+    for node in partition.nodes.values():
+        own = {name: value for name, value in node.capacity.items() if name not in before}
+        capacity = partition.budgets.with_floating(own)
+        if capacity != node.capacity:
+            node.capacity = capacity
+            node.changed()
+            _unreserve_too_large(partition, node)
+            partition.put_back_unfitting(node)
+
+
+def _unreserve_too_large(partition: PartitionOracle, node: NodeRecord) -> None:
+    """What the node can never hold it is not kept for; an ask that requires it still waits."""
+    for _, ask in partition.reserved_asks():
+        here = ask.reservation is not None and ask.reservation.node_id == node.node_id
+        if here and ask.required_node is None and not node.holds(ask.size):
+            ask.lose_node()
 
 
 def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
