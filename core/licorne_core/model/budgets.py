@@ -184,7 +184,7 @@ class BudgetBook:
             self.accounts[budget.name] = account
         for account in former.values():
             account.close()
-        self.hidden = self.floating | command.floating
+        self.hidden |= command.floating
         self.floating = command.floating
         self.version += 1
 

@@ -8,6 +8,7 @@ import pytest
 
 from licorne_core.config.properties import settings_of
 from licorne_core.config.schema import QueueSettings
+from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
@@ -92,6 +93,17 @@ def test_who_exceeds_a_limit_is_named() -> None:
     assert (limit.kind, limit.name, limit.queue) == ("user", "ann", "root")
     assert (limit.used, limit.limit) == ({"vcore": 6}, {"vcore": 2})
     assert (limit.applications, limit.max_applications) == (2, 1)
+
+
+def test_a_plan_keeps_the_budgets() -> None:
+    """A higher maximum places no more than the budget over all RMs has left."""
+    driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 4, vcore=2))
+    budget = Budget(name="all", limit={"vcore": 4}, members=(BudgetPattern(),))
+    driver.do(SetBudgets(budgets=[budget]))
+    plan = planned(driver, "[{name: a}, {name: b}]")
+    assert [one.key for one in plan.placed] == ["a1"]
+    assert {one.code for one in plan.blocked} == {"BUDGET_EXCEEDED"}
+    assert driver.views.budgets()[0].used == {"vcore": 2}
 
 
 def test_queues_go_by_what_they_hold() -> None:
