@@ -23,6 +23,7 @@ from support.peers.town import CONFIG, busy_town
 from support.recorded import compact, compare
 
 FILES = {
+    "budgets.yaml": "budgets: [{name: company, limit: {vcore: 9}, members: [{rm: '*'}]}]\n",
     "wider.yaml": CONFIG.replace("vcore: 4", "vcore: 5"),
     "broken.yaml": CONFIG.replace("vcore: 4", "vcore: four"),
     "job.yaml": """\
@@ -81,6 +82,12 @@ config apply broken.yaml --rm blue --yes
 config rollback --rm blue --yes
 config history --rm blue
 reload
+budgets
+budgets apply budgets.yaml --yes --message licences
+budgets
+budgets company -o json
+budgets release blue --yes
+budgets release nobody --yes
 context list
 context set here
 context show here

@@ -22,6 +22,7 @@ partitions:
       - {name: a_b, submitacl: '*'}
 """
 WIDER = CONFIG.replace("vcore: 8", "vcore: 9")
+BUDGETS = "budgets: [{name: company, limit: {vcore: 100}, members: [{rm: '*'}]}]"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -60,6 +61,7 @@ async def _configure(channel: grpc.aio.Channel) -> None:
     """One configuration that is taken, and one that is not."""
     admin = AdminStub(channel)
     await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm1", config=WIDER))
+    await admin.UpdateBudgets(pb.UpdateBudgetsRequest(budgets=BUDGETS))
     try:
         await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm1", config="x: y"))
     except grpc.aio.AioRpcError:

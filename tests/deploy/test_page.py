@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.values.errors import Refusal
 from licorne_core.views.census import REASONS
-from licorne_server.http import metrics, queue_metrics, scrape
+from licorne_server.http import budget_metrics, metrics, queue_metrics, scrape
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/metrics.md")
@@ -16,6 +16,7 @@ SECTIONS = {
     "Partitions": {"rm", "partition"},
     "Queues": {"rm", "partition", "queue"},
     "RMs": {"rm"},
+    "Budgets": {"budget", "resource"},
     "Server": set[str](),
 }
 """The tables of metrics, and the labels that all in them have."""
@@ -25,6 +26,8 @@ OF_NO_RM = ("_max", "_max_bytes")
 
 ONLY_WITH_TLS = {"licorne_tls_certificate_end_timestamp_seconds"}
 """What the server of these tests does not have; `tests/server/security/test_tls.py` does."""
+ONLY_WITH_MEMBERS = {"licorne_budget_slice", "licorne_budget_overdraft"}
+"""`tests/server/http/test_budget_metrics.py` has them."""
 
 NAMED_QUEUE = re.compile(r"yunikorn_root_.*_queue_(app|resource|container)|yunikorn_root_queue_.*")
 
@@ -78,7 +81,7 @@ async def test_every_metric_is_on_the_page(exposition: str) -> None:
 async def test_every_row_is_a_metric(exposition: str) -> None:
     """The page has no metric that a server does not show."""
     types, _ = shown(exposition)
-    for name in rows().keys() - ONLY_WITH_TLS:
+    for name in rows().keys() - ONLY_WITH_TLS - ONLY_WITH_MEMBERS:
         pattern = re.escape(name).replace("<resource>", r"\w+").replace("…", ".*")
         assert any(re.fullmatch(pattern, there) for there in types), name
 
@@ -92,6 +95,9 @@ def test_bounds_are_those_of_the_source() -> None:
         "resources": metrics.MAX_RESOURCES,
         "RMs with histograms": scrape.MAX_RMS,
         "all samples of partitions": metrics.MAX_SAMPLES,
+        "budgets": budget_metrics.MAX_BUDGETS,
+        "RMs of a budget": budget_metrics.MAX_HOLDERS,
+        "resources of a budget": budget_metrics.MAX_RESOURCES,
     }
     assert {what: int(re.findall(r"[\d,]+", cell)[0].replace(",", "")) for what, cell in
             told.items()} == bounds  # fmt: skip

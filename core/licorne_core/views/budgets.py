@@ -10,6 +10,7 @@ from licorne_core.model.budgets import Account, BudgetQuota
 from licorne_core.model.quotas import headroom
 from licorne_core.partitions.registry import Registry
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
+from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId, rm_of
 from licorne_core.values.resources import EMPTY, Items, Resources
 from licorne_core.views.partitions import PartitionViews
@@ -25,6 +26,17 @@ class BudgetViews(PartitionViews):
         """All budgets, parents before children."""
         registry = self._registry
         return tuple(_report(registry, account) for account in registry.budgets.accounts.values())
+
+    def budget(self, name: str) -> BudgetReport:
+        """One budget.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        account = self._registry.budgets.accounts.get(name)
+        if account is None:
+            raise NotFound(f"budget {shown(name)} not found")
+        return _report(self._registry, account)
 
 
 def _report(registry: Registry, account: Account) -> BudgetReport:

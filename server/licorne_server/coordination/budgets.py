@@ -10,6 +10,7 @@ from uuid import uuid4
 import structlog
 
 from licorne_core.messages.budgets import BudgetPattern, BudgetReport, BudgetUse, SetBudgetSlices
+from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources, subtract, sum_of
 from licorne_core.views import Views
@@ -48,11 +49,14 @@ class EngineBooks(Books):
 
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
         """See `Books`. Nothing is known while the core counts members anew."""
-        for report in self._views.budgets():
-            if report.name == budget and not report.counting:
-                has = self.slices(budget)
-                return {rm_id: _use(use, has.get(rm_id, EMPTY)) for rm_id, use in report.rms.items()}
-        return None
+        try:
+            report = self._views.budget(budget)
+        except NotFound:
+            return None
+        if report.counting:
+            return None
+        has = self.slices(budget)
+        return {rm_id: _use(use, has.get(rm_id, EMPTY)) for rm_id, use in report.rms.items()}
 
     def slices(self, budget: str) -> Mapping[RmId, Resources]:
         """See `Books`."""
@@ -245,6 +249,10 @@ def _escrowed(document: Document | None) -> Escrowed | None:
 NOTHING = Holding(epoch=0)
 
 
+def _limited(used: Resources, report: BudgetReport) -> Resources:
+    return {name: value for name, value in used.items() if name in report.limit}
+
+
 def _state(report: BudgetReport, escrowed: Escrowed | None) -> BudgetState:
     sliced = report.slices is not None
     elsewhere = {} if escrowed is None else escrowed.holdings
@@ -255,7 +263,7 @@ def _state(report: BudgetReport, escrowed: Escrowed | None) -> BudgetState:
             HoldingState(
                 rm_id=rm_id,
                 here=use is not None,
-                used=EMPTY if use is None else use.used,
+                used=EMPTY if use is None else _limited(use.used, report),
                 slice=has.slice,
                 wanted=has.want if use is None else use.wanted,
                 overdraft=has.overdraft if sliced else EMPTY,

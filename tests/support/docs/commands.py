@@ -119,6 +119,7 @@ class Shell:
             "validate-config": self._in_process,
             "version": self._ask,
             "bench": self._bench,
+            "budgets": self._budgets,
             "config": self._config,
             "reload": self._reload,
             "submit": self._submit,
@@ -158,6 +159,13 @@ class Shell:
             if "rollback" in words:
                 self._in_process(["config", "apply", "queues.yaml", "--yes", *where])
             self._in_process([*words, *where])
+
+    def _budgets(self, words: list[str]) -> None:
+        """With a server of its own that has the budgets of their page."""
+        example = next(block.text for block in Page("docs/budgets.md").blocks() if block.language == "yaml")
+        (self._folder / "budgets.yaml").write_text(example, encoding="utf-8")
+        with serving("--budgets", "budgets.yaml", cwd=self._folder) as served:
+            self._in_process([*words, "--target", served.target])
 
     def _reload(self, words: list[str]) -> None:
         with serving("--config", "queues.yaml", cwd=self._folder) as served:
