@@ -1,6 +1,6 @@
 """Calls that this member passes on to others, over one stream to each.
 
-A passed call belongs to the epoch of its RM's record. When the record names another owner or epoch, or
+A passed call belongs to the epoch of its RM's record. When the record names another owner, or
 its owner is gone, the call ends with UNAVAILABLE, and what still comes from the former owner is dropped.
 Clients of `si.v1` check no epochs: this member does it for them, as it sees both records.
 """
@@ -149,7 +149,7 @@ class _Record:
         self.counts(snapshot)
 
     def counts(self, snapshot: Snapshot) -> bool:
-        """True while nothing is known of another owner or epoch."""
+        """True while nothing is known of another owner."""
         found = snapshot.rms.get(self.rm_id)
         if found is None:
             return True
@@ -158,8 +158,8 @@ class _Record:
                 # Not read yet; or somebody else was faster.
                 return found.epoch <= self._epoch
             self._is_seen = True
-            self._epoch = found.epoch
-        return found.owner == self._owner and found.epoch == self._epoch and self._owner in snapshot.members
+        # An owner that claims again raises the epoch, and ends by itself what came before.
+        return found.owner == self._owner and self._owner in snapshot.members
 
 
 class Passing:

@@ -90,9 +90,12 @@ async def test_effects_of_a_former_owner_are_dropped(two: Deployment, shim: Shim
 
 
 async def test_idle_streams_end_when_the_owner_changes(two: Deployment, shim: Shim) -> None:
-    """A stream on which nothing happens ends as well, and so does one under a newer epoch of one owner."""
+    """A stream on which nothing happens ends as well; a newer epoch of its owner does not end it."""
     calls = await opened(shim)
     two.give("rm", "b")
+    await shim.ask(calls[0], ask("k"))
+    assert set(await new_allocations(calls[0], 1)) == {"k"}
+    two.give("rm", "a")
     for call in calls:
         assert (await call.ending())[0] is UNAVAILABLE
 
