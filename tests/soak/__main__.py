@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from soak.counts import MIB, RATIO, ROUNDS, THIRD, Reading, growth, is_flat, soak
 from soak.kills import kill_the_rm, kill_the_server
-from soak.rm import SoakFailed
+from soak.ledger import SoakFailed
 from support.seeds import positive
 
 SERVER_KILLS = 100

@@ -1,7 +1,7 @@
 """A resource manager with a ledger: what it asked for, what runs where, and what it has ended."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -19,13 +19,10 @@ from licorne import (
     Released,
     RetryConfig,
 )
+from soak.ledger import PATIENCE, VCORE, Ledger, SoakFailed
 from support.server.reports import read_books
 
-PATIENCE = 60.0
-"""Seconds after which an answer that did not come is a failure."""
 QUICK = RetryConfig(initial=0.02, maximum=0.2)
-VCORE = 100
-"""What every ask wants."""
 QUEUE = "root.work"
 SHOWN = 10
 """So many things that differ are named."""
@@ -33,31 +30,13 @@ SMALL = "root.small"
 """A queue with room for one ask only, so that the others wait."""
 
 
-class SoakFailed(Exception):
-    """The two sides do not have the same books, or something was refused or never answered."""
-
-
-class SoakRm:
-    """One RM: all its asks are of one size, all keys and ids are new."""
+class SoakRm(Ledger):
+    """One RM with a client."""
 
     def __init__(self, target: str, rm_id: str, config: str) -> None:
         """Connects nothing yet."""
+        super().__init__(rm_id)
         self.client = Client(target, rm_id=rm_id, config=config, retry=QUICK)
-        self.running: dict[str, str] = {}
-        """The node of every allocation."""
-        self.waiting: set[str] = set()
-        """Asks without an allocation."""
-        self.applications: dict[str, str] = {}
-        """The queue of every application."""
-        self.nodes: set[str] = set()
-        self.ending: set[str] = set()
-        """Allocations that are to end."""
-        self.ended = 0
-        """Allocations that have ended so far."""
-        self.placed = 0
-        """Allocations so far."""
-        self._failure = ""
-        self._changed = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -88,12 +67,12 @@ class SoakRm:
     async def add_nodes(self, node_ids: Iterable[str], vcore: int) -> None:
         """Nodes of one size."""
         nodes = [Node(node_id=node_id, capacity={"vcore": vcore}) for node_id in node_ids]
-        self.nodes |= {node.node_id for node in nodes}
+        self.add((node.node_id for node in nodes), vcore)
         await self.client.add_nodes(nodes)
 
     async def remove_node(self, node_id: str) -> None:
         """Take a node away; what ran there is released."""
-        self.nodes.remove(node_id)
+        self.take_away(node_id)
         await self.client.remove_node(node_id)
 
     async def submit(self, application_ids: Iterable[str], queue: str = QUEUE) -> None:
@@ -113,7 +92,7 @@ class SoakRm:
 
     async def ask(self, application_id: str, keys: Sequence[str]) -> None:
         """Ask for one allocation for each key."""
-        self.waiting |= set(keys)
+        self.want(keys)
         await self.client.ask(
             Ask(key=key, application_id=application_id, resources={"vcore": VCORE}) for key in keys
         )
@@ -121,8 +100,7 @@ class SoakRm:
     async def release(self, keys: Iterable[str]) -> None:
         """End what runs and withdraw what waits; does not wait for the answer."""
         keys = list(keys)
-        self.waiting -= set(keys)
-        self.ending |= self.running.keys() & set(keys)
+        self.end(keys)
         await self.client.release(keys)
 
     # ---- What it hears ----
@@ -131,60 +109,36 @@ class SoakRm:
         """Wait until nothing waits but what has no room."""
         await self.until(lambda: not self.waiting, "allocations")
 
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something is so.
-
-        Raises:
-            SoakFailed: it never came, or something was refused meanwhile.
-        """
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not condition():
-                    if self._failure:
-                        break
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise SoakFailed(
-                f"{self.client.rm_id} waited {PATIENCE:.0f} s for {what}: {len(self.running)} run, "
-                f"{len(self.waiting)} wait, {self.client.stats}"
-            ) from None
-        if self._failure:
-            raise SoakFailed(f"{self.client.rm_id}: {self._failure}")
+    def state(self) -> str:
+        """What the client has done."""
+        return f", {self.client.stats}"
 
     async def _listen(self) -> None:
         try:
             async for batch in self.client.batches():
                 for event in batch:
                     self._hear(event)
-                self._changed.set()
+                self.changed()
         except LicorneError as error:
-            self._failure = f"the client has ended: {error!r}"
-            self._changed.set()
+            self.fail(f"the client has ended: {error!r}")
 
     def _hear(self, event: object) -> None:
         match event:
             case Allocated(key=key, node_id=node_id):
-                if key in self.running:
-                    self._failure = f"{key} is on {self.running[key]} and was placed on {node_id}"
-                self.placed += 1
-                self.running[key] = node_id
-                self.waiting.discard(key)
+                self.allocated(key, node_id)
             case Released(key=key):
-                self.running.pop(key, None)
-                self.ending.discard(key)
-                self.ended += 1
+                self.released(key)
             case AskRejected() | AskDropped() | NodeRejected() | ApplicationRejected():
-                self._failure = f"refused: {event}"
+                self.fail(f"refused: {event}")
 
 
-async def compare(rm: SoakRm, target: str) -> None:
+async def compare(rm: Ledger, target: str) -> None:
     """Compare the RM's ledger with the server's books; nothing may be under way.
 
     Raises:
         SoakFailed: with what only one side has.
     """
-    books = await read_books(target, rm.client.rm_id, only="default")
+    books = await read_books(target, rm.rm_id, only="default")
     usage: dict[str, int] = dict.fromkeys(rm.nodes, 0)
     for node_id in rm.running.values():
         usage[node_id] = usage.get(node_id, 0) + VCORE
@@ -210,7 +164,7 @@ async def compare(rm: SoakRm, target: str) -> None:
     for what, (ours, theirs) in both.items():
         if ours != theirs:
             raise SoakFailed(
-                f"{what} of {rm.client.rm_id}: only the RM has {_only_in(ours, theirs)}, "
+                f"{what} of {rm.rm_id}: only the RM has {_only_in(ours, theirs)}, "
                 f"only the server has {_only_in(theirs, ours)}"
             )
 

@@ -7,7 +7,8 @@ import pytest
 from licorne_server.testing import serve
 from soak.counts import APPLICATIONS, ASKS, RECONNECTS, ROUNDS, Reading, is_flat, soak
 from soak.kills import CONFIG
-from soak.rm import SMALL, SoakFailed, SoakRm, compare
+from soak.ledger import SoakFailed
+from soak.rm import SMALL, SoakRm, compare
 
 
 async def test_a_hundredth_of_the_soak_runs_through() -> None:
@@ -82,7 +83,7 @@ def forget_an_application(rm: SoakRm) -> None:
 
 def invent_a_node(rm: SoakRm) -> None:
     """It knows one node more."""
-    rm.nodes.add("n9")
+    rm.nodes["n9"] = 1
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,11 @@ class Call:
         """The next message; None when the stream has ended."""
         async with asyncio.timeout(PATIENCE):
             raw = await self.call.read()
-        return None if raw is grpc.aio.EOF else self._answer.FromString(raw)
+        return None if raw is grpc.aio.EOF else self.parse(raw)
+
+    def parse(self, raw: bytes) -> Any:
+        """The message of these bytes."""
+        return self._answer.FromString(raw)
 
     async def next(self) -> Any:
         """The next message, which there must be."""

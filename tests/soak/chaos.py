@@ -1,0 +1,236 @@
+"""Members that share RMs through a real etcd, and faults of all of them: ``make soak``.
+
+A seed draws what fails and for how long. At the end of a cycle nothing fails any more. Then every RM
+is served, and its books are those of the members.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from random import Random
+
+from licorne_server.testing import Proxy
+from soak.ledger import PATIENCE, SoakFailed
+from soak.plain_rm import PlainRm
+from soak.rm import SoakRm, compare
+from support.coordination.etcd import EtcdServer
+from support.server.server_process import ServerProcess
+
+CONFIG = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: work}]
+"""
+LEASE = 3.0
+"""Seconds of a member's lease."""
+CLIENTS = 4
+NODES = 4
+NODE_VCORE = 1_000
+ASKS = 20
+"""New asks of an RM in each cycle, at most: with those of the cycle before they fill its nodes."""
+FAULTS = 3
+"""Faults of a cycle, at most."""
+POLL = 0.1
+"""Seconds between two comparisons of books that did not agree."""
+
+Rm = SoakRm | PlainRm
+Fault = Callable[[], Awaitable[None]]
+
+
+class Balancer(Proxy):
+    """One address of several members: each connection goes to the next one."""
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        """`targets` are ``host:port`` of the members."""
+        super().__init__()
+        self._targets = targets
+        self._turns = count()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.upstream = self._targets[next(self._turns) % len(self._targets)]
+        await super()._pass(reader, writer)
+
+
+class Stage:
+    """Members, RMs, what is between them, and what can be done to all of these."""
+
+    def __init__(self, seed: int) -> None:
+        """Empty."""
+        self._random = Random(seed)
+        self.members: list[ServerProcess] = []
+        self.rms: list[Rm] = []
+        self.lines: list[Proxy] = []
+        """Lines to members and to the store."""
+        self.store: EtcdServer | None = None
+        self.done: list[str] = []
+        """The faults of the cycle, for the error."""
+        self._heal: list[tuple[str, Fault]] = []
+        self._last: dict[str, list[str]] = {}
+
+    async def cycle(self, number: int) -> None:
+        """New asks and faults; then no fault, the ends of the last asks, and equal books.
+
+        Raises:
+            SoakFailed: an RM was not served, or books differ.
+        """
+        self.done = []
+        try:
+            apps = {rm.rm_id: [f"app-{number}-{n}" for n in range(2)] for rm in self.rms}
+            for rm in self.rms:
+                await rm.submit(apps[rm.rm_id])
+            for _ in range(self._random.randint(1, FAULTS)):
+                await self._fail()
+                await self._ask_some(apps, number)
+            await self._heal_all()
+            for rm in self.rms:
+                await self._settle(rm, self._last.get(rm.rm_id, []))
+            self._last = apps
+        except SoakFailed as error:
+            raise SoakFailed(f"cycle {number}, {', '.join(self.done)}: {error}") from None
+
+    async def _ask_some(self, apps: dict[str, list[str]], number: int) -> None:
+        """Some of the asks of the cycle, while something fails."""
+        for rm in self.rms:
+            for app_id in apps[rm.rm_id]:
+                asked = {*rm.running, *rm.waiting}
+                keys = [f"{app_id}-{n}" for n in range(ASKS // 2)]
+                share = self._random.sample(keys, self._random.randint(0, len(keys)))
+                await rm.ask(app_id, [key for key in share if key not in asked])
+
+    async def _settle(self, rm: Rm, last: Sequence[str]) -> None:
+        """Wait until an RM is served, end what ran since the last cycle, and compare books."""
+        await rm.until(lambda: not rm.waiting, "allocations")
+        await rm.release([key for key in rm.running if key.rpartition("-")[0] in last])
+        await rm.until(lambda: not rm.ending, "releases")
+        await rm.remove(last)
+        member = self._random.choice(self.members)
+        given_up = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            try:
+                await compare(rm, member.target)
+            except (SoakFailed, OSError) as error:
+                if asyncio.get_running_loop().time() > given_up:
+                    raise SoakFailed(f"after {PATIENCE:.0f} s: {error}") from None
+                await asyncio.sleep(POLL)
+            else:
+                return
+
+    async def _fail(self) -> None:
+        """Draw a fault, and let it last for a while."""
+        faults = [self._kill, self._stop, self._cut, self._hold]
+        if self.store is not None:
+            faults += [self._kill_the_store, self._stop_the_store]
+        await self._random.choice(faults)()
+        await asyncio.sleep(self._random.uniform(0, 1.5 * LEASE))
+        # Some faults end before the next one begins, and some do not.
+        if self._random.random() < 0.5:
+            await self._heal_all()
+
+    async def _heal_all(self) -> None:
+        # A member that is started looks for its store.
+        self._heal.sort(key=lambda item: "etcd" not in item[0])
+        while self._heal:
+            _, heal = self._heal.pop(0)
+            await heal()
+
+    def _begin(self, name: str, heal: Fault) -> bool:
+        """Note a fault; False if it is one already."""
+        if any(name.rsplit(maxsplit=1)[-1] == known.split()[-1] for known, _ in self._heal):
+            return False
+        self.done.append(name)
+        self._heal.append((name, heal))
+        return True
+
+    async def _kill(self) -> None:
+        number = self._random.randrange(len(self.members))
+        member = self.members[number]
+        if self._begin(f"kill member-{number}", member.start):
+            await member.kill()
+
+    async def _stop(self) -> None:
+        number = self._random.randrange(len(self.members))
+        member = self.members[number]
+
+        async def resume() -> None:
+            member.send(signal.SIGCONT)
+
+        if self._begin(f"stop member-{number}", resume):
+            member.send(signal.SIGSTOP)
+
+    async def _cut(self) -> None:
+        line = self._random.choice(self.lines)
+        self.done.append("cut a line")
+        await line.cut()
+
+    async def _hold(self) -> None:
+        number = self._random.randrange(len(self.lines))
+        line = self.lines[number]
+
+        async def flow() -> None:
+            line.flowing.set()
+
+        if self._begin(f"hold line-{number}", flow):
+            line.flowing.clear()
+
+    async def _kill_the_store(self) -> None:
+        assert self.store is not None
+        store = self.store
+
+        async def start() -> None:
+            await asyncio.to_thread(store.start)
+
+        if self._begin("kill etcd", start):
+            store.kill()
+
+    async def _stop_the_store(self) -> None:
+        assert self.store is not None
+        store = self.store
+
+        async def resume() -> None:
+            store.resume()
+
+        if self._begin("stop etcd", resume):
+            store.pause()
+
+
+@asynccontextmanager
+async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
+    """Members with their store, none for one alone, and RMs: with clients, and one with plain stubs."""
+    made = Stage(seed)
+    async with AsyncExitStack() as stack:
+        if members > 1:
+            made.store = stack.enter_context(EtcdServer())
+        for _ in range(members):
+            flags: tuple[str, ...] = ()
+            if made.store is not None:
+                line = await stack.enter_async_context(Proxy(made.store.target))
+                made.lines.append(line)
+                flags = ("--coordination", f"etcd://{line.target}/chaos", "--lease", f"{LEASE:g}")
+            made.members.append(await stack.enter_async_context(ServerProcess(*flags)))
+        targets = [member.target for member in made.members]
+        for number in range(CLIENTS + 1):
+            line = await stack.enter_async_context(Balancer(targets))
+            made.lines.append(line)
+            kind: type[SoakRm] | type[PlainRm] = SoakRm if number < CLIENTS else PlainRm
+            rm = kind(line.target, f"rm{number}", CONFIG)
+            await stack.enter_async_context(rm)
+            await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
+            made.rms.append(rm)
+        yield made
+
+
+async def shake(members: int, cycles: int, told: Callable[[int], None], seed: int = 1) -> None:
+    """So many cycles of faults; `told` hears of each after which all was well.
+
+    Raises:
+        SoakFailed: something was not.
+    """
+    async with stage(members, seed) as made:
+        for number in range(cycles):
+            await made.cycle(number)
+            told(number + 1)

@@ -1,0 +1,117 @@
+"""What an RM asked for, what runs where, and what it has ended: the truth about its cluster."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+PATIENCE = 60.0
+"""Seconds after which an answer that did not come is a failure."""
+VCORE = 100
+"""What every ask wants."""
+
+
+class SoakFailed(Exception):
+    """The two sides do not have the same books, or something was refused or never answered."""
+
+
+class Ledger:
+    """The ledger of one RM: all its asks are of one size, all keys and ids are new.
+
+    Every allocation is checked: none runs twice, and no node has more than it can bear.
+    """
+
+    def __init__(self, rm_id: str) -> None:
+        """Empty."""
+        self.rm_id = rm_id
+        self.running: dict[str, str] = {}
+        """The node of every allocation."""
+        self.waiting: set[str] = set()
+        """Asks without an allocation."""
+        self.applications: dict[str, str] = {}
+        """The queue of every application."""
+        self.nodes: dict[str, int] = {}
+        """The capacity of every node."""
+        self.used: dict[str, int] = {}
+        """What runs on every node."""
+        self.ending: set[str] = set()
+        """Allocations that are to end."""
+        self.ended = 0
+        """Allocations that have ended so far."""
+        self.placed = 0
+        """Allocations so far."""
+        self.failure = ""
+        """What is wrong; the RM cannot go on."""
+        self._changed = asyncio.Event()
+
+    def add(self, node_ids: Iterable[str], vcore: int) -> None:
+        """Nodes of one size."""
+        for node_id in node_ids:
+            self.nodes[node_id], self.used[node_id] = vcore, 0
+
+    def take_away(self, node_id: str) -> None:
+        """A node whose allocations are released."""
+        del self.nodes[node_id]
+
+    def want(self, keys: Iterable[str]) -> None:
+        """Asks."""
+        self.waiting |= set(keys)
+
+    def end(self, keys: Iterable[str]) -> None:
+        """End what runs of these, and withdraw what waits."""
+        keys = set(keys)
+        self.waiting -= keys
+        self.ending |= self.running.keys() & keys
+
+    def allocated(self, key: str, node_id: str) -> None:
+        """The server has placed an ask."""
+        if key in self.running:
+            self.fail(f"{key} is on {self.running[key]} and was placed on {node_id}")
+        if node_id not in self.nodes:
+            self.fail(f"{key} was placed on {node_id}, which is not there")
+        self.placed += 1
+        self.running[key] = node_id
+        self.waiting.discard(key)
+        self.used[node_id] = self.used.get(node_id, 0) + VCORE
+        if self.used[node_id] > self.nodes.get(node_id, 0):
+            self.fail(f"{node_id} has {self.nodes.get(node_id)} and bears {self.used[node_id]} with {key}")
+
+    def released(self, key: str) -> None:
+        """The server has taken note of an end, or has asked for it."""
+        node_id = self.running.pop(key, None)
+        if node_id is not None:
+            self.used[node_id] -= VCORE
+        self.ending.discard(key)
+        self.ended += 1
+
+    def fail(self, problem: str) -> None:
+        """Something is wrong; the first problem counts."""
+        self.failure = self.failure or problem
+        self.changed()
+
+    def changed(self) -> None:
+        """Wake those who wait for a condition."""
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something is so.
+
+        Raises:
+            SoakFailed: it never came, or something was refused meanwhile.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not condition():
+                    if self.failure:
+                        break
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise SoakFailed(
+                f"{self.rm_id} waited {PATIENCE:.0f} s for {what}: {len(self.running)} run, "
+                f"{len(self.waiting)} wait{self.state()}"
+            ) from None
+        if self.failure:
+            raise SoakFailed(f"{self.rm_id}: {self.failure}")
+
+    def state(self) -> str:
+        """More for the error of a wait in vain."""
+        return ""
