@@ -13,6 +13,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	documents "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/json"
@@ -21,17 +22,19 @@ import (
 
 // kinds has the type of each kind that a manifest of ours may have.
 var kinds = map[string]func() any{
-	"v1/ConfigMap":                            func() any { return new(core.ConfigMap) },
-	"v1/Namespace":                            func() any { return new(core.Namespace) },
-	"v1/PersistentVolumeClaim":                func() any { return new(core.PersistentVolumeClaim) },
-	"v1/Pod":                                  func() any { return new(core.Pod) },
-	"v1/Service":                              func() any { return new(core.Service) },
-	"v1/ServiceAccount":                       func() any { return new(core.ServiceAccount) },
-	"apps/v1/StatefulSet":                     func() any { return new(apps.StatefulSet) },
-	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
-	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
-	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
-	"monitoring.coreos.com/v1/PrometheusRule": func() any { return new(monitoring.PrometheusRule) },
+	"v1/ConfigMap":                             func() any { return new(core.ConfigMap) },
+	"v1/Namespace":                             func() any { return new(core.Namespace) },
+	"v1/PersistentVolumeClaim":                 func() any { return new(core.PersistentVolumeClaim) },
+	"v1/Pod":                                   func() any { return new(core.Pod) },
+	"v1/Service":                               func() any { return new(core.Service) },
+	"v1/ServiceAccount":                        func() any { return new(core.ServiceAccount) },
+	"apps/v1/StatefulSet":                      func() any { return new(apps.StatefulSet) },
+	"networking.k8s.io/v1/NetworkPolicy":       func() any { return new(networking.NetworkPolicy) },
+	"policy/v1/PodDisruptionBudget":            func() any { return new(policy.PodDisruptionBudget) },
+	"rbac.authorization.k8s.io/v1/Role":        func() any { return new(rbac.Role) },
+	"rbac.authorization.k8s.io/v1/RoleBinding": func() any { return new(rbac.RoleBinding) },
+	"monitoring.coreos.com/v1/ServiceMonitor":  func() any { return new(monitoring.ServiceMonitor) },
+	"monitoring.coreos.com/v1/PrometheusRule":  func() any { return new(monitoring.PrometheusRule) },
 }
 
 // header is what every object says of itself.

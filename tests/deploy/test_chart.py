@@ -32,6 +32,7 @@ pytestmark = pytest.mark.helm
 
 WAYS = [pytest.param(None, id="default"), *(pytest.param(file, id=file.stem) for file in EXAMPLES)]
 MUTUAL = "tls.clientAuthority="
+NO_VOLUME = "persistence.enabled=false"
 
 
 def values(file: Path | None) -> tuple[str | Path, ...]:
@@ -140,6 +141,14 @@ def test_what_watches_is_that_of_the_repository() -> None:
         (("web.enabled=true",), "say http.insecure: true"),
         (("shim.enabled=true",), "shim.image: an image with licorne-k8shim"),
         (("shim.enabled=true", "shim.image=x"), "shim.serviceAccountName: an account"),
+        (("replicas=3",), "set persistence.enabled to false"),
+        (("replicas=3", NO_VOLUME, "serviceAccount.create=false"), "serviceAccount.name: members need"),
+        (("replicas=3", NO_VOLUME, "terminationGracePeriodSeconds=10"), "gives its RMs away"),
+        (("replicas=3", "shim.enabled=true", "shim.image=x", NO_VOLUME), "leave replicas at 1"),
+        (("replicas=0",), "replicas"),
+        (("coordination.store=etcd://etcd:2379",), "set replicas to 2 or more"),
+        (("replicas=3", NO_VOLUME, "coordination.secretName=x"), "set coordination.store"),
+        (("replicas=3", NO_VOLUME, "coordination.store=consul://x"), "coordination.store"),
         (("unheard=of",), "unheard"),
         (("resources.limits.memory=null",), "memory"),
         (("image.digest=latest",), "sha256:[0-9a-f]{64}"),

@@ -268,6 +268,9 @@ def all_metrics() -> dict[str, list[str]]:
 CHART = ROOT / "deploy/helm/licorne"
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 PLAIN = ROOT / "deploy/kubernetes"
+POD = "licorne-members-0"
+"""The name that a pod of members finds in its environment."""
+
 CONFIG = "/etc/licorne/queues/queues.yaml"
 
 Objects = Sequence[Mapping[str, Any]]
@@ -318,7 +321,7 @@ def settings(found: Objects, folder: Path) -> Settings:
     queues = folder / "queues.yaml"
     given = [one["data"]["queues.yaml"] for one in found if "queues.yaml" in one.get("data", {})]
     queues.write_text(given[0] if given else "partitions: [{name: default, queues: [{name: root}]}]")
-    words = [word.replace(CONFIG, str(queues)) for word in core(found)["args"]]
+    words = [word.replace(CONFIG, str(queues)).replace("$(POD_NAME)", POD) for word in core(found)["args"]]
     read = settings_of(parser_for(words[0]).parse_args(words))
     read.check()
     return read

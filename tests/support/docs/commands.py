@@ -251,7 +251,7 @@ def try_deploying(words: list[str]) -> None:
         case ["kubectl", *rest]:
             made = re.findall(r"=tls/(\w+)\.", " ".join(rest))
             assert set(made) <= {"licorne", "ca"}
-            assert {"port-forward", "namespace", "secret"} & set(rest), rest
+            assert {"leases", "namespace", "port-forward", "secret"} & set(rest), rest
         case ["sh", script, *rest]:
             subprocess.run(["sh", ROOT / script, *rest], check=True, capture_output=True)
         case _:

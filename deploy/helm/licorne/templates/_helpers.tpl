@@ -20,6 +20,26 @@ app.kubernetes.io/component: scheduler
 {{- end }}
 {{- end }}
 
+{{/* Whether there are members that share the RMs: a word, or nothing. */}}
+{{- define "licorne.members" -}}
+{{- if gt (int .Values.replicas) 1 }}yes{{ end }}
+{{- end }}
+
+{{/* Whether their store is Kubernetes: a word, or nothing. */}}
+{{- define "licorne.leases" -}}
+{{- if and (include "licorne.members" .) (not .Values.coordination.store) }}yes{{ end }}
+{{- end }}
+
+{{/* The stateful set. Members have another one, as what they have for storage cannot be changed in one that is there. */}}
+{{- define "licorne.set" -}}
+{{ include "licorne.name" . }}{{ if include "licorne.members" . }}-members{{ end }}
+{{- end }}
+
+{{/* The name of each pod's own address. Certificates have names, and addresses of pods come and go. */}}
+{{- define "licorne.ownHost" -}}
+$(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
+{{- end }}
+
 {{/* Whether gRPC has TLS: a word, or nothing. */}}
 {{- define "licorne.tls" -}}
 {{- if and .Values.tls.secretName (not .Values.insecure) (not .Values.shim.enabled) }}yes{{ end }}
@@ -65,6 +85,25 @@ app.kubernetes.io/component: scheduler
 {{- if and .Values.web.enabled (not (include "licorne.plainHttp" .)) }}
 {{- fail "web.enabled: the web UI needs plain HTTP: say http.insecure: true" }}
 {{- end }}
+{{- if include "licorne.members" . }}
+{{- if .Values.shim.enabled }}
+{{- fail "replicas: a core beside the shim is the only one: leave replicas at 1" }}
+{{- end }}
+{{- if .Values.persistence.enabled }}
+{{- fail "replicas: members keep what is applied in their store: set persistence.enabled to false. What one core has on its volume is not moved there: docs/running.md says how" }}
+{{- end }}
+{{- if and (include "licorne.leases" .) (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.name: members need an account of their own, as it may write Leases and config maps" }}
+{{- end }}
+{{- if le (int .Values.terminationGracePeriodSeconds) 10 }}
+{{- fail "terminationGracePeriodSeconds: a member gives its RMs away when it ends: more than the 10 seconds of --drain" }}
+{{- end }}
+{{- else if .Values.coordination.store }}
+{{- fail "coordination.store: one core shares nothing: set replicas to 2 or more" }}
+{{- end }}
+{{- if and .Values.coordination.secretName (not .Values.coordination.store) }}
+{{- fail "coordination.secretName is for an etcd: set coordination.store" }}
+{{- end }}
 {{- if and .Values.shim.enabled (not .Values.shim.image) }}
 {{- fail "shim.image: an image with licorne-k8shim" }}
 {{- end }}
@@ -81,7 +120,19 @@ app.kubernetes.io/component: scheduler
 - --http=0.0.0.0:9080
 - --metrics=0.0.0.0:9081
 - --config=/etc/licorne/queues/queues.yaml
+{{- if include "licorne.members" . }}
+- --coordination={{ default (printf "kubernetes://%s/%s" .Release.Namespace (include "licorne.name" .)) .Values.coordination.store }}
+- --advertise={{ include "licorne.ownHost" . }}:7070
+- --advertise-http={{ include "licorne.scheme" . | lower }}://{{ include "licorne.ownHost" . }}:9080
+- --member-name=$(POD_NAME)
+{{- if .Values.coordination.secretName }}
+- --coordination-ca=/etc/licorne/coordination/ca.crt
+- --coordination-cert=/etc/licorne/coordination/tls.crt
+- --coordination-key=/etc/licorne/coordination/tls.key
+{{- end }}
+{{- else }}
 - --state-dir=/var/lib/licorne
+{{- end }}
 - --log-level={{ .Values.logLevel }}
 - --log-format=json
 {{- if include "licorne.tls" . }}

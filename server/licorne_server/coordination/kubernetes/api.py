@@ -62,7 +62,7 @@ class Resource:
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "coordination.k8s.io", 100)
 CONFIG_MAPS = Resource("/api/v1", "configmaps", "", 10)
 
-_METHODS = {
+VERBS = {
     "get": "GET",
     "list": "GET",
     "watch": "GET",
@@ -70,6 +70,8 @@ _METHODS = {
     "update": "PUT",
     "delete": "DELETE",
 }
+"""Methods of HTTP by the verbs of rights."""
+
 _READS = ("get", "list", "watch")
 
 
@@ -277,7 +279,7 @@ class Api:
         try:
             response: aiohttp.ClientResponse = await self._client.call_api(
                 request.path(self._namespace),
-                _METHODS[request.verb],
+                VERBS[request.verb],
                 query_params=list(request.query),
                 header_params={"Accept": "application/json", "Content-Type": "application/json"},
                 body=request.body,

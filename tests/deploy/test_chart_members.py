@@ -1,0 +1,122 @@
+"""The chart with several members: their store, names, rights, and places."""
+
+from pathlib import Path
+
+import pytest
+
+from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, VERBS
+from support.deployment import CHART, POD, Objects, core, objects, only, pod, service, settings, template
+
+pytestmark = pytest.mark.helm
+
+LABELS = {"app.kubernetes.io/name": "licorne", "app.kubernetes.io/instance": "licorne"}
+
+
+def example(name: str, *sets: str) -> Objects:
+    """What the chart makes of an example."""
+    words = [word for pair in sets for word in ("--set", pair)]
+    return objects(template("--values", CHART.parent / f"examples/{name}.yaml", *words))
+
+
+def test_members_share_a_store_and_have_names_of_their_own(tmp_path: Path) -> None:
+    """Each pod advertises the name that the headless service gives it, and keeps nothing on a volume."""
+    found = example("members")
+    wanted = only(found, "StatefulSet")
+    assert (wanted["metadata"]["name"], wanted["spec"]["replicas"]) == ("licorne-members", 3)
+    assert wanted["spec"]["podManagementPolicy"] == "Parallel"
+    assert "volumeClaimTemplates" not in wanted["spec"]
+    read = settings(found, tmp_path)
+    assert read.state_dir is None
+    assert read.coordination is not None
+    assert (read.coordination.backend, read.coordination.prefix) == ("kubernetes", "licorne/licorne")
+    host = f"{POD}.{wanted['spec']['serviceName']}.licorne.svc"
+    assert read.coordination.advertise == f"{host}:{read.listen.port}"
+    assert read.http is not None
+    assert read.coordination.advertise_http == f"https://{host}:{read.http.port}"
+    assert read.coordination.name == POD
+    field = {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert {"name": "POD_NAME", "valueFrom": field} in core(found)["env"]
+    headless = only(found, "Service", wanted["spec"]["serviceName"])["spec"]
+    assert headless["clusterIP"] == "None"
+    assert headless["publishNotReadyAddresses"] is True
+    assert headless["selector"].items() <= wanted["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_plain_http_is_advertised_as_such(tmp_path: Path) -> None:
+    """Other members ask by the scheme that is served."""
+    coordination = settings(example("members", "http.insecure=true"), tmp_path).coordination
+    assert coordination is not None
+    assert coordination.advertise_http.startswith("http://")
+
+
+def test_members_have_the_rights_that_they_use_and_no_others() -> None:
+    """The Role has the verbs of the calls that are made, for the two kinds that they are made for."""
+    found = example("members")
+    role, binding = only(found, "Role"), only(found, "RoleBinding")
+    assert {(rule["apiGroups"][0], rule["resources"][0]) for rule in role["rules"]} == {
+        (resource.group, resource.plural) for resource in (LEASES, CONFIG_MAPS)
+    }
+    for rule in role["rules"]:
+        assert (len(rule["apiGroups"]), len(rule["resources"])) == (1, 1)
+        assert sorted(rule["verbs"]) == sorted(VERBS)
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", role["metadata"]["name"])
+    [subject] = binding["subjects"]
+    assert subject == {
+        "kind": "ServiceAccount",
+        "name": pod(found)["serviceAccountName"],
+        "namespace": "licorne",
+    }
+    assert pod(found)["automountServiceAccountToken"] is True
+
+
+def test_an_etcd_needs_no_rights_in_the_cluster(tmp_path: Path) -> None:
+    """Its members have no token, and the certificates of its secret."""
+    found = example("etcd")
+    assert not [one for one in found if one["kind"] in ("Role", "RoleBinding")]
+    assert pod(found)["automountServiceAccountToken"] is False
+    coordination = settings(found, tmp_path).coordination
+    assert coordination is not None
+    assert (coordination.backend, len(coordination.hosts), coordination.tls) == ("etcd", 3, True)
+    [constraint] = pod(found)["topologySpreadConstraints"]
+    assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
+
+
+def test_one_core_has_none_of_it() -> None:
+    """Without members there are no rights, no token and no spread."""
+    found = objects(template())
+    assert not [one for one in found if one["kind"] in ("Role", "RoleBinding", "PodDisruptionBudget")]
+    assert "topologySpreadConstraints" not in pod(found)
+    assert not [word for word in core(found)["args"] if "coordination" in word or "advertise" in word]
+
+
+def test_members_are_spread_and_evicted_one_by_one() -> None:
+    """A host that is lost takes one member with it, and a drained node waits for the others."""
+    found = example("members")
+    spread = {one["topologyKey"]: one for one in pod(found)["topologySpreadConstraints"]}
+    assert spread["kubernetes.io/hostname"]["whenUnsatisfiable"] == "DoNotSchedule"
+    assert spread["topology.kubernetes.io/zone"]["whenUnsatisfiable"] == "ScheduleAnyway"
+    assert all(one["labelSelector"]["matchLabels"] == LABELS for one in spread.values())
+    budget = only(found, "PodDisruptionBudget")["spec"]
+    assert (budget["maxUnavailable"], budget["selector"]["matchLabels"]) == (1, LABELS)
+    assert "minAvailable" not in budget
+
+
+def test_members_reach_each_other_through_the_network_policy() -> None:
+    """Where some peers are named, members are too; and they reach names and the API server."""
+    policy = only(example("members"), "NetworkPolicy")["spec"]
+    own = {"podSelector": {"matchLabels": LABELS}}
+    sources = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
+    assert own in sources["grpc"]
+    assert sources["http"] is None
+    assert [rule for rule in policy["egress"] if rule.get("to") == [own]]
+    ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    assert ports == {"grpc", "http", 53, 443, 6443}
+    etcd = only(example("etcd"), "NetworkPolicy")["spec"]
+    assert {port["port"] for rule in etcd["egress"] for port in rule["ports"]} == {"grpc", "http", 53, 2379}
+
+
+def test_clients_reach_any_member() -> None:
+    """The service selects all members."""
+    found = example("members")
+    labels = only(found, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    assert service(found)["spec"]["selector"].items() <= labels.items()
