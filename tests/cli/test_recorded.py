@@ -109,6 +109,7 @@ NOT_RECORDED = {
     "fake-rm": "does not end",
     "state-dump": "what REST says, which is recorded",
     "top": "draws screens, of which there are goldens",
+    "members": "there are none of a server that is alone",
     "completion": "a script for a shell",
 }
 """Commands of which only the help is recorded, and why."""

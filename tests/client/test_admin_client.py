@@ -22,6 +22,7 @@ from licorne import (
 from licorne_core.config import load
 from licorne_server.telemetry.logs import levels
 from licorne_server.testing import FakeRM, Served, serve
+from support.members import deployment
 from support.peers.shim import serving
 
 QUEUES = """
@@ -181,6 +182,21 @@ async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: 
     ):
         with pytest.raises(NotFound):
             await call
+
+
+async def test_members_are_listed_and_drained(admin: Admin) -> None:
+    """Members are those of a deployment; a server that is alone has none."""
+    async with deployment("a", "b") as [first, _], Admin(first.grpc_address) as operator:
+        assert (await operator.drain_member("b", message="why")).changed
+        shown = {member.name: member for member in (await operator.members()).members}
+        assert (shown["a"].state, shown["b"].state, shown["b"].drained_why) == ("active", "draining", "why")
+        assert (await operator.drain_member("b", False)).changed
+        with pytest.raises(NotFound):
+            await operator.drain_member("nobody")
+    for call in (admin.members(), admin.drain_member("a")):
+        with pytest.raises(CallFailed) as failed:
+            await call
+        assert failed.value.reason == "NO_COORDINATION"
 
 
 async def test_budgets_are_replaced_and_read(admin: Admin, server: Served) -> None:

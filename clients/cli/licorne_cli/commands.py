@@ -29,6 +29,7 @@ COMMANDS = {
     "nodes": (f"{CLI}.nouns.nodes", "show nodes, drain or undrain them"),
     "rms": (f"{CLI}.nouns.rms", "show resource managers, or forget one"),
     "budgets": (f"{CLI}.nouns.budgets", "show budgets over resource managers, replace or release them"),
+    "members": (f"{CLI}.nouns.members", "show the servers that share the RMs, drain or undrain them"),
     "log-level": (f"{CLI}.server.process:LOG_LEVEL", "show how much the server logs, or change it"),
     "state-dump": (f"{CLI}.server.process:STATE_DUMP", "write everything that the server knows, as JSON"),
     "users": (f"{CLI}.nouns.users", "show what users or groups have and may have"),

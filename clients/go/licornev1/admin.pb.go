@@ -3557,6 +3557,442 @@ func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
+type ListMembersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembersRequest) Reset() {
+	*x = ListMembersRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembersRequest) ProtoMessage() {}
+
+func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
+func (*ListMembersRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{48}
+}
+
+type ListMembersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In order of their names; behind them those that are gone and whose RMs no other has taken.
+	Members []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	// RMs that no member serves at present; they come back when they connect.
+	Unowned []*MemberRm `protobuf:"bytes,2,rep,name=unowned,proto3" json:"unowned,omitempty"`
+	// The id of the member that answers.
+	Me string `protobuf:"bytes,3,opt,name=me,proto3" json:"me,omitempty"`
+	// Why members and RMs may not be up to date: the store does not answer; empty while all is well.
+	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembersResponse) Reset() {
+	*x = ListMembersResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembersResponse) ProtoMessage() {}
+
+func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
+func (*ListMembersResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ListMembersResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ListMembersResponse) GetUnowned() []*MemberRm {
+	if x != nil {
+		return x.Unowned
+	}
+	return nil
+}
+
+func (x *ListMembersResponse) GetMe() string {
+	if x != nil {
+		return x.Me
+	}
+	return ""
+}
+
+func (x *ListMembersResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+// A member of the deployment.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of this run of it; another after a restart.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id for one that is gone.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Where its gRPC services and its HTTP services are reached.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Http    string `protobuf:"bytes,4,opt,name=http,proto3" json:"http,omitempty"`
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// "active", "draining" or "gone".
+	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// Since when it is active or to be drained, in nanoseconds since 1970; 0 if that is not known.
+	Since int64 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
+	// CPU that its RMs used over the last minutes, in cores.
+	Load float64     `protobuf:"fixed64,8,opt,name=load,proto3" json:"load,omitempty"`
+	Rms  []*MemberRm `protobuf:"bytes,9,rep,name=rms,proto3" json:"rms,omitempty"`
+	// Who wants it drained, and why.
+	DrainedBy     string `protobuf:"bytes,10,opt,name=drained_by,json=drainedBy,proto3" json:"drained_by,omitempty"`
+	DrainedWhy    string `protobuf:"bytes,11,opt,name=drained_why,json=drainedWhy,proto3" json:"drained_why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Member) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Member) GetHttp() string {
+	if x != nil {
+		return x.Http
+	}
+	return ""
+}
+
+func (x *Member) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Member) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Member) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Member) GetLoad() float64 {
+	if x != nil {
+		return x.Load
+	}
+	return 0
+}
+
+func (x *Member) GetRms() []*MemberRm {
+	if x != nil {
+		return x.Rms
+	}
+	return nil
+}
+
+func (x *Member) GetDrainedBy() string {
+	if x != nil {
+		return x.DrainedBy
+	}
+	return ""
+}
+
+func (x *Member) GetDrainedWhy() string {
+	if x != nil {
+		return x.DrainedWhy
+	}
+	return ""
+}
+
+// An RM and its owner's epoch.
+type MemberRm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Epoch uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// CPU over the last minutes, in cores.
+	Load float64 `protobuf:"fixed64,3,opt,name=load,proto3" json:"load,omitempty"`
+	// The last time that a member gave it to another, in nanoseconds since 1970; 0 for none.
+	Moved         int64 `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberRm) Reset() {
+	*x = MemberRm{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberRm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberRm) ProtoMessage() {}
+
+func (x *MemberRm) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberRm.ProtoReflect.Descriptor instead.
+func (*MemberRm) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *MemberRm) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *MemberRm) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *MemberRm) GetLoad() float64 {
+	if x != nil {
+		return x.Load
+	}
+	return 0
+}
+
+func (x *MemberRm) GetMoved() int64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+type DrainMemberRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name or the id of a member.
+	Member string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	// False takes it back.
+	Drain bool `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainMemberRequest) Reset() {
+	*x = DrainMemberRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainMemberRequest) ProtoMessage() {}
+
+func (x *DrainMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainMemberRequest.ProtoReflect.Descriptor instead.
+func (*DrainMemberRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *DrainMemberRequest) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *DrainMemberRequest) GetDrain() bool {
+	if x != nil {
+		return x.Drain
+	}
+	return false
+}
+
+func (x *DrainMemberRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type DrainMemberResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: it was so already.
+	Changed bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// RMs that it has now.
+	Rms           uint32 `protobuf:"varint,3,opt,name=rms,proto3" json:"rms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainMemberResponse) Reset() {
+	*x = DrainMemberResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainMemberResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainMemberResponse) ProtoMessage() {}
+
+func (x *DrainMemberResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainMemberResponse.ProtoReflect.Descriptor instead.
+func (*DrainMemberResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *DrainMemberResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *DrainMemberResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DrainMemberResponse) GetRms() uint32 {
+	if x != nil {
+		return x.Rms
+	}
+	return 0
+}
+
 var File_licorne_v1_admin_proto protoreflect.FileDescriptor
 
 const file_licorne_v1_admin_proto_rawDesc = "" +
@@ -3883,7 +4319,41 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x0fForgetRmRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x12\n" +
-	"\x10ForgetRmResponse2\xfe\f\n" +
+	"\x10ForgetRmResponse\"\x14\n" +
+	"\x12ListMembersRequest\"\x9d\x01\n" +
+	"\x13ListMembersResponse\x12,\n" +
+	"\amembers\x18\x01 \x03(\v2\x12.licorne.v1.MemberR\amembers\x12.\n" +
+	"\aunowned\x18\x02 \x03(\v2\x14.licorne.v1.MemberRmR\aunowned\x12\x0e\n" +
+	"\x02me\x18\x03 \x01(\tR\x02me\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\"\xa0\x02\n" +
+	"\x06Member\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04http\x18\x04 \x01(\tR\x04http\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x18\n" +
+	"\x05since\x18\a \x01(\x03B\x020\x01R\x05since\x12\x12\n" +
+	"\x04load\x18\b \x01(\x01R\x04load\x12&\n" +
+	"\x03rms\x18\t \x03(\v2\x14.licorne.v1.MemberRmR\x03rms\x12\x1d\n" +
+	"\n" +
+	"drained_by\x18\n" +
+	" \x01(\tR\tdrainedBy\x12\x1f\n" +
+	"\vdrained_why\x18\v \x01(\tR\n" +
+	"drainedWhy\"c\n" +
+	"\bMemberRm\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
+	"\x04load\x18\x03 \x01(\x01R\x04load\x12\x18\n" +
+	"\x05moved\x18\x04 \x01(\x03B\x020\x01R\x05moved\"\\\n" +
+	"\x12DrainMemberRequest\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x14\n" +
+	"\x05drain\x18\x02 \x01(\bR\x05drain\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"U\n" +
+	"\x13DrainMemberResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03rms\x18\x03 \x01(\rR\x03rms2\x9e\x0e\n" +
 	"\x05Admin\x12]\n" +
 	"\x10GetConfiguration\x12#.licorne.v1.GetConfigurationRequest\x1a$.licorne.v1.GetConfigurationResponse\x12l\n" +
 	"\x15ValidateConfiguration\x12(.licorne.v1.ValidateConfigurationRequest\x1a).licorne.v1.ValidateConfigurationResponse\x12f\n" +
@@ -3894,7 +4364,9 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"GetBudgets\x12\x1d.licorne.v1.GetBudgetsRequest\x1a\x1e.licorne.v1.GetBudgetsResponse\x12T\n" +
 	"\rUpdateBudgets\x12 .licorne.v1.UpdateBudgetsRequest\x1a!.licorne.v1.UpdateBudgetsResponse\x12T\n" +
-	"\rReleaseBudget\x12 .licorne.v1.ReleaseBudgetRequest\x1a!.licorne.v1.ReleaseBudgetResponse\x12`\n" +
+	"\rReleaseBudget\x12 .licorne.v1.ReleaseBudgetRequest\x1a!.licorne.v1.ReleaseBudgetResponse\x12N\n" +
+	"\vListMembers\x12\x1e.licorne.v1.ListMembersRequest\x1a\x1f.licorne.v1.ListMembersResponse\x12N\n" +
+	"\vDrainMember\x12\x1e.licorne.v1.DrainMemberRequest\x1a\x1f.licorne.v1.DrainMemberResponse\x12`\n" +
 	"\x11PlanConfiguration\x12$.licorne.v1.PlanConfigurationRequest\x1a%.licorne.v1.PlanConfigurationResponse\x12W\n" +
 	"\x0ePlanSubmission\x12!.licorne.v1.PlanSubmissionRequest\x1a\".licorne.v1.PlanSubmissionResponse\x12c\n" +
 	"\x12SetNodeSchedulable\x12%.licorne.v1.SetNodeSchedulableRequest\x1a&.licorne.v1.SetNodeSchedulableResponse\x12Z\n" +
@@ -3920,7 +4392,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -3970,29 +4442,35 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*DumpStateResponse)(nil),             // 45: licorne.v1.DumpStateResponse
 	(*ForgetRmRequest)(nil),               // 46: licorne.v1.ForgetRmRequest
 	(*ForgetRmResponse)(nil),              // 47: licorne.v1.ForgetRmResponse
-	nil,                                   // 48: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 49: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	nil,                                   // 50: licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	nil,                                   // 51: licorne.v1.PlannedQueue.OverMaxEntry
-	nil,                                   // 52: licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	nil,                                   // 53: licorne.v1.ExceededLimit.UsedEntry
-	nil,                                   // 54: licorne.v1.ExceededLimit.LimitEntry
-	nil,                                   // 55: licorne.v1.PlannedAsk.ResourceEntry
-	nil,                                   // 56: licorne.v1.PlannedVictim.ResourceEntry
-	nil,                                   // 57: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 58: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 59: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 60: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 61: si.v1.Allocation
+	(*ListMembersRequest)(nil),            // 48: licorne.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),           // 49: licorne.v1.ListMembersResponse
+	(*Member)(nil),                        // 50: licorne.v1.Member
+	(*MemberRm)(nil),                      // 51: licorne.v1.MemberRm
+	(*DrainMemberRequest)(nil),            // 52: licorne.v1.DrainMemberRequest
+	(*DrainMemberResponse)(nil),           // 53: licorne.v1.DrainMemberResponse
+	nil,                                   // 54: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 55: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 56: licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	nil,                                   // 57: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 58: licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	nil,                                   // 59: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 60: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 61: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 62: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 63: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 64: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 65: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 66: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 67: si.v1.Allocation
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	48, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	54, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
 	5,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
 	4,  // 2: licorne.v1.ValidateConfigurationResponse.changes:type_name -> licorne.v1.ConfigurationChange
 	26, // 3: licorne.v1.ConfigurationChange.values:type_name -> licorne.v1.PlannedValue
-	49, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	55, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
 	10, // 5: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
-	50, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	56, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
 	21, // 7: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
 	25, // 8: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
 	27, // 9: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
@@ -4002,61 +4480,68 @@ var file_licorne_v1_admin_proto_depIdxs = []int32{
 	30, // 13: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
 	24, // 14: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
 	26, // 15: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
-	51, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
-	52, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	53, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
-	54, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
-	55, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
-	56, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	60, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	61, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	57, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	58, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	59, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	60, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	61, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	62, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	66, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	67, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
 	28, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
 	29, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
-	57, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	63, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
 	41, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	58, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	59, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	0,  // 30: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 31: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	6,  // 32: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	8,  // 33: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
-	11, // 34: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	19, // 35: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	13, // 36: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
-	15, // 37: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
-	17, // 38: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
-	22, // 39: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	31, // 40: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	33, // 41: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	35, // 42: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	37, // 43: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	39, // 44: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	42, // 45: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	44, // 46: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	46, // 47: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 48: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 49: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	7,  // 50: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	9,  // 51: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	12, // 52: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	20, // 53: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	14, // 54: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
-	16, // 55: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
-	18, // 56: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
-	23, // 57: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	32, // 58: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	34, // 59: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	36, // 60: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	38, // 61: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	40, // 62: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	43, // 63: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	45, // 64: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	47, // 65: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	48, // [48:66] is the sub-list for method output_type
-	30, // [30:48] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	64, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	65, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	50, // 30: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
+	51, // 31: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
+	51, // 32: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
+	0,  // 33: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 34: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	6,  // 35: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	8,  // 36: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	11, // 37: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	19, // 38: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	13, // 39: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
+	15, // 40: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
+	17, // 41: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
+	48, // 42: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
+	52, // 43: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
+	22, // 44: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	31, // 45: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	33, // 46: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	35, // 47: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	37, // 48: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	39, // 49: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	42, // 50: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	44, // 51: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	46, // 52: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 53: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 54: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 55: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 56: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 57: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	20, // 58: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	14, // 59: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
+	16, // 60: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
+	18, // 61: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
+	49, // 62: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
+	53, // 63: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
+	23, // 64: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	32, // 65: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	34, // 66: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	36, // 67: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	38, // 68: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	40, // 69: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	43, // 70: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	45, // 71: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	47, // 72: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	53, // [53:73] is the sub-list for method output_type
+	33, // [33:53] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -4070,7 +4555,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,8 @@ const (
 	Admin_GetBudgets_FullMethodName            = "/licorne.v1.Admin/GetBudgets"
 	Admin_UpdateBudgets_FullMethodName         = "/licorne.v1.Admin/UpdateBudgets"
 	Admin_ReleaseBudget_FullMethodName         = "/licorne.v1.Admin/ReleaseBudget"
+	Admin_ListMembers_FullMethodName           = "/licorne.v1.Admin/ListMembers"
+	Admin_DrainMember_FullMethodName           = "/licorne.v1.Admin/DrainMember"
 	Admin_PlanConfiguration_FullMethodName     = "/licorne.v1.Admin/PlanConfiguration"
 	Admin_PlanSubmission_FullMethodName        = "/licorne.v1.Admin/PlanSubmission"
 	Admin_SetNodeSchedulable_FullMethodName    = "/licorne.v1.Admin/SetNodeSchedulable"
@@ -68,6 +70,12 @@ type AdminClient interface {
 	// Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
 	// FAILED_PRECONDITION with the reason RM_SERVED.
 	ReleaseBudget(ctx context.Context, in *ReleaseBudgetRequest, opts ...grpc.CallOption) (*ReleaseBudgetResponse, error)
+	// The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+	// answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
+	// Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+	// member, also after a restart.
+	DrainMember(ctx context.Context, in *DrainMemberRequest, opts ...grpc.CallOption) (*DrainMemberResponse, error)
 	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
 	PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error)
 	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
@@ -183,6 +191,26 @@ func (c *adminClient) ReleaseBudget(ctx context.Context, in *ReleaseBudgetReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseBudgetResponse)
 	err := c.cc.Invoke(ctx, Admin_ReleaseBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMembersResponse)
+	err := c.cc.Invoke(ctx, Admin_ListMembers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) DrainMember(ctx context.Context, in *DrainMemberRequest, opts ...grpc.CallOption) (*DrainMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainMemberResponse)
+	err := c.cc.Invoke(ctx, Admin_DrainMember_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -317,6 +345,12 @@ type AdminServer interface {
 	// Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
 	// FAILED_PRECONDITION with the reason RM_SERVED.
 	ReleaseBudget(context.Context, *ReleaseBudgetRequest) (*ReleaseBudgetResponse, error)
+	// The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+	// answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
+	// Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+	// member, also after a restart.
+	DrainMember(context.Context, *DrainMemberRequest) (*DrainMemberResponse, error)
 	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
 	PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error)
 	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
@@ -374,6 +408,12 @@ func (UnimplementedAdminServer) UpdateBudgets(context.Context, *UpdateBudgetsReq
 }
 func (UnimplementedAdminServer) ReleaseBudget(context.Context, *ReleaseBudgetRequest) (*ReleaseBudgetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseBudget not implemented")
+}
+func (UnimplementedAdminServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMembers not implemented")
+}
+func (UnimplementedAdminServer) DrainMember(context.Context, *DrainMemberRequest) (*DrainMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainMember not implemented")
 }
 func (UnimplementedAdminServer) PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanConfiguration not implemented")
@@ -585,6 +625,42 @@ func _Admin_ReleaseBudget_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ListMembers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMembersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListMembers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListMembers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListMembers(ctx, req.(*ListMembersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_DrainMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).DrainMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_DrainMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).DrainMember(ctx, req.(*DrainMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_PlanConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanConfigurationRequest)
 	if err := dec(in); err != nil {
@@ -782,6 +858,14 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleaseBudget",
 			Handler:    _Admin_ReleaseBudget_Handler,
+		},
+		{
+			MethodName: "ListMembers",
+			Handler:    _Admin_ListMembers_Handler,
+		},
+		{
+			MethodName: "DrainMember",
+			Handler:    _Admin_DrainMember_Handler,
 		},
 		{
 			MethodName: "PlanConfiguration",

@@ -172,6 +172,24 @@ class AdminCalls(OfOneRm):
         request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"))
         return (await self._calls.call(lambda channel: _stub(channel).ReleaseBudget, request)).budgets
 
+    async def members(self) -> pb.ListMembersResponse:
+        """The members that share the RMs of the deployment, and the RMs of each.
+
+        Raises CallFailed with the reason ``NO_COORDINATION`` if the server is alone.
+        """
+        return await self._calls.call(lambda channel: _stub(channel).ListMembers, pb.ListMembersRequest())
+
+    async def drain_member(
+        self, member: str, drain: bool = True, *, message: str = ""
+    ) -> pb.DrainMemberResponse:
+        """Have a member, by its name or id, give its RMs to others and take none; or take that back.
+
+        `message` is the reason, for people. Raises CallFailed as `members` does.
+        """
+        check_arguments(member=member, drain=drain, message=message)
+        request = pb.DrainMemberRequest(member=member, drain=drain, message=message)
+        return await self._calls.call(lambda channel: _stub(channel).DrainMember, request)
+
     async def plan_submission(
         self, application: Application | str, asks: Iterable[Ask] = ()
     ) -> pb.PlanSubmissionResponse:

@@ -138,7 +138,7 @@ class Noun(Generic[T]):
 
     listing: Listing[T]
     about: str
-    items: Callable[[StateStub, argparse.Namespace, str], Iterable[T]]
+    items: Callable[[Any, argparse.Namespace, str], Iterable[T]]
     verbs: Mapping[str, Verb]
     is_named: Callable[[str, str], bool] = eq
     filters: Callable[[argparse.ArgumentParser], None] = _no_arguments
@@ -146,8 +146,10 @@ class Noun(Generic[T]):
     wanted: Callable[[T, argparse.Namespace], bool] = _every
     partitioned: bool = True
     missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
-    show: Callable[[StateStub, argparse.Namespace, str], None] | None = None
+    show: Callable[[Any, argparse.Namespace, str], None] | None = None
     """Prints the list, or the named item, if the noun does not print as others do."""
+    service: Callable[[grpc.Channel], Any] = StateStub
+    """The service that lists the items."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the name, or the verb and names, then the options of verbs and of lists."""
@@ -179,9 +181,9 @@ class Noun(Generic[T]):
         if verb:
             self._act(channel, args, verb, names)
         elif self.show is not None:
-            self.show(StateStub(channel), args, "".join(names))
+            self.show(self.service(channel), args, "".join(names))
         else:
-            self.print(StateStub(channel), args, "".join(names))
+            self.print(self.service(channel), args, "".join(names))
 
     def _verb_and_names(self, args: argparse.Namespace) -> tuple[str, list[str]]:
         """The verb, empty for none, and the names, plain or as printed by `-o name`.
@@ -203,12 +205,12 @@ class Noun(Generic[T]):
             raise UsageError(f"say which: {args.command} {words[0]} {self.listing.kind.upper()}")
         return words[0], [named(word) for word in words[1:]]
 
-    def print(self, stub: StateStub, args: argparse.Namespace, name: str = "") -> None:
+    def print(self, stub: Any, args: argparse.Namespace, name: str = "") -> None:
         """Print the items that pass the filters, or the items of a name; `-w` continues."""
         partition = chosen_partition(stub, args) if self.partitioned else ""
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 
-    def found(self, stub: StateStub, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
+    def found(self, stub: Any, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
         """The items that pass the filters, of a name if there is one.
 
         Raises:

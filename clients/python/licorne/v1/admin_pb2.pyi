@@ -1861,3 +1861,200 @@ class ForgetRmResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForgetRmResponse: _TypeAlias = ForgetRmResponse  # noqa: Y015
+
+@_typing.final
+class ListMembersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMembersRequest: _TypeAlias = ListMembersRequest  # noqa: Y015
+
+@_typing.final
+class ListMembersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    UNOWNED_FIELD_NUMBER: _builtins.int
+    ME_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    me: _builtins.str
+    """The id of the member that answers."""
+    problem: _builtins.str
+    """Why members and RMs may not be up to date: the store does not answer; empty while all is well."""
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___Member]:
+        """In order of their names; behind them those that are gone and whose RMs no other has taken."""
+
+    @_builtins.property
+    def unowned(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberRm]:
+        """RMs that no member serves at present; they come back when they connect."""
+
+    def __init__(
+        self,
+        *,
+        members: _abc.Iterable[Global___Member] | None = ...,
+        unowned: _abc.Iterable[Global___MemberRm] | None = ...,
+        me: _builtins.str = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["me", b"me", "members", b"members", "problem", b"problem", "unowned", b"unowned"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMembersResponse: _TypeAlias = ListMembersResponse  # noqa: Y015
+
+@_typing.final
+class Member(_message.Message):
+    """A member of the deployment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    HTTP_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
+    RMS_FIELD_NUMBER: _builtins.int
+    DRAINED_BY_FIELD_NUMBER: _builtins.int
+    DRAINED_WHY_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The id of this run of it; another after a restart."""
+    name: _builtins.str
+    """The id for one that is gone."""
+    address: _builtins.str
+    """Where its gRPC services and its HTTP services are reached."""
+    http: _builtins.str
+    version: _builtins.str
+    state: _builtins.str
+    """"active", "draining" or "gone"."""
+    since: _builtins.int
+    """Since when it is active or to be drained, in nanoseconds since 1970; 0 if that is not known."""
+    load: _builtins.float
+    """CPU that its RMs used over the last minutes, in cores."""
+    drained_by: _builtins.str
+    """Who wants it drained, and why."""
+    drained_why: _builtins.str
+    @_builtins.property
+    def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberRm]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        address: _builtins.str = ...,
+        http: _builtins.str = ...,
+        version: _builtins.str = ...,
+        state: _builtins.str = ...,
+        since: _builtins.int = ...,
+        load: _builtins.float = ...,
+        rms: _abc.Iterable[Global___MemberRm] | None = ...,
+        drained_by: _builtins.str = ...,
+        drained_why: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "drained_by", b"drained_by", "drained_why", b"drained_why", "http", b"http", "id", b"id", "load", b"load", "name", b"name", "rms", b"rms", "since", b"since", "state", b"state", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Member: _TypeAlias = Member  # noqa: Y015
+
+@_typing.final
+class MemberRm(_message.Message):
+    """An RM and its owner's epoch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
+    MOVED_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    epoch: _builtins.int
+    load: _builtins.float
+    """CPU over the last minutes, in cores."""
+    moved: _builtins.int
+    """The last time that a member gave it to another, in nanoseconds since 1970; 0 for none."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        load: _builtins.float = ...,
+        moved: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "load", b"load", "moved", b"moved", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberRm: _TypeAlias = MemberRm  # noqa: Y015
+
+@_typing.final
+class DrainMemberRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    """The name or the id of a member."""
+    drain: _builtins.bool
+    """False takes it back."""
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        drain: _builtins.bool = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "member", b"member", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainMemberRequest: _TypeAlias = DrainMemberRequest  # noqa: Y015
+
+@_typing.final
+class DrainMemberResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    RMS_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """False: it was so already."""
+    name: _builtins.str
+    rms: _builtins.int
+    """RMs that it has now."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        name: _builtins.str = ...,
+        rms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "name", b"name", "rms", b"rms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainMemberResponse: _TypeAlias = DrainMemberResponse  # noqa: Y015

@@ -84,6 +84,16 @@ class AdminStub(object):
                 request_serializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetResponse.FromString,
                 _registered_method=True)
+        self.ListMembers = channel.unary_unary(
+                '/licorne.v1.Admin/ListMembers',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.ListMembersResponse.FromString,
+                _registered_method=True)
+        self.DrainMember = channel.unary_unary(
+                '/licorne.v1.Admin/DrainMember',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.DrainMemberRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.DrainMemberResponse.FromString,
+                _registered_method=True)
         self.PlanConfiguration = channel.unary_unary(
                 '/licorne.v1.Admin/PlanConfiguration',
                 request_serializer=licorne_dot_v1_dot_admin__pb2.PlanConfigurationRequest.SerializeToString,
@@ -203,6 +213,22 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListMembers(self, request, context):
+        """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+        answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainMember(self, request, context):
+        """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+        member, also after a restart.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PlanConfiguration(self, request, context):
         """What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
         """
@@ -316,6 +342,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ReleaseBudget,
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_admin__pb2.ReleaseBudgetResponse.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.ListMembersRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.ListMembersResponse.SerializeToString,
+            ),
+            'DrainMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainMember,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.DrainMemberRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.DrainMemberResponse.SerializeToString,
             ),
             'PlanConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.PlanConfiguration,
@@ -611,6 +647,60 @@ class Admin(object):
             '/licorne.v1.Admin/ReleaseBudget',
             licorne_dot_v1_dot_admin__pb2.ReleaseBudgetRequest.SerializeToString,
             licorne_dot_v1_dot_admin__pb2.ReleaseBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/ListMembers',
+            licorne_dot_v1_dot_admin__pb2.ListMembersRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.ListMembersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/DrainMember',
+            licorne_dot_v1_dot_admin__pb2.DrainMemberRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.DrainMemberResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,14 @@ class AdminStub:
     """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
     FAILED_PRECONDITION with the reason RM_SERVED.
     """
+    ListMembers: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListMembersRequest, _admin_pb2.ListMembersResponse]
+    """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+    answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+    """
+    DrainMember: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainMemberRequest, _admin_pb2.DrainMemberResponse]
+    """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+    member, also after a restart.
+    """
     PlanConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]
@@ -114,6 +122,14 @@ class AdminAsyncStub(AdminStub):
     ReleaseBudget: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]  # type: ignore[assignment]
     """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
     FAILED_PRECONDITION with the reason RM_SERVED.
+    """
+    ListMembers: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListMembersRequest, _admin_pb2.ListMembersResponse]  # type: ignore[assignment]
+    """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+    answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+    """
+    DrainMember: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainMemberRequest, _admin_pb2.DrainMemberResponse]  # type: ignore[assignment]
+    """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+    member, also after a restart.
     """
     PlanConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]  # type: ignore[assignment]
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
@@ -221,6 +237,26 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.ReleaseBudgetResponse, _abc.Awaitable[_admin_pb2.ReleaseBudgetResponse]]:
         """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
         FAILED_PRECONDITION with the reason RM_SERVED.
+        """
+
+    @_abc_1.abstractmethod
+    def ListMembers(
+        self,
+        request: _admin_pb2.ListMembersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListMembersResponse, _abc.Awaitable[_admin_pb2.ListMembersResponse]]:
+        """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+        answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+        """
+
+    @_abc_1.abstractmethod
+    def DrainMember(
+        self,
+        request: _admin_pb2.DrainMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DrainMemberResponse, _abc.Awaitable[_admin_pb2.DrainMemberResponse]]:
+        """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+        member, also after a restart.
         """
 
     @_abc_1.abstractmethod

@@ -20,6 +20,7 @@ from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
+from licorne_server.services.admin.members import MemberMethods
 from licorne_server.services.admin.operations import OperatorMethods
 from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.rights import Rights
@@ -55,6 +56,7 @@ class AdminService:
         self._methods = {
             **ConfigurationMethods(rights, thread, changes, budgets.definition).methods(),
             **BudgetMethods(rights, budgets).methods(),
+            **MemberMethods(rights, rms.ownership, engine.now).methods(),
             **PlanMethods(rights, rms, time_slices, thread, copies, changes).methods(),
             **OperatorMethods(
                 rights, engine, rms, eviction, changes.configurations, dumps, time_slices, log_levels, budgets
