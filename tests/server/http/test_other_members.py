@@ -13,6 +13,7 @@ from yarl import URL
 
 from licorne import Application, Ask, Client, Node
 from licorne_core.values.ids import RmId
+from licorne_server.coordination.ownership import Counts
 from licorne_server.coordination.store import Member, MemberId
 from licorne_server.coordination.store import Ownership as Record
 from licorne_server.http import members as http_members
@@ -21,7 +22,7 @@ from licorne_server.http.places import NAMED
 from licorne_server.security.access import Caller
 from licorne_server.services.history import Sample
 from licorne_server.services.server import Server
-from support.members import TOKEN, Table, deployment, member, table_of
+from support.members import TOKEN, Seat, Table, deployment, member, table_of
 from support.peers.shim import eventually
 
 QUICK = 0.2
@@ -53,6 +54,16 @@ PARTS = (
     "/ui/api/config?rm=left",
     "/ui/api/events?rm=left&limit=2",
 )
+
+
+FIGURES = {
+    "members": 2.0,
+    "rms_owned": 1.0,
+    "rms_moved_total": 3.0,
+    "member_renewals_total": 5.0,
+    "member_renewal_failures_total": 2.0,
+    "member_fenced_total": 1.0,
+}
 
 
 class Town:
@@ -369,3 +380,13 @@ async def test_probes_are_degraded_while_the_store_does_not_answer(town: Town) -
         ("Coordination", "the store does not answer")
     ]
     assert len(await town.get(town.left, "/ws/v1/partitions")) == 2
+
+
+async def test_metrics_have_the_deployment(town: Town) -> None:
+    """Members, own RMs and the counts of the lease are there on every member, of that member."""
+    seat = town.left.ownership
+    assert isinstance(seat, Seat)
+    seat.counted = Counts(renewals=5, failures=2, fenced=1, moved=3)
+    _, _, body = await town.ask(town.left, "/metrics")
+    samples = dict(line.rsplit(" ", 1) for line in body.decode().splitlines() if not line.startswith("#"))
+    assert {name: float(samples[f"licorne_{name}"]) for name in FIGURES} == FIGURES
