@@ -12,7 +12,7 @@ from support.docs.pages import ROOT
 
 FOLDER = ROOT / "clients" / "conformance" / "scenarios"
 _VARIABLE = re.compile(r"\{(\w+)\}")
-_KEYS = {"about", "seeds", "tls", "completing", "peers", "steps"}
+_KEYS = {"about", "seeds", "tls", "members", "completing", "peers", "steps"}
 VERBS: Mapping[str, frozenset[str]] = {
     "connect": frozenset(),
     "do": frozenset(),
@@ -20,8 +20,9 @@ VERBS: Mapping[str, frozenset[str]] = {
     "absent": frozenset({"peer"}),
     "never": frozenset({"peer"}),
     "once": frozenset({"peer", "by"}),
-    "server": frozenset(),
+    "server": frozenset({"member"}),
     "network": frozenset({"peer", "after", "times", "at_least"}),
+    "members": frozenset({"member"}),
     "state": frozenset({"at", "is", "count", "status"}),
 }
 """What begins a step, and what else the step may say; a `do` and a `connect` may say anything."""
@@ -53,6 +54,8 @@ class Scenario:
     """Each is a run of its own. A scenario that draws nothing by lot has the one seed 0."""
     tls: bool
     """Whether the server wants certificates; every peer shows the one of RM rm1."""
+    members: int
+    """How many servers share the RMs; 1 for a server that is alone."""
     completing: float
     """For how many seconds applications are Completing; 0 for as long as usual."""
     peers: Mapping[str, Mapping[str, Any]]
@@ -84,6 +87,8 @@ def parse(name: str, document: Any) -> Scenario:
         _check(isinstance(document.get("about"), str), "about: a text was expected")
         tls = document.get("tls", False)
         _check(isinstance(tls, bool), "tls: true or false was expected")
+        members = document.get("members", 1)
+        _check(members in (1, 2), "members: 1 or 2 was expected")
         completing = document.get("completing", 0)
         _check(
             type(completing) in (int, float) and completing >= 0,
@@ -102,7 +107,7 @@ def parse(name: str, document: Any) -> Scenario:
             _check(peer is None or peer in peers, f"{step.place}: there is no peer {peer!r}")
     except BadScenario as error:
         raise BadScenario(f"{name}: {error}") from None
-    return Scenario(name, document["about"], tuple(seeds), tls, completing, peers, steps)
+    return Scenario(name, document["about"], tuple(seeds), tls, members, completing, peers, steps)
 
 
 def _check(is_so: object, text: str) -> None:

@@ -6,11 +6,16 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import grpc
+
 from conformance import books
 from conformance.matching import matches
 from conformance.network import Network
 from conformance.peers import PATIENCE, Failed, Peer
 from conformance.scenario import Scenario, Step
+from licorne.v1.admin_pb2 import DrainMemberRequest
+from licorne.v1.admin_pb2_grpc import AdminStub
+from support.coordination.etcd import EtcdServer
 from support.docs.pages import ROOT
 from support.server.server_process import ForkedServer
 
@@ -51,7 +56,14 @@ class Stage:
         self._program = program
         # A peer that does not say goodbye would hold up the end of the server for so long.
         flags = ["--drain", str(10 * PATIENCE), *(MUTUAL if scenario.tls else ())]
-        self._server = ForkedServer(*flags, http="127.0.0.1:0", completing=scenario.completing)
+        self._store = EtcdServer() if scenario.members > 1 else None
+        if self._store is not None:
+            flags += ["--coordination", f"etcd://{self._store.target}/conformance", "--drain", "5"]
+        self._servers = [
+            ForkedServer(*flags, http="127.0.0.1:0", completing=scenario.completing)
+            for _ in range(scenario.members)
+        ]
+        self._server = self._servers[0]
         self._networks: dict[str, Network] = {}
         self._peers: dict[str, Peer] = {}
         self._gone: list[Peer] = []
@@ -67,6 +79,7 @@ class Stage:
             "once": self._note_once,
             "server": self._act,
             "network": self._disturb,
+            "members": self._steer,
             "state": self._state,
         }
 
@@ -78,7 +91,10 @@ class Stage:
         """
         place = "start"
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._server)
+            if self._store is not None:
+                stack.enter_context(self._store)
+            for server in self._servers:
+                await stack.enter_async_context(server)
             for number, name in enumerate(self._scenario.peers):
                 network = Network(self._server.target, self._seed + number)
                 self._networks[name] = await stack.enter_async_context(network)
@@ -179,15 +195,16 @@ class Stage:
     # ---- Server and network ----
 
     async def _act(self, step: Step) -> None:
-        """Start, kill or stop the server; started again, it listens on the same ports."""
+        """Start, kill or stop a server; started again, it listens on the same ports."""
+        server = self._servers[step.rest.get("member", 1) - 1]
         match step.given:
             case "start":
-                await self._server.start()
+                await server.start()
             case "kill":
-                await self._server.kill()
+                await server.kill()
             case "stop":
                 try:
-                    code = await asyncio.wait_for(self._server.stop(), PATIENCE)
+                    code = await asyncio.wait_for(server.stop(), PATIENCE)
                 except TimeoutError:
                     raise Failed("the server waits in vain for goodbyes") from None
                 if code != 0:
@@ -214,6 +231,17 @@ class Stage:
                     raise Failed(f"the scenario was over after {network.cuts} cuts")
             case other:
                 raise Failed(f"network: nobody knows {other!r}")
+
+    async def _steer(self, step: Step) -> None:
+        """Drain a member, or end that; or wipe the store that the members share."""
+        assert self._store is not None, "a scenario with `members` has a store"
+        if step.given == "wipe":
+            await asyncio.to_thread(self._store.wipe)
+            return
+        name = self._servers[step.rest["member"] - 1].target
+        async with grpc.aio.insecure_channel(self._server.target) as channel:
+            request = DrainMemberRequest(member=name, drain=step.given == "drain")
+            await AdminStub(channel).DrainMember(request, wait_for_ready=True, timeout=PATIENCE)
 
     async def _state(self, step: Step) -> None:
         """Look at the books of the server until they say what the step says."""
