@@ -146,7 +146,7 @@ test-native: test-dist ## test the compiled form (the core, the scenarios, some 
 	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) --ignore tests/core/whatif tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
 
-soak: install ## kill servers and RMs 120 times, then 500,000 allocations with flat memory; some minutes
+soak: install ## kill servers and RMs 120 times, shake members 100 times, then 500,000 allocations with flat memory; half an hour
 	@$(BIN)/python tests/soak
 
 mutants: install ## do the tests notice planted defects? make mutants ONLY=name JOBS=2

@@ -1,4 +1,4 @@
-"""Kills servers and RMs, and does the same many times: ``python tests/soak``, or ``make soak``.
+"""Kills and shakes servers, RMs and members, again and again: ``python tests/soak``, or ``make soak``.
 
 The exit code is 0 if both sides always had the same books and the memory of the server stayed
 flat, 1 otherwise.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from soak.chaos import shake
 from soak.counts import MIB, RATIO, ROUNDS, THIRD, Reading, growth, is_flat, soak
 from soak.kills import kill_the_rm, kill_the_server
 from soak.ledger import SoakFailed
@@ -20,6 +21,8 @@ from support.seeds import positive
 
 SERVER_KILLS = 100
 RM_KILLS = 20
+CHAOS_CYCLES = 100
+MEMBERS = 3
 SHOWN_KILLS = 10
 """After so many kills a line is printed."""
 
@@ -29,6 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server-kills", type=positive, default=SERVER_KILLS)
     parser.add_argument("--rm-kills", type=positive, default=RM_KILLS)
+    parser.add_argument("--chaos", type=positive, default=CHAOS_CYCLES, help="cycles of faults of members")
     parser.add_argument("--rounds", type=positive, default=ROUNDS)
     arguments = parser.parse_args()
     # Each kill and each cut is a warning of the client.
@@ -41,9 +45,10 @@ def main() -> int:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """The kills, then the soak; the exit code."""
+    """The kills, the faults of members, then the soak; the exit code."""
     await kill_the_server(arguments.server_kills, shown("kills of the server"))
     await kill_the_rm(arguments.rm_kills, shown("kills of an RM"))
+    await shake(MEMBERS, arguments.chaos, shown("cycles of faults of members"))
     print("rounds  allocations  reconnects  RSS in MiB", flush=True)
     readings = await soak(arguments.rounds, show)
     rss = [reading.rss for reading in readings]

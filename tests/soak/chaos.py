@@ -8,13 +8,19 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count
+from itertools import count, cycle
 from random import Random
 
+import grpc
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.etcd import EtcdStore
+from licorne_server.coordination.store import Snapshot
 from licorne_server.testing import Proxy
 from soak.ledger import PATIENCE, SoakFailed
 from soak.plain_rm import PlainRm
 from soak.rm import SoakRm, compare
+from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
 from support.server.server_process import ServerProcess
 
@@ -26,6 +32,7 @@ partitions:
         submitacl: "*"
         queues: [{name: work}]
 """
+PREFIX = "chaos"
 LEASE = 3.0
 """Seconds of a member's lease."""
 CLIENTS = 4
@@ -67,10 +74,13 @@ class Stage:
         self.lines: list[Proxy] = []
         """Lines to members and to the store."""
         self.store: EtcdServer | None = None
+        self.reader: EtcdStore | None = None
+        """Who looks at the store directly."""
         self.done: list[str] = []
         """The faults of the cycle, for the error."""
         self._heal: list[tuple[str, Fault]] = []
         self._last: dict[str, list[str]] = {}
+        self._epochs: dict[RmId, int] = {}
 
     async def cycle(self, number: int) -> None:
         """New asks and faults; then no fault, the ends of the last asks, and equal books.
@@ -89,6 +99,7 @@ class Stage:
             await self._heal_all()
             for rm in self.rms:
                 await self._settle(rm, self._last.get(rm.rm_id, []))
+            await self._look_at_owners()
             self._last = apps
         except SoakFailed as error:
             raise SoakFailed(f"cycle {number}, {', '.join(self.done)}: {error}") from None
@@ -108,17 +119,32 @@ class Stage:
         await rm.release([key for key in rm.running if key.rpartition("-")[0] in last])
         await rm.until(lambda: not rm.ending, "releases")
         await rm.remove(last)
-        member = self._random.choice(self.members)
         given_up = asyncio.get_running_loop().time() + PATIENCE
-        while True:
+        for member in cycle(self.members):
             try:
                 await compare(rm, member.target)
-            except (SoakFailed, OSError) as error:
+            except (SoakFailed, grpc.aio.AioRpcError) as error:
                 if asyncio.get_running_loop().time() > given_up:
                     raise SoakFailed(f"after {PATIENCE:.0f} s: {error}") from None
                 await asyncio.sleep(POLL)
             else:
                 return
+
+    async def _look_at_owners(self) -> None:
+        """Every RM has an owner that lives, and its epoch has not fallen."""
+        if self.reader is None:
+            return
+        wanted = {rm.rm_id for rm in self.rms}
+
+        def all_owned(seen: Snapshot) -> bool:
+            return wanted == {rm_id for rm_id, record in seen.rms.items() if record.owner in seen.members}
+
+        async with watching(self.reader) as snapshots:
+            seen = await until(snapshots, all_owned)
+        for rm_id, record in seen.rms.items():
+            if record.epoch < self._epochs.get(rm_id, 0):
+                raise SoakFailed(f"{rm_id} had the epoch {self._epochs[rm_id]}, and has {record.epoch}")
+            self._epochs[rm_id] = record.epoch
 
     async def _fail(self) -> None:
         """Draw a fault, and let it last for a while."""
@@ -126,7 +152,7 @@ class Stage:
         if self.store is not None:
             faults += [self._kill_the_store, self._stop_the_store]
         await self._random.choice(faults)()
-        await asyncio.sleep(self._random.uniform(0, 1.5 * LEASE))
+        await asyncio.sleep(self._random.uniform(0, 2 * LEASE))
         # Some faults end before the next one begins, and some do not.
         if self._random.random() < 0.5:
             await self._heal_all()
@@ -205,12 +231,14 @@ async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
     async with AsyncExitStack() as stack:
         if members > 1:
             made.store = stack.enter_context(EtcdServer())
+            made.reader = EtcdStore(made.store.options(PREFIX))
+            stack.push_async_callback(made.reader.close)
         for _ in range(members):
             flags: tuple[str, ...] = ()
             if made.store is not None:
                 line = await stack.enter_async_context(Proxy(made.store.target))
                 made.lines.append(line)
-                flags = ("--coordination", f"etcd://{line.target}/chaos", "--lease", f"{LEASE:g}")
+                flags = ("--coordination", f"etcd://{line.target}/{PREFIX}", "--lease", f"{LEASE:g}")
             made.members.append(await stack.enter_async_context(ServerProcess(*flags)))
         targets = [member.target for member in made.members]
         for number in range(CLIENTS + 1):
