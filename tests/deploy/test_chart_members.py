@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, VERBS
+from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, VERBS
+from licorne_server.coordination.kubernetes.objects import SECRET, object_name
+from licorne_server.coordination.secret import KEY
 from support.deployment import CHART, POD, Objects, core, objects, only, pod, service, settings, template
 
 pytestmark = pytest.mark.helm
@@ -50,15 +52,16 @@ def test_plain_http_is_advertised_as_such(tmp_path: Path) -> None:
 
 
 def test_members_have_the_rights_that_they_use_and_no_others() -> None:
-    """The Role has the verbs of the calls that are made, for the two kinds that they are made for."""
+    """The Role has the verbs of the calls that are made, and one Secret may be read."""
     found = example("members")
     role, binding = only(found, "Role"), only(found, "RoleBinding")
-    assert {(rule["apiGroups"][0], rule["resources"][0]) for rule in role["rules"]} == {
-        (resource.group, resource.plural) for resource in (LEASES, CONFIG_MAPS)
-    }
-    for rule in role["rules"]:
-        assert (len(rule["apiGroups"]), len(rule["resources"])) == (1, 1)
+    *whole, create, read = role["rules"]
+    for rule, resource in zip(whole, (LEASES, CONFIG_MAPS), strict=True):
+        assert (rule["apiGroups"], rule["resources"]) == ([resource.group], [resource.plural])
         assert sorted(rule["verbs"]) == sorted(VERBS)
+    assert (create["resources"], create["verbs"]) == ([SECRETS.plural], ["create"])
+    assert (read["resources"], read["verbs"]) == ([SECRETS.plural], ["get"])
+    assert read["resourceNames"] == [object_name("licorne", SECRET, KEY)]
     assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", role["metadata"]["name"])
     [subject] = binding["subjects"]
     assert subject == {

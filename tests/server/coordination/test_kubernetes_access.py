@@ -9,11 +9,12 @@ import pytest
 from licorne_server.coordination.kubernetes import KubernetesStore
 from licorne_server.coordination.kubernetes.access import Access
 from licorne_server.coordination.options import Coordination, read_coordination
+from licorne_server.coordination.secret import deployment_secret
 from licorne_server.coordination.store import Document, StoreError
 from licorne_server.process.settings import SettingsError
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import TOKEN, ApiServer, served
-from support.coordination.kubernetes import kubeconfig
+from support.coordination.kubernetes import KubernetesBackend, kubeconfig
 from support.peers.tls import FILES
 
 
@@ -75,6 +76,19 @@ async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path
     with pytest.raises(StoreError, match="no way into Kubernetes"):
         await store.read("shared/one")
     await store.close()
+
+
+async def test_the_secret_of_the_members_is_no_config_map(
+    kubernetes_backend: KubernetesBackend, api: ApiServer
+) -> None:
+    """Whoever may read the config maps of the namespace does not read what members trust each other by."""
+    one, other = kubernetes_backend.open(), kubernetes_backend.open()
+    secret = await deployment_secret(one)
+    assert await deployment_secret(other) == secret
+    assert {plural for plural, _ in api.cluster.objects} == {"secrets"}
+    assert {call for call in api.calls if call[1] == "secrets"} == {("get", "secrets"), ("create", "secrets")}
+    await one.close()
+    await other.close()
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from support.coordination.api_rules import Json, Refusal, selects, validate, without_version
 
 NAMESPACE = "licorne"
-_KINDS = {"leases": ("Lease", "coordination.k8s.io/v1"), "configmaps": ("ConfigMap", "v1")}
+_KINDS = {
+    "leases": ("Lease", "coordination.k8s.io/v1"),
+    "configmaps": ("ConfigMap", "v1"),
+    "secrets": ("Secret", "v1"),
+}
 
 Objects = dict[tuple[str, str], Json]
 """Objects by kind and name."""

@@ -52,8 +52,9 @@ def validate(plural: str, item: Json) -> None:
     demand(all(isinstance(value, str) for value in annotations.values()), "metadata.annotations: no text")
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     demand(size <= _MOST_ANNOTATIONS, "metadata.annotations: Too long")
-    if plural == "configmaps":
-        data = [base64.b64decode(value, validate=True) for value in item.get("binaryData", {}).values()]
+    if plural in ("configmaps", "secrets"):
+        binary = item.get("binaryData" if plural == "configmaps" else "data", {})
+        data = [base64.b64decode(value, validate=True) for value in binary.values()]
         demand(sum(map(len, data)) <= _MOST_DATA, "Too long: must have at most 1048576 bytes")
         return
     spec = item.get("spec") or {}

@@ -225,7 +225,7 @@ async def _send(response: web.StreamResponse, kind: str, item: Json) -> None:
 async def served(player: ApiServer, certificate: tuple[Path, Path] | None = None) -> AsyncIterator[str]:
     """Serve it on a free port of loopback, with TLS if there is a certificate and its key; the URL."""
     app = web.Application(client_max_size=3 * 1024 * 1024)
-    for group, plural in (("/api/v1", "configmaps"), ("/apis/coordination.k8s.io/v1", "leases")):
+    for group, plural in (("/api/v1", "configmaps|secrets"), ("/apis/coordination.k8s.io/v1", "leases")):
         path = f"{group}/namespaces/{NAMESPACE}/{{plural:{plural}}}"
         app.router.add_route("*", path, player.answer)
         app.router.add_route("*", path + "/{name}", player.answer)

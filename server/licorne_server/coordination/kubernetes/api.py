@@ -61,6 +61,7 @@ class Resource:
 
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "coordination.k8s.io", 100)
 CONFIG_MAPS = Resource("/api/v1", "configmaps", "", 10)
+SECRETS = Resource("/api/v1", "secrets", "", 10)
 
 VERBS = {
     "get": "GET",

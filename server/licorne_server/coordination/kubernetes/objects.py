@@ -3,7 +3,7 @@
 A member is a Lease, and so is the record of an RM: one LIST then has both as of one moment, and one
 watch follows them. The Lease of an RM is never renewed. Its epoch is in an annotation, because others
 may count `leaseTransitions`. A document is a config map, as it may be larger than all annotations
-together may be.
+together may be. The one by which members know each other is a Secret: many may read config maps.
 
 Ids are free texts and names of objects are not, so a name has a hash of the id; the id itself is an
 annotation. Labels select all objects of one deployment.
@@ -33,6 +33,10 @@ RECORD = "licorne.dev/record"
 RENEWALS = "licorne.dev/renewals"
 ENDED = "licorne.dev/ended"
 WRITE = "licorne.dev/write"
+
+SHARED_KIND = "shared"
+SECRET = "secret"
+"""Kinds of documents that are not read one by one, and of the one that is a Secret."""
 
 MAX_MEMBER = 192 * 1024
 """Bytes of a member, at most. Kubernetes takes 256 KiB of annotations."""
@@ -162,25 +166,27 @@ def read_rm_lease(found: Json) -> Ownership:
     return read_ownership(RmId(_text(given, ID)), _text(given, RECORD).encode(), revision_of(found))
 
 
-def config_map(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
-    """The config map of a document, in place of the one of that revision; 0 for none."""
+def document_object(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
+    """The object of a document, in place of the one of that revision; 0 for none."""
+    is_secret = kind == SECRET
     return {
         "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "kind": "Secret" if is_secret else "ConfigMap",
         "metadata": _metadata(deployment, kind, key, _version(revision), {}),
-        "binaryData": {"value": base64.b64encode(value).decode("ascii")},
+        "data" if is_secret else "binaryData": {"value": base64.b64encode(value).decode("ascii")},
     }
 
 
-def read_config_map(found: Json) -> tuple[str, Document]:
-    """The key and the document of a config map.
+def read_document(found: Json) -> tuple[str, Document]:
+    """The key and the document of an object.
 
     Raises:
         ValueError: it is none of ours, or was edited.
     """
-    value = _mapping(found.get("binaryData")).get("value", "")
+    data = found.get("data" if kind_of(found) == SECRET else "binaryData")
+    value = _mapping(data).get("value", "")
     if not isinstance(value, str):
-        raise ValueError("binaryData.value is no text")
+        raise ValueError("its value is no text")
     document = Document(value=base64.b64decode(value, validate=True), revision=revision_of(found))
     return _text(_annotations(found), ID), document
 

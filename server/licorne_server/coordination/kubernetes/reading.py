@@ -15,11 +15,12 @@ from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, MAX_
 from licorne_server.coordination.kubernetes.objects import (
     DEPLOYMENT,
     KIND,
+    SHARED_KIND,
     Json,
     MemberLease,
     kind_of,
     name_of,
-    read_config_map,
+    read_document,
     read_member_lease,
     read_rm_lease,
 )
@@ -70,7 +71,7 @@ class Reader:
         self._reread = reread
         self._selectors = {
             LEASES: f"{DEPLOYMENT}={deployment}",
-            CONFIG_MAPS: f"{DEPLOYMENT}={deployment},{KIND}=shared",
+            CONFIG_MAPS: f"{DEPLOYMENT}={deployment},{KIND}={SHARED_KIND}",
         }
         self._state = _State()
         self._changed = asyncio.Event()
@@ -141,8 +142,8 @@ class Reader:
             return read_member_lease(item, self._lease)
         if kind == "rm":
             return read_rm_lease(item)
-        if kind == "shared":
-            return read_config_map(item)
+        if kind == SHARED_KIND:
+            return read_document(item)
         raise ValueError(f"the label {KIND} is {kind!r}")
 
     def _snapshot(self) -> Snapshot:

@@ -43,15 +43,17 @@ from dataclasses import replace
 
 from licorne_core.values.ids import RmId
 from licorne_server.coordination.kubernetes.access import Access
-from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, Api, Resource
+from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, Api, Resource
 from licorne_server.coordination.kubernetes.objects import (
+    SECRET,
+    SHARED_KIND,
     Json,
-    config_map,
+    document_object,
     ended_lease,
     member_lease,
     name_of,
     object_name,
-    read_config_map,
+    read_document,
     read_member_lease,
     revision_of,
     rm_lease,
@@ -62,6 +64,7 @@ from licorne_server.coordination.kubernetes.reading import Reader
 from licorne_server.coordination.kubernetes.sightings import Sightings
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.records import claimed, released
+from licorne_server.coordination.secret import KEY as SECRET_KEY
 from licorne_server.coordination.store import (
     MAX_DOCUMENT,
     SHARED,
@@ -220,12 +223,13 @@ class KubernetesStore(Store):
             await asyncio.gather(task, return_exceptions=True)
 
     async def read(self, key: str) -> Document:
-        """Get the config map."""
-        found = await self._api.get(CONFIG_MAPS, self._document_name(key))
+        """Get the object of the document."""
+        resource, kind = _place(key)
+        found = await self._api.get(resource, object_name(self._deployment, kind, key))
         if found is None:
             return Document()
         try:
-            there, document = read_config_map(found)
+            there, document = read_document(found)
         except ValueError as error:
             raise StoreError(f"document {key!r} in Kubernetes cannot be read: {error}") from error
         if there != key:
@@ -233,15 +237,17 @@ class KubernetesStore(Store):
         return document
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Create, replace or delete the config map, by its version."""
+        """Create, replace or delete the object of the document, by its version."""
+        resource, kind = _place(key)
         if value is None:
             if revision:
-                await self._api.delete(CONFIG_MAPS, self._document_name(key), str(revision))
+                await self._api.delete(resource, object_name(self._deployment, kind, key), str(revision))
             return 0
         if len(value) > MAX_DOCUMENT:
             raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
-        body = config_map(self._deployment, _kind(key), key, value, revision)
-        return await self._put(CONFIG_MAPS, body, revision)
+        return await self._put(
+            resource, document_object(self._deployment, kind, key, value, revision), revision
+        )
 
     async def close(self) -> None:
         """Close the connections."""
@@ -250,9 +256,6 @@ class KubernetesStore(Store):
     def _lease_of(self, member: Member, version: str) -> Json:
         self._renewals += 1
         return member_lease(self._deployment, member, self.lease, self._renewals, time.time(), version)
-
-    def _document_name(self, key: str) -> str:
-        return object_name(self._deployment, _kind(key), key)
 
     async def _find_member(self, member: MemberId) -> Json | None:
         return await self._api.get(LEASES, object_name(self._deployment, "member", member))
@@ -315,5 +318,8 @@ class KubernetesStore(Store):
             return revision_of(found)
 
 
-def _kind(key: str) -> str:
-    return "shared" if key.startswith(SHARED) else "document"
+def _place(key: str) -> tuple[Resource, str]:
+    """Where a document is: its resource, and its kind."""
+    if key == SECRET_KEY:
+        return SECRETS, SECRET
+    return CONFIG_MAPS, SHARED_KIND if key.startswith(SHARED) else "document"
