@@ -5,6 +5,7 @@ from mutants.of_deciding import DECIDING
 from mutants.of_etcd import ETCD
 from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
+from mutants.of_members import MEMBERS
 from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
@@ -20,4 +21,5 @@ ALL = (
     *SECURITY,
     *ETCD,
     *CLIENT,
+    *MEMBERS,
 )

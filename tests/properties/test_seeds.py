@@ -19,6 +19,11 @@ def test_parts_are_all_the_worlds_and_none_is_empty(worlds: int, one_in: int) ->
     assert max(sizes) - min(sizes) <= 1
 
 
+def test_cheap_worlds_are_played_more_often() -> None:
+    """A property may play a multiple of the worlds."""
+    assert list(chain.from_iterable(parts(7, times=10, size=20))) == list(range(70))
+
+
 def test_what_most_worlds_do_is_not_expected_of_one() -> None:
     """A few quiet worlds are no fault of the worlds, many are."""
     assert [lively(count) for count in (1, 10, 11, 50)] == [0, 0, 1, 40]

@@ -14,13 +14,13 @@ def positive(text: str) -> int:
     return count
 
 
-def parts(worlds: int, *, first: int = 0, one_in: int = 1, size: int = PART) -> list[range]:
-    """The seeds of one in so many of the worlds, at least one, from the first seed on.
+def parts(worlds: int, *, first: int = 0, one_in: int = 1, times: int = 1, size: int = PART) -> list[range]:
+    """The seeds of one in so many of the worlds, or of so many times as many, from the first seed on.
 
     They are cut into parts of at most that size, as few and as even as possible. No part is empty,
     and together they are the seeds without a gap.
     """
-    count = max(1, worlds // one_in)
+    count = max(1, worlds * times // one_in)
     number = -(-count // size)
     ends = [first + count * part // number for part in range(number + 1)]
     return [range(start, end) for start, end in pairwise(ends)]

@@ -86,10 +86,10 @@ class Claiming:
         """Make the member the owner of the RM, under an epoch that nobody has served.
 
         A store that was wiped or restored counts from a lower number, and an RM may not have heard
-        of the last epoch. So epochs are not below the milliseconds of the wall clock, and rise by a
+        of the last epoch. So epochs are not below the microseconds of the wall clock, and rise by a
         random number: two histories of a store do not give the same one.
         """
-        floor = max(at_least, seen.epoch if seen else 0, int(self._clock.unix() * 1000))
+        floor = max(at_least, seen.epoch if seen else 0, int(self._clock.unix() * 1e6))
         floor += self._randomness.getrandbits(GAP_BITS)
         claim = self._store.claim(rm_id, target.id, seen, floor)
         owned = await self._call(claim)

@@ -19,6 +19,7 @@ from licorne_server.coordination.moving import Moves
 from licorne_server.coordination.ownership import Counts, Ownership, check_epoch
 from licorne_server.coordination.snapshots import Snapshots, is_taken, owner_in
 from licorne_server.coordination.store import Member, MemberId, Snapshot, Store, StoreError
+from licorne_server.coordination.store import Ownership as Record
 from licorne_server.process.loop import stop_task
 
 log = structlog.get_logger("core.members")
@@ -96,21 +97,22 @@ class Membership(Ownership):
         return self._snapshots.latest
 
     def forget(self, rm_id: RmId) -> None:
-        """Release the RM; its record keeps the epoch. Without the store it stays this member's."""
-        if rm_id in self._holdings.served:
-            task = asyncio.get_running_loop().create_task(self._forget(rm_id), name=f"forget {rm_id}")
+        """Release the RM; its record keeps the epoch. Without the store it stays this member's.
+
+        It is not served from now on: whoever takes it meanwhile makes a new claim.
+        """
+        owned = self._holdings.served.pop(rm_id, None)
+        if owned is not None:
+            task = asyncio.get_running_loop().create_task(self._release(owned), name=f"forget {rm_id}")
             self._forgetting.add(task)
             task.add_done_callback(self._forgetting.discard)
 
-    async def _forget(self, rm_id: RmId) -> None:
-        async with self._holdings.lock(rm_id):
-            owned = self._holdings.served.pop(rm_id, None)
-            if owned is None:
-                return
-            try:
+    async def _release(self, owned: Record) -> None:
+        try:
+            async with self._holdings.lock(owned.rm_id):
                 await self._call(self.store.release(owned))
-            except StoreError as error:
-                log.info("a forgotten RM was not released", rm=rm_id, error=str(error))
+        except StoreError as error:
+            log.info("a forgotten RM was not released", rm=owned.rm_id, error=str(error))
 
     def epoch(self, rm_id: RmId) -> int:
         """The epoch under which the RM is served here; 0 if it is not."""

@@ -17,7 +17,7 @@ LEAST_WEIGHT = 0.05
 """Weight of a member that has nothing left."""
 
 LEAST_GAIN = 0.2
-"""Share by which a move must lower the load of the most loaded member."""
+"""Share by which moves must lower the load of the most loaded member."""
 
 LEAST_LOAD = 0.05
 """Load in cores below which nothing is moved."""
@@ -73,7 +73,9 @@ def next_move(
 ) -> Move | None:
     """The RM that the member `mine` should give away; None unless it has the highest load.
 
-    `movable` has its RMs, each with the unix time of the last move.
+    It is the first of the moves to the least loaded member that help, the largest first. They must
+    lower the higher load of the two enough, all together. `movable` has the RMs of this member, each
+    with the unix time of the last move.
     """
     loads = {member.id: (load_of(member), member.id, member) for member in members}
     if mine not in loads or len(loads) < 2:
@@ -82,13 +84,12 @@ def next_move(
     least, _, target = min(loads.values(), key=lambda entry: entry[:2])
     if source.id != mine or load < LEAST_LOAD:
         return None
-    best: tuple[float, RmId] | None = None
-    for rm_id, moved in movable.items():
+    first: Move | None = None
+    left = load
+    for share, rm_id in sorted(((source.load.get(rm_id, 0.0), rm_id) for rm_id in movable), reverse=True):
         # A time ahead is that of a clock that goes wrong.
-        if 0 <= now - moved < REST:
+        if 0 <= now - movable[rm_id] < REST or max(left - share, least + share) >= max(left, least):
             continue
-        share = source.load.get(rm_id, 0.0)
-        higher = max(load - share, least + share)
-        if higher <= load * (1 - LEAST_GAIN) and (best is None or (higher, rm_id) < best):
-            best = higher, rm_id
-    return None if best is None else Move(best[1], target)
+        left, least = left - share, least + share
+        first = first or Move(rm_id, target)
+    return first if max(left, least) <= load * (1 - LEAST_GAIN) else None

@@ -139,7 +139,7 @@ class Store(ABC):
 
     @abstractmethod
     def watch(self) -> AsyncIterator[Snapshot]:
-        """Snapshots: one at once, then one after each change and every few seconds.
+        """Snapshots: one that is read after this call, then one after each change and every few seconds.
 
         It ends only when it is closed. While the store does not answer there are none.
         """

@@ -8,9 +8,11 @@ import pytest
 from licorne_server.coordination.store import Store
 from support.coordination.api_server import ApiServer, served
 from support.coordination.backends import LONG, Backend
+from support.coordination.deployment import Deployment
 from support.coordination.etcd import EtcdBackend, EtcdServer
 from support.coordination.kubernetes import KubernetesBackend
 from support.coordination.local_store import serving
+from support.coordination.playing import silence
 
 BACKENDS: tuple[str, ...] = ("etcd", "kubernetes", "local")
 """Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
@@ -80,3 +82,18 @@ async def kubernetes_backend(api: ApiServer, tmp_path: Path) -> AsyncIterator[Ku
     """A deployment in a cluster of its own."""
     async with served(api) as url:
         yield KubernetesBackend(tmp_path, url)
+
+
+@pytest.fixture
+def deploy() -> Iterator[Callable[..., Deployment]]:
+    """Starts members on virtual time, at addresses."""
+    made: list[Deployment] = []
+
+    def start(*addresses: str) -> Deployment:
+        made.append(Deployment(*addresses))
+        return made[-1]
+
+    with silence():
+        yield start
+        for deployment in made:
+            deployment.close()

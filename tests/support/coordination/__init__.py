@@ -1,1 +1,1 @@
-"""Stores that members share: real ones in processes of their own, and members in them."""
+"""Stores that members share: real ones in processes, and a model on virtual time. Their members."""

@@ -1,0 +1,90 @@
+"""Members share RMs in random worlds of bad clocks, networks and stores: nothing is decided twice.
+
+The members are the real ones, each on a loop of its own on virtual time.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mutants.of_members import MEMBERS
+from support.coordination.network import Weather
+from support.coordination.playing import Action, isolate, play
+from support.coordination.rms import Violation
+from support.coordination.world import World
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_SEEDS = 400
+"""Worlds in which a planted mistake must be found."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A defect, and the worlds in which it shows."""
+
+    name: str
+    tune: Callable[[World], None] = lambda world: None
+    only: Action | None = None
+
+
+def _slowly_answered(world: World) -> None:
+    world.weather = Weather(lost=0.0, late=0.0, slow=1.0, forgotten=0.0, old=0.0)
+
+
+def _never_read_again(world: World) -> None:
+    world.store.rereads = False
+
+
+def _blind_to_leases(world: World) -> None:
+    world.store.looks_at_leases = False
+
+
+MISTAKES = (
+    Mistake("no-self-stop"),
+    Mistake("self-stop-from-the-answer", _slowly_answered, isolate),
+    Mistake("comes-back-with-its-books"),
+    Mistake("epochs-of-the-store-alone"),
+    Mistake("released-before-drained"),
+    Mistake("redirects-by-an-old-snapshot", _never_read_again),
+    Mistake("takes-from-the-living", _blind_to_leases),
+)
+
+
+@pytest.mark.worlds(times=10, size=100)
+def test_nothing_is_decided_twice(part: range) -> None:
+    """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM
+    moves at a time, and each RM is served again soon after the last fault."""
+    for seed in part:
+        try:
+            play(seed)
+        except Violation as violation:
+            pytest.fail(
+                f"{violation}\nOnce more: .venv/bin/python tests/support/coordination {seed}", pytrace=False
+            )
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_planted_mistakes_are_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these mistakes in the members' protocol is found in some world."""
+    plant(mistake.name, monkeypatch)
+    for seed in range(MOST_SEEDS):
+        try:
+            play(seed, mistake.tune, mistake.only)
+        except Violation:
+            return
+    pytest.fail(f"not found in {MOST_SEEDS} worlds")
+
+
+def plant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace a method by the one with the defect."""
+    (defect,) = (defect for defect in MEMBERS if defect.name == name)
+    path, text = defect.changed(ROOT)
+    module = ".".join(path.relative_to(ROOT / "server").with_suffix("").parts)
+    changed: dict[str, object] = {"__name__": module}
+    exec(compile(text, str(path), "exec"), changed)
+    owner, _, method = defect.where.rpartition(":")[2].partition(".")
+    monkeypatch.setattr(getattr(importlib.import_module(module), owner), method, vars(changed[owner])[method])

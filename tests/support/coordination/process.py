@@ -1,0 +1,143 @@
+"""A member's process: the real Membership, and as much of a server as it needs."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.membership import Membership
+from licorne_server.coordination.store import Member, MemberId
+from licorne_server.wire.errors import CallError
+from support.coordination.loops import DriftingClock, MemberLoop
+from support.coordination.network import Network
+from support.coordination.rms import Rm
+from support.coordination.store import ModelStore
+
+if TYPE_CHECKING:
+    from support.coordination.world import World
+
+DRAIN_SECONDS = 2.0
+"""Time that the last messages of an RM take, at most."""
+
+
+@dataclass(slots=True, eq=False)
+class Book:
+    """An RM that is served by a process."""
+
+    rm: Rm
+    epoch: int
+    stream: int
+    is_held: bool = False
+    """Nothing new is decided, but what was decided may still be sent."""
+
+
+class Process:
+    """One run of the server of a member."""
+
+    def __init__(self, world: "World", address: str, clock: DriftingClock, spoken: tuple[int, ...]) -> None:
+        """Start. It speaks these versions of the protocol between members."""
+        self.world = world
+        self.address = address
+        self.clock = clock
+        # It has what members use: no sockets, no threads.
+        self.loop = MemberLoop(world.time, clock)  # type: ignore[abstract]
+        self.network = Network(world.time, world.randomness, world.weather, world.store, self.loop)
+        me = Member(id=MemberId(""), name=address, address=address, protocols=spoken, started=world.time.now)
+        store = ModelStore(world.store, self.network, self.loop)
+        randomness = Random(world.randomness.getrandbits(32))
+        self.member = Membership(store, me, clock, randomness, self._load)
+        self.member.on_lost = self.member.on_handover = self._lost
+        self.books: dict[RmId, Book] = {}
+        self.is_dead = False
+        self.is_balancing = False
+        """True while an RM is drained for balance."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.loop.post(lambda: self._keep(self.member.start(address, "")))
+
+    @property
+    def run(self) -> MemberId:
+        """The id of this run of the member."""
+        return self.member.me()
+
+    def hello(self, rm: Rm, stream: int, named: int) -> None:
+        """An RM has opened a stream."""
+        if not self.is_dead:
+            self.loop.post(lambda: self._keep(self._hello(rm, stream, named)))
+
+    def goodbye(self, rm: Rm) -> None:
+        """An RM has unregistered."""
+        if not self.is_dead:
+            self.loop.post(lambda: self._keep(self._forget(rm)))
+
+    def decide(self) -> None:
+        """Make a decision for each RM, if there is leave; the process may be paused before it is sent."""
+        for book in list(self.books.values()):
+            if book.is_held or not self.member.may_decide():
+                continue
+            self.world.check_decision(self, book.rm)
+            self.loop.call_soon(self._send, book, self.run)
+            if self.world.is_unlucky():
+                self.world.pause(self)
+
+    def stop(self) -> None:
+        """End in order."""
+        self.loop.post(lambda: self._keep(self._stop()))
+
+    def kill(self) -> None:
+        """End at once."""
+        self.is_dead = True
+        self.books.clear()
+        self.loop.pause()
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _hello(self, rm: Rm, stream: int, named: int) -> None:
+        try:
+            answer = await self.member.take(rm.id, named)
+        except CallError:
+            self.network.to_rm(rm.refused, stream)
+            return
+        if isinstance(answer, Member):
+            self.network.to_rm(rm.redirected, stream, answer.address)
+            return
+        book = self.books.get(rm.id)
+        if book is None or book.stream < stream or book.epoch < answer:
+            self.books[rm.id] = Book(rm, answer, stream)
+        self.world.note_grant(self, rm, answer)
+        self.network.to_rm(rm.welcomed, stream, self, answer)
+
+    def _send(self, book: Book, run: MemberId) -> None:
+        if self.books.get(book.rm.id) is book:
+            self.network.to_rm(book.rm.affected, book.stream, self, run, book.epoch)
+
+    async def _lost(self, rm_id: RmId, reason: str) -> None:
+        book = self.books.get(rm_id)
+        if book is None:
+            return
+        book.is_held = True
+        is_for_balance = reason.startswith("its place")
+        if is_for_balance:
+            self.world.check_move(self, book.rm)
+        self.is_balancing = is_for_balance
+        # The RM may hear of it before all that was decided is sent.
+        self.network.to_rm(book.rm.cut, book.stream)
+        await asyncio.sleep(self.world.randomness.choice((0.0, 0.1, DRAIN_SECONDS)))
+        self.is_balancing = False
+        if self.books.get(rm_id) is book:
+            del self.books[rm_id]
+
+    async def _forget(self, rm: Rm) -> None:
+        if self.books.pop(rm.id, None) is not None:
+            self.member.forget(rm.id)
+
+    async def _stop(self) -> None:
+        await self.member.stop()
+        self.kill()
+
+    def _load(self) -> Mapping[RmId, float]:
+        return {rm_id: book.rm.load for rm_id, book in self.books.items()}

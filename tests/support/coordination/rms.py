@@ -1,0 +1,135 @@
+"""RMs: some check epochs, as sessions do, and some do not, as plain stubs of si.v1."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.store import MemberId
+from support.coordination.loops import Time
+
+if TYPE_CHECKING:
+    from support.coordination.process import Process
+    from support.coordination.world import World
+
+ANSWER_SECONDS = 3.0
+"""An RM waits so long for an answer to its hello."""
+SILENCE_SECONDS = 4.0
+"""An RM that hears nothing for so long takes its stream for broken."""
+RETRY_SECONDS = 0.7
+
+
+class Violation(AssertionError):
+    """Something has happened that must never happen."""
+
+
+class Rm:
+    """One RM and its stream. Messages of former streams may still arrive."""
+
+    def __init__(self, world: "World", rm_id: str, *, checks_epochs: bool, load: float) -> None:
+        """Not connected; `load` is the CPU that it needs, in cores."""
+        self.id = RmId(rm_id)
+        self.load = load
+        self.checks_epochs = checks_epochs
+        self._world = world
+        self._time: Time = world.time
+        self._randomness: Random = world.randomness
+        self._stream = 0
+        self._named = 0
+        self._is_served = False
+        self._is_away = False
+        self._heard = 0.0
+        self._target = ""
+        self.highest = 0
+        """The highest epoch that it has seen."""
+        self.owners: dict[int, MemberId] = {}
+        """The owners whose effects were accepted, by their epochs."""
+        self.last_effect = -1.0
+        """Time of the last effect that was accepted."""
+
+    def dial(self, address: str = "") -> None:
+        """Open a new stream, to any member unless an address was told."""
+        self._stream += 1
+        self._is_served = False
+        self._heard = self._time.now
+        self._named = self.highest if self.checks_epochs else 0
+        self._target = address or self._randomness.choice(self._world.addresses)
+        self._world.hello(self, self._target, self._stream, self._named)
+        self._time.after(ANSWER_SECONDS, self._look, self._stream)
+
+    def leave(self) -> None:
+        """Unregister, and come back later."""
+        if self._is_served and not self._is_away:
+            self._is_away = True
+            self._stream += 1
+            self._world.goodbye(self, self._target)
+            self._time.after(self._randomness.uniform(0.5, 5.0), self._come_back)
+
+    def restart(self) -> None:
+        """Begin anew, without a memory of epochs."""
+        self.highest = 0
+        self.owners.clear()
+        self.dial()
+
+    def welcomed(self, stream: int, process: "Process", epoch: int) -> None:
+        """A member serves this RM."""
+        if stream != self._stream:
+            return
+        if epoch < self._named:
+            self._world.fail(f"{self.id}: named epoch {self._named}, and was given {epoch}")
+        if self.checks_epochs and epoch < self.highest:
+            self._later(stream)
+            return
+        self.highest = epoch
+        self._is_served = True
+        self._heard = self._time.now
+        self._look(stream)
+
+    def redirected(self, stream: int, address: str) -> None:
+        """Another member serves this RM."""
+        if stream == self._stream:
+            self.dial(address)
+
+    def refused(self, stream: int) -> None:
+        """It has to come back."""
+        if stream == self._stream:
+            self._later(stream)
+
+    def cut(self, stream: int) -> None:
+        """The member has ended the stream."""
+        if stream == self._stream:
+            self.dial(self._target)
+
+    def affected(self, stream: int, process: "Process", run: MemberId, epoch: int) -> None:
+        """An effect of a member. Whoever checks epochs needs no order of streams."""
+        if self.checks_epochs:
+            if epoch < self.highest:
+                return
+            self.highest = epoch
+            owner = self.owners.setdefault(epoch, run)
+            if owner != run:
+                self._world.fail(f"{self.id}: two owners have epoch {epoch}: {owner} and {run}")
+        elif stream != self._stream:
+            return
+        self._heard = self.last_effect = self._time.now
+
+    def _later(self, stream: int) -> None:
+        self._time.after(self._randomness.uniform(0.1, RETRY_SECONDS), self._again, stream)
+
+    def _again(self, stream: int) -> None:
+        if stream == self._stream:
+            self.dial()
+
+    def _look(self, stream: int) -> None:
+        """Is anybody there?"""
+        if stream != self._stream:
+            return
+        patience = SILENCE_SECONDS if self._is_served else ANSWER_SECONDS
+        left = self._heard + patience - self._time.now
+        if left > 1e-6:
+            self._time.after(left, self._look, stream)
+        else:
+            self.dial()
+
+    def _come_back(self) -> None:
+        self._is_away = False
+        self.dial()

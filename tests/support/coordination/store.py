@@ -1,0 +1,303 @@
+"""A store as etcd is one, without processes: leases on its own clock, records under compare-and-set.
+
+What goes wrong with it: leases begin anew when it restarts, watches lose events, reads that are not
+linearizable show an older state, requests and answers come late or never, somebody removes a lease,
+everything is wiped, or replaced by an older copy.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.ownership import DRAIN
+from licorne_server.coordination.store import (
+    SHARED,
+    Conflict,
+    Document,
+    LeaseLost,
+    Member,
+    MemberId,
+    Ownership,
+    Snapshot,
+    Store,
+    StoreError,
+)
+from support.coordination.loops import MemberLoop, Time
+
+if TYPE_CHECKING:
+    from support.coordination.network import Network
+
+T = TypeVar("T")
+
+REREAD = 3.0
+"""Seconds between two reads of everything."""
+KEPT = 12
+"""Older states that reads may show."""
+
+
+@dataclass(slots=True)
+class _Lease:
+    member: Member
+    ends: float
+
+
+class StoreModel:
+    """The servers of the store, as one."""
+
+    def __init__(self, time: Time, randomness: Random, lease: float, rate: float) -> None:
+        """Grant leases of so many seconds by a clock of this rate."""
+        self.time = time
+        self.lease = lease
+        self._randomness = randomness
+        self._rate = rate
+        self._leases: dict[MemberId, _Lease] = {}
+        self._rms: dict[RmId, Ownership] = {}
+        self._documents: dict[str, Document] = {}
+        self._revision = 0
+        self._snapshot = Snapshot()
+        self._history: deque[Snapshot] = deque(maxlen=KEPT)
+        self.watchers: dict[Watcher, None] = {}
+        self.is_down = False
+        self.looks_at_leases = True
+        """False plants a mistake: claims take RMs from living owners."""
+        self.rereads = True
+        """False plants a mistake: a watch whose events were lost is trusted."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self._snapshot
+
+    def older(self) -> Snapshot:
+        """A state that once was."""
+        return self._randomness.choice(self._history) if self._history else self._snapshot
+
+    def join(self, member: Member) -> None:
+        """A lease for a new run of a member."""
+        lease = self._leases[member.id] = _Lease(member, self._end_of_lease())
+        self._watch_lease(lease)
+        self._changed()
+
+    def renew(self, member: Member) -> None:
+        """The lease begins anew."""
+        lease = self._leases.get(member.id)
+        if lease is None:
+            raise LeaseLost("there is no such lease")
+        lease.ends = self._end_of_lease()
+        if lease.member != member:
+            lease.member = member
+            self._changed()
+
+    def leave(self, member: MemberId) -> None:
+        """End a lease; also what an operator does who removes one."""
+        if self._leases.pop(member, None) is not None:
+            self._changed()
+
+    def claim(
+        self, by: MemberId, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int
+    ) -> Ownership:
+        """As `Store.claim` says."""
+        present = self._rms.get(rm_id)
+        if present != seen:
+            raise Conflict("the record is another one")
+        if by not in self._leases or owner not in self._leases:
+            raise Conflict("a member has no lease")
+        is_free = present is None or present.owner == by or present.owner not in self._leases
+        if not is_free and self.looks_at_leases:
+            raise Conflict("the owner lives")
+        epoch = max(present.epoch if present else 0, at_least) + 1
+        return self._write(Ownership(rm_id=rm_id, owner=owner, epoch=epoch))
+
+    def release(self, owned: Ownership) -> Ownership:
+        """As `Store.release` says."""
+        if self._rms.get(owned.rm_id) != owned:
+            raise Conflict("the record is another one")
+        return self._write(replace(owned, owner=MemberId("")))
+
+    def read(self, key: str) -> Document:
+        """As `Store.read` says."""
+        return self._documents.get(key, Document())
+
+    def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """As `Store.compare_and_set` says."""
+        if self.read(key).revision != revision:
+            raise Conflict("the document is another one")
+        self._revision += 1
+        if value is None:
+            self._documents.pop(key, None)
+        else:
+            self._documents[key] = Document(value=value, revision=self._revision)
+        self._changed()
+        return self._revision
+
+    def drain(self, name: str, *, draining: bool) -> None:
+        """An operator tells a member to drain, or to drain no more."""
+        key = DRAIN + name
+        document = self.read(key)
+        if draining or document.revision:
+            self.compare_and_set(key, b"{}" if draining else None, document.revision)
+
+    def restart(self) -> None:
+        """Leases begin anew; watches are cut, which is the same as lost events here."""
+        self.is_down = False
+        for lease in self._leases.values():
+            lease.ends = self._end_of_lease()
+
+    def wipe(self, kept: Snapshot) -> None:
+        """All is gone but records and documents of an older state, which may be empty."""
+        self._leases.clear()
+        self._rms = dict(kept.rms)
+        self._documents = dict(kept.documents)
+        self._revision = max((record.revision for record in self._rms.values()), default=0)
+        self._changed()
+
+    def _write(self, record: Ownership) -> Ownership:
+        self._revision += 1
+        record = self._rms[record.rm_id] = replace(record, revision=self._revision)
+        self._changed()
+        return record
+
+    def _end_of_lease(self) -> float:
+        return self.time.now + self.lease / self._rate
+
+    def _watch_lease(self, lease: _Lease) -> None:
+        """End a lease that was not renewed, up to half a second late."""
+        if self._leases.get(lease.member.id) is not lease:
+            return
+        if self.time.now >= lease.ends and not self.is_down:
+            self.leave(lease.member.id)
+            return
+        late = self._randomness.choice((0.0, 0.0, 0.5))
+        self.time.after(max(0.1, lease.ends - self.time.now) + late, self._watch_lease, lease)
+
+    def _changed(self) -> None:
+        self._history.append(self._snapshot)
+        self._snapshot = Snapshot(
+            members={name: lease.member for name, lease in self._leases.items()},
+            rms=dict(self._rms),
+            documents={key: each for key, each in self._documents.items() if key.startswith(SHARED)},
+        )
+        for watcher in list(self.watchers):
+            watcher.changed()
+
+
+class Watcher:
+    """One watch of a member: events that may be lost, and a read of everything now and then."""
+
+    def __init__(self, store: StoreModel, network: "Network", loop: MemberLoop) -> None:
+        """Watch from now on."""
+        self._store = store
+        self._network = network
+        self._loop = loop
+        self._snapshot: Snapshot | None = None
+        self._future: asyncio.Future[None] | None = None
+        if store.rereads:
+            store.time.after(REREAD, self._reread)
+
+    async def next(self) -> Snapshot:
+        """The next snapshot that gets through. Those in between are not of interest."""
+        while self._snapshot is None:
+            self._future = self._loop.create_future()
+            await self._future
+        snapshot, self._snapshot = self._snapshot, None
+        return snapshot
+
+    def changed(self) -> None:
+        """An event, if it is not lost."""
+        if not self._network.loses_event():
+            self._network.tell(self._take, self._store.snapshot)
+
+    def _reread(self) -> None:
+        if self in self._store.watchers:
+            self._network.tell(self._take, self._network.read())
+            self._store.time.after(REREAD, self._reread)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+class ModelStore(Store):
+    """A member's access to the model, over a network."""
+
+    def __init__(self, model: StoreModel, network: "Network", loop: MemberLoop) -> None:
+        """Not joined yet."""
+        self.lease = model.lease
+        self._model = model
+        self._network = network
+        self._loop = loop
+        self._me = MemberId("")
+
+    async def join(self, member: Member) -> None:
+        """Under the member's id."""
+        self._me = member.id
+        await self._ask(lambda: self._model.join(member))
+
+    async def renew(self, member: Member) -> None:
+        """The lease, and what is published."""
+        await self._ask(lambda: self._model.renew(member))
+
+    async def leave(self) -> None:
+        """The lease ends."""
+        me = self._me
+        await self._ask(lambda: self._model.leave(me))
+
+    async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
+        """For this member or another one."""
+        me = self._me
+        return await self._ask(lambda: self._model.claim(me, rm_id, owner, seen, at_least))
+
+    async def release(self, owned: Ownership) -> Ownership:
+        """An RM of this member."""
+        return await self._ask(lambda: self._model.release(owned))
+
+    async def watch(self) -> AsyncIterator[Snapshot]:
+        """A read, and then what gets through."""
+        watcher = Watcher(self._model, self._network, self._loop)
+        self._model.watchers[watcher] = None
+        try:
+            yield await self._first()
+            while True:
+                yield await watcher.next()
+        finally:
+            del self._model.watchers[watcher]
+
+    async def read(self, key: str) -> Document:
+        """One document."""
+        return await self._ask(lambda: self._model.read(key))
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """One document."""
+        return await self._ask(lambda: self._model.compare_and_set(key, value, revision))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def _first(self) -> Snapshot:
+        while True:
+            try:
+                async with asyncio.timeout(1.0):
+                    return await self._ask(self._network.read)
+            except TimeoutError:
+                continue
+
+    async def _ask(self, operation: Callable[[], T]) -> T:
+        """Carry out an operation there; waits for ever if request or answer is lost."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def answer(result: object, error: StoreError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        self._network.ask(operation, answer)
+        result: T = await future
+        return result
