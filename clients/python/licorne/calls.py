@@ -1,6 +1,7 @@
 """Calls outside the session: checked arguments, deadlines, one channel, and errors of our own."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,11 +24,13 @@ from licorne.errors import (
     StaleRevision,
     Unauthorized,
 )
-from licorne.fields import Check, Range, flag, seconds, tags, text, whole
+from licorne.fields import Check, Range, flag, seconds, shown, tags, text, whole
 from licorne.model import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
     from grpc.aio import UnaryStreamMultiCallable, UnaryUnaryMultiCallable
+
+LOG = logging.getLogger("licorne")
 
 UINT32 = Range(0, 2**32 - 1, "0 and 2^32 - 1")
 UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
@@ -167,8 +170,9 @@ class Calls:
         """The answer to one request, within `at_least` seconds if that is more than usual."""
         limit = max(at_least, self.timeout)
         async with self._used(limit) as channel:
-            answer = method(channel)(request, timeout=limit, metadata=self._dialer.metadata())
-            return await answer
+            answer = await method(channel)(request, timeout=limit, metadata=self._dialer.metadata())
+            _note_missing(answer)
+            return answer
 
     async def gathered(
         self,
@@ -182,6 +186,7 @@ class Calls:
             while True:
                 call = method(channel)
                 page = await call(request, timeout=self.timeout, metadata=self._dialer.metadata())
+                _note_missing(page)
                 found += items(page)
                 if not page.next_page_token:
                     return found
@@ -263,6 +268,14 @@ class Calls:
         """Open another channel for the next call: it reads certificates anew, and never waits."""
         if line is self._line:
             self._line = None
+
+
+def _note_missing(answer: object) -> None:
+    """Warn of members whose part an answer lacks."""
+    missing: Iterable[str] = getattr(answer, "missing_members", ())
+    if missing:
+        names = ", ".join(map(shown, missing))
+        LOG.warning("members %s did not answer: what is theirs is not in the answer", names)
 
 
 def call_error(error: aio.AioRpcError, limit: float) -> LicorneError:

@@ -127,6 +127,25 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
         return details._replace(metadata=(*(details.metadata or ()), self._pair))
 
 
+class _Completeness(grpc.UnaryUnaryClientInterceptor):
+    """Collects the members whose part an answer lacks."""
+
+    def __init__(self) -> None:
+        self._missing: dict[str, None] = {}
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        call = continuation(client_call_details, request)
+        if call.exception() is None:
+            self._missing |= dict.fromkeys(getattr(call.result(), "missing_members", ()))
+        return call
+
+    def tell(self) -> None:
+        """Print a line on stderr if there are any."""
+        if self._missing:
+            names = ", ".join(map(printable, self._missing))
+            say(f"licorne: members {names} did not answer: what is theirs is not in the answer")
+
+
 RM_NOT_REGISTERED = "RM_NOT_REGISTERED"
 """The server's code for an RM that is not registered."""
 
@@ -284,10 +303,14 @@ def served(act: Act) -> Callable[[argparse.Namespace], int]:
 def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | None]) -> int:
     """Run `act` with a channel; every failure becomes one line on stderr and an exit code."""
     code: int | None = None
+    completeness = _Completeness()
     try:
         settle(args)
-        with while_read(), open_channel(args) as channel, naming_what_is_missing(channel, args):
-            code = act(channel)
+        with while_read(), open_channel(args) as opened:
+            channel = grpc.intercept_channel(opened, completeness)
+            with naming_what_is_missing(channel, args):
+                code = act(channel)
+            completeness.tell()
     except (UsageError, ContextError, TlsFilesError) as error:
         say(f"licorne: {error}")
         return int(getattr(args, "usage_error", USAGE))

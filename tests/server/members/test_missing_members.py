@@ -1,0 +1,41 @@
+"""What people and programs are told when a member has not answered."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from licorne import State
+from licorne_server.services.server import Server
+from support.peers.members import Deployment
+from support.peers.shim import Shim, connected
+from support.peers.town import Shell
+
+
+@pytest.fixture
+async def lonely(two: Deployment) -> AsyncIterator[Server]:
+    """A member with an RM of its own, whose other member has died."""
+    two.home = "a"
+    async with connected(two.servers["a"]) as channel:
+        await Shim(channel).register()
+        await two.kill("b")
+        yield two.servers["a"]
+
+
+@pytest.mark.parametrize("words", ["rms", "queues", "log-level"])
+async def test_commands_name_them_on_stderr(
+    lonely: Server, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command shows what there is, says once whose part is missing, and succeeds."""
+    shown = await Shell(lonely.grpc_address, capsys)(words)
+    assert shown.code == 0
+    assert shown.err.count("licorne: members b did not answer") == 1
+    assert shown.out
+
+
+async def test_the_python_client_logs_them(lonely: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Lists are those of the members that answer, with a warning."""
+    with caplog.at_level(logging.WARNING, "licorne"):
+        async with State(lonely.grpc_address) as state:
+            assert [rm.rm_id for rm in await state.rms()] == ["rm"]
+    assert "members 'b' did not answer" in caplog.text
