@@ -101,6 +101,8 @@ def test_every_call_has_its_route() -> None:
         "/licorne.v1.State/ListBudgets",
         "/licorne.v1.Admin/GetBudgets",
         "/licorne.v1.Admin/UpdateBudgets",
+        "/licorne.v1.Admin/ListMembers",
+        "/licorne.v1.Admin/DrainMember",
     }
     assert not ROUTES.keys() - named
 

@@ -3,10 +3,12 @@
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from licorne_core.values.ids import RmId
 from licorne_server.coordination import store
+from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.secret import KEY
 from licorne_server.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
@@ -111,8 +113,9 @@ class Documents(Store):
 class OwnershipInMemory(Ownership):
     """Ownership of one member of a deployment."""
 
-    def __init__(self, deployment: Deployment, name: str, secret: str) -> None:
-        """The member has not joined yet."""
+    def __init__(self, deployment: Deployment, name: str, secret: str, address: str = "") -> None:
+        """The member has not joined yet. Others reach it where it listens, or at the address."""
+        self._address = address
         self.deployment = deployment
         self.store = Documents(secret)
         self._me = MemberId(name)
@@ -158,7 +161,7 @@ class OwnershipInMemory(Ownership):
 
     async def start(self, address: str, http: str) -> None:
         """Join."""
-        self.deployment.join(Member(id=self._me, name=self._me, address=address, http=http))
+        self.deployment.join(Member(id=self._me, name=self._me, address=self._address or address, http=http))
 
     async def stop(self) -> None:
         """Leave."""
@@ -167,17 +170,23 @@ class OwnershipInMemory(Ownership):
 
 @asynccontextmanager
 async def members(
-    *names: str, secrets: dict[str, str] | None = None, **changes: Any
+    *names: str, secrets: dict[str, str] | None = None, sockets: Path | None = None, **changes: Any
 ) -> AsyncIterator[Deployment]:
     """A deployment of servers on loopback without HTTP, each a member of that name.
 
-    `secrets` has those of members that know another secret. Settings are changed as wanted.
+    `secrets` has those of members that know another secret. With `sockets`, a folder, the members
+    are workers of one host, which reach each other by sockets in there. Settings are changed as wanted.
     """
     deployment = Deployment()
     settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
     async with AsyncExitStack() as stack:
         for name in names:
-            ownership = OwnershipInMemory(deployment, name, (secrets or {}).get(name, SECRET))
+            address = f"unix:{sockets / name}" if sockets else ""
+            if sockets:
+                settings["coordination"] = Coordination(
+                    backend="local", hosts=("none",), advertise=address, advertise_http=f"{address}.http"
+                )
+            ownership = OwnershipInMemory(deployment, name, (secrets or {}).get(name, SECRET), address)
             server = running(Settings(**settings), ownership=ownership)
             deployment.servers[name] = await stack.enter_async_context(server)
         yield deployment
