@@ -9,6 +9,7 @@ from typing import Any
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
 from licorne_server.coordination.ownership import Counts, Ownership
+from licorne_server.coordination.secret import KEY
 from licorne_server.coordination.store import (
     SHARED,
     Conflict,
@@ -24,7 +25,8 @@ from licorne_server.process.settings import Settings
 from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK
 
-TOKEN = "the-secret-of-this-deployment"
+TOKEN = "secretOfThisDeployment"
+"""The secret that all members know."""
 
 
 class Table(Store):
@@ -36,7 +38,7 @@ class Table(Store):
         """Make an empty deployment, whose store answers."""
         self.members: dict[MemberId, Member] = {}
         self.rms: dict[RmId, Record] = {}
-        self.documents: dict[str, Document] = {}
+        self.documents = {KEY: Document(value=TOKEN.encode(), revision=1)}
         self.answers = True
 
     @property
@@ -154,9 +156,8 @@ class Seat(Ownership):
 
     async def start(self, address: str, http: str) -> None:
         """Join."""
-        url = f"http://{http}" if http else ""
         await self._table.join(
-            Member(id=self._id, name=self._name, address=address, http=url, version="1.2", started=1000.0)
+            Member(id=self._id, name=self._name, address=address, http=http, version="1.2", started=1000.0)
         )
 
     async def stop(self) -> None:
@@ -177,11 +178,9 @@ async def deployment(*names: str, table: Table | None = None, **changes: Any) ->
 
 @asynccontextmanager
 async def member(table: Table, name: str, **changes: Any) -> AsyncIterator[Server]:
-    """One more member at a table, which knows the secret."""
+    """One more member at a table."""
     usual = {"listen": LOOPBACK, "http": LOOPBACK, "drain": 1.0, "default_config": load("")}
     server = Server(Settings(**{**usual, **changes}), ownership=Seat(table, name))
-    assert server.members is not None
-    server.members.secret = TOKEN
     try:
         await server.start()
         yield server
