@@ -7,7 +7,7 @@ from aiohttp import web
 
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import Rows, encode, reader_of, send_json, send_live
-from licorne_server.http.units import failure_json
+from licorne_server.http.units import failure_json, rm_asked
 from licorne_server.rms.event_log import Ending, EventLog, TooManyStreams
 from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from licorne_server.wire.events import record_json, record_line
@@ -59,7 +59,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
 
 def _log(request: web.Request) -> EventLog:
     """The events of the RM that `rm` in the query names; the default is the first."""
-    log = request.app[SOURCES].events.get(request.query.get("rm", ""))
+    log = request.app[SOURCES].events.get(rm_asked(request))
     if not log.settings.event_tracking:
         raise web.HTTPInternalServerError(text="Event tracking is disabled")
     return log

@@ -6,7 +6,7 @@ request goes round.
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
@@ -34,6 +34,7 @@ from licorne_server.http.stream import (
     while_allowed,
 )
 from licorne_server.http.ui import pages
+from licorne_server.http.units import RM_MEANT
 
 OF_ONE_RM = frozenset(
     {
@@ -96,9 +97,8 @@ class Place(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """The RM and the partition that a bare name means; ordered by the time of registration."""
+    """The RM and the partition that a bare name means; ordered by the RM's id."""
 
-    registered: float
     rm_id: str
     partition: str
     member: str = ""
@@ -138,31 +138,47 @@ class Places:
         return Place(None, rm_id)
 
     async def _meant(self, request: web.Request, name: str) -> Place | None:
-        """The member of a bare name, or of the first RM for the empty name."""
+        """The member of a bare name, or of the first RM for the empty name.
+
+        If that is this one, the request gets the full name.
+        """
         members = members_of(request)
         for meaning in await self._meanings.get(name, partial(self._mean, members, name)):
             if meaning.member:
                 living = {str(member.id): member for member in members.others()}
                 return Place(living.get(meaning.member), meaning.rm_id, meaning.partition)
+            if name:
+                request.match_info["partition"] = meaning.partition
+            else:
+                request[RM_MEANT] = meaning.rm_id
         return None
 
     async def _mean(self, members: Members, name: str) -> tuple[list[Meaning], float]:
-        """The meaning of a name, if it has one: it is that of the RM that registered first."""
+        """The meaning of a name, if it has one: it is that of the RM whose id comes first.
+
+        Raises:
+            HTTPServiceUnavailable: a member that might have it does not answer.
+        """
         found = meanings(self._sources.views, name)
         path = f"{NAMED}?{urlencode({'name': name})}"
-        for member, part in await members.parts(path, members.own_right, _read_meanings):
+        parts = await members.parts(path, members.own_right, _read_meanings)
+        if missing := [member.name for member, part in parts if part is None]:
+            what = f"partition {shown(name)} is" if name else "the first RM is"
+            text = f"{what} not known while members do not answer: {', '.join(missing)}; name an RM"
+            raise web.HTTPServiceUnavailable(text=text)
+        for member, part in parts:
             found += [one._replace(member=member.id) for one in part or ()]
         return sorted(found)[:1], monotonic() + FRESH_SECONDS
 
 
 def meanings(views: Views, name: str) -> list[Meaning]:
     """The meaning of a bare name on this member alone, if it has one."""
-    try:
-        partition = views.resolve(name) if name else PartitionName("")
-        rms = [views.rm(rm_of(partition))] if name else views.rms()[:1]
-    except NotFound:
-        return []
-    return [Meaning(rm.registered_time, rm.rm_id, partition) for rm in rms]
+    found = []
+    for rm in views.rms():
+        full = PartitionName(f"[{rm.rm_id}]{name}")
+        with suppress(NotFound):
+            found.append(Meaning(rm.rm_id, views.resolve(full) if name else ""))
+    return sorted(found)[:1]
 
 
 async def named(request: web.Request) -> web.StreamResponse:
@@ -171,15 +187,12 @@ async def named(request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound
     async with slice_for(request):
         found = meanings(request.app[SOURCES].views, request.query.get("name", ""))
-    return await send_json(request, {"meanings": [list(one[:3]) for one in found]})
+    return await send_json(request, {"meanings": [list(one[:2]) for one in found]})
 
 
 def _read_meanings(body: bytes) -> list[Meaning]:
     """The meanings in an answer of `named`; raises ValueError, KeyError or TypeError for others."""
-    return [
-        Meaning(float(registered), str(rm_id), str(partition))
-        for registered, rm_id, partition in json.loads(body)["meanings"]
-    ]
+    return [Meaning(str(rm_id), str(partition)) for rm_id, partition in json.loads(body)["meanings"]]
 
 
 def members_of(request: web.Request) -> Members:

@@ -12,7 +12,7 @@ from licorne_server.configurations.thread import VALIDATION, Origin
 from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.merging import added_up, in_one_list
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json
-from licorne_server.http.units import Asked, Merge, Read, in_slice
+from licorne_server.http.units import Asked, Merge, Read, in_slice, rm_asked
 
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
@@ -118,7 +118,7 @@ async def config(request: web.Request) -> web.StreamResponse:
 
 
 def _rm(asked: Asked) -> RmReport:
-    rm_id = asked.query("rm")
+    rm_id = rm_asked(asked.request)
     if rm_id:
         return asked.views.rm(rm_id)
     rms = asked.views.rms()

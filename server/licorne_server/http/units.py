@@ -107,6 +107,15 @@ def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
     return (views.rm(rm_id),) if rm_id else views.rms()
 
 
+RM_MEANT = web.RequestKey("rm_meant", str)
+"""The RM that a request means without naming it, where members share the RMs."""
+
+
+def rm_asked(request: web.Request) -> str:
+    """The RM that `rm` names, or that is meant without it; empty for the one that registered first."""
+    return request.query.get("rm", "") or request.get(RM_MEANT, "")
+
+
 def partition_named(views: Views, name: str) -> PartitionName:
     """The partition of a path; for a bare name the first RM that has the partition.
 

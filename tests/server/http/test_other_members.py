@@ -140,13 +140,20 @@ async def test_an_answer_stays_compressed_on_its_way(town: Town) -> None:
 
 
 async def test_a_bare_name_means_the_same_on_every_member(town: Town) -> None:
-    """It is the partition of the RM that registered first in the whole deployment."""
-    for server in (town.left, town.right):
-        [first] = await town.get(server, "/ws/v1/partition/default/applications/active")
-        assert first["partition"] == "[left]default"
-        assert await town.ask(server, "/ws/v1/config") == await town.ask(server, "/ws/v1/config?rm=left")
-        status, _, body = await town.ask(server, "/ws/v1/partition/nowhere/queues")
-        assert (status, b"nowhere" in body) == (404, True)
+    """It is the partition of the RM whose id comes first in the deployment, wherever that registered last."""
+    async with filled(town.right, "before"):
+        for server in (town.left, town.right):
+            [first] = await town.get(server, "/ws/v1/partition/default/applications/active")
+            assert first["partition"] == "[before]default"
+            for path in ("/ws/v1/config", "/ws/v1/events/batch?count=1", "/ui/api/events?limit=1"):
+                named = f"{path}{'&' if '?' in path else '?'}rm=before"
+                assert (await town.ask(server, path))[::2] == (await town.ask(server, named))[::2]
+            status, _, body = await town.ask(server, "/ws/v1/partition/nowhere/queues")
+            assert (status, b"nowhere" in body) == (404, True)
+    lost = Member(id=MemberId("lost"), name="lost", address="", http="")
+    town.table.members[lost.id] = lost
+    status, _, body = await town.ask(town.left, "/ws/v1/partition/other/queues")
+    assert (status, b"name an RM" in body) == (503, True)
 
 
 async def test_lists_have_the_rms_of_all_members(town: Town) -> None:

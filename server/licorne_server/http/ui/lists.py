@@ -17,7 +17,7 @@ from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
 from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, MAX_OFFSET, Maker, number, one_of, wanted
 from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
-from licorne_server.http.units import Asked, milliseconds
+from licorne_server.http.units import Asked, milliseconds, rm_asked
 from licorne_server.services.paging import Page
 
 MOST_HOLDERS = 3
@@ -206,7 +206,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     id of the next page. After a change of `instance` the ids have started over.
     """
     asked, maker = Asked(request), Maker.of(request)
-    log = asked.sources.events.get(asked.query("rm"))
+    log = asked.sources.events.get(rm_asked(request))
     kind, text = wanted(request, "type").upper(), wanted(request)
     if kind and kind not in EventType.__members__:
         raise web.HTTPBadRequest(text=f"type: {shown(kind)} is no kind of event")
