@@ -71,18 +71,22 @@ def kilobytes(text: str) -> int:
 
 @asynccontextmanager
 async def running_server(
-    *, program: Sequence[str] = PROGRAM, http: str = "off"
+    *, program: Sequence[str] = PROGRAM, http: str = "off", more: Sequence[str] = ()
 ) -> AsyncIterator[ServerProcess]:
     """Start `licorne serve` on a free port of loopback; stop the server at the end of the block.
 
     The server also stops when this process ends or is killed. `program` takes the arguments of the
-    command. `http` is an address as in `--http`. Raises ServerFailed with the last lines of the log.
+    command. `http` is an address as in `--http`, `more` are further options.
+
+    Raises:
+        ServerFailed: it does not start, or ends early; with the last lines of its log.
     """
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
             *program,
             *SERVE,
             http,
+            *more,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,

@@ -11,6 +11,7 @@ from licorne_tools.bench.load import Options
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 from licorne_tools.commands import growth as bench_growth
 from licorne_tools.commands import isolation as bench_isolation
+from licorne_tools.commands import members as bench_members
 from licorne_tools.commands import report as bench_report
 from licorne_tools.commands import utilisation as bench_utilisation
 from licorne_tools.commands.scenarios import (
@@ -30,7 +31,7 @@ EXAMPLES = (
     ("licorne bench all --json", "every scenario, for programs"),
 )
 IDLE_SECONDS = 10.0
-MEASURED_ALONE = (bench_isolation, bench_growth, bench_utilisation)
+MEASURED_ALONE = (bench_isolation, bench_growth, bench_utilisation, bench_members)
 PAIRS = 3
 """Default number of runs for comparisons and reports."""
 
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         about |= each.ALONE.scenarios
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last four, one line for each"
+    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last six, one line for each"
     add = parser.add_argument
     names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bench_isolation.add_arguments(group)
     bench_growth.add_arguments(parser.add_argument_group("growth only"))
     bench_utilisation.add_arguments(parser.add_argument_group("utilisation only"))
+    bench_members.add_arguments(parser.add_argument_group("workers and failover only"))
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:

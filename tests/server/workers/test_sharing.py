@@ -1,0 +1,99 @@
+"""Workers that share the RMs of one address: real clients, and a worker that is killed."""
+
+import asyncio
+import os
+import re
+import signal
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from licorne import Application, Ask, Client, Node
+from licorne.events import Allocated
+from licorne_tools.bench.members import workers_of
+from support.server.server_process import START_SECONDS, ServerProcess
+
+ANY_PORT = "127.0.0.1:0"
+RMS = 6
+
+
+class Rm:
+    """An RM with one node; each ask has to get its allocation, and none twice."""
+
+    def __init__(self, target: str, rm_id: str) -> None:
+        """Not connected."""
+        self.client = Client(target, rm_id=rm_id)
+        self.placed: list[str] = []
+        self._more = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Rm"]:
+        """Connected, with an application."""
+        async with self.client:
+            task = asyncio.create_task(self._listen())
+            await self.client.add_nodes([Node(node_id="n", capacity={"vcore": 1_000_000})])
+            await self.client.submit_applications(
+                [Application(application_id="app", user="ann", tags={"namespace": "ns"})]
+            )
+            try:
+                yield self
+            finally:
+                task.cancel()
+
+    async def place(self, key: str) -> None:
+        """Ask, and wait for the allocation."""
+        await self.client.ask([Ask(key=key, application_id="app", resources={"vcore": 100})])
+        async with asyncio.timeout(START_SECONDS):
+            while key not in self.placed:
+                self._more.clear()
+                await self._more.wait()
+
+    async def _listen(self) -> None:
+        async for event in self.client.events():
+            if isinstance(event, Allocated):
+                self.placed.append(event.key)
+                self._more.set()
+
+
+def samples(http: str, name: str) -> dict[str, float]:
+    """The samples of a metric of one scrape, by their labels."""
+    with urllib.request.urlopen(f"http://{http}/metrics", timeout=START_SECONDS) as response:
+        text = response.read().decode()
+    pattern = rf"^{name}\{{(.*)\}} (\S+)$"
+    return {found[1]: float(found[2]) for found in re.finditer(pattern, text, re.MULTILINE)}
+
+
+async def scraped(http: str, name: str, least: int) -> dict[str, float]:
+    """The samples as soon as the scrape has all workers, and so many samples of the metric."""
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            all_there = await asyncio.to_thread(samples, http, "licorne_worker_scraped")
+            found = await asyncio.to_thread(samples, http, name)
+            if len(found) >= least and all_there == {'worker="1"': 1, 'worker="2"': 1}:
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def test_one_address_serves_rms_of_all_workers_and_a_killed_worker_loses_none() -> None:
+    """Whatever worker a connection comes to: each RM is served, its worker may die, and nothing is twice."""
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(ServerProcess("--workers", "2", http=ANY_PORT))
+        rms = [
+            await stack.enter_async_context(Rm(server.target, f"rm-{number}").running())
+            for number in range(RMS)
+        ]
+        await asyncio.gather(*(rm.place("first") for rm in rms))
+        items = await scraped(server.http, "licorne_rm_connected", RMS)
+        assert {re.findall('rm="(.*?)"', label)[0] for label in items} == {rm.client.rm_id for rm in rms}
+        for worker in workers_of(server.pid):
+            os.kill(worker.pid, signal.SIGKILL)
+            await asyncio.gather(*(rm.place(f"after-{worker.name}") for rm in rms))
+            # Both serve again before the next one dies.
+            await scraped(server.http, "licorne_rms", 2)
+        for rm in rms:
+            assert sorted(rm.placed) == ["after-worker-1", "after-worker-2", "first"]
+        restarts = await scraped(server.http, "licorne_worker_restarts_total", 2)
+        assert restarts == {'worker="1"': 1, 'worker="2"': 1}
+        server.send(signal.SIGTERM)
+        async with asyncio.timeout(START_SECONDS):
+            assert await server.ended() == 0

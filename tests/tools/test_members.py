@@ -1,0 +1,42 @@
+"""`licorne bench workers` and `failover` at a tiny size. Nothing here says how fast anything is."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def bench(*arguments: str) -> dict[str, object]:
+    """The JSON of the only line of `licorne bench`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "licorne_server", "bench", *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=290,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)
+    return dict(result)
+
+
+@pytest.mark.bench
+def test_cpu_of_each_worker_is_told() -> None:
+    """Eight RMs get all their allocations, and the CPU of both workers and the supervisor adds up."""
+    result = bench("workers", "--workers", "2", "--nodes", "4", "--pods", "20")
+    assert (result["scenario"], result["workers"], result["pods"]) == ("workers", 2, 20)
+    [run] = result["runs"]  # type: ignore[misc, attr-defined]
+    assert run["allocations"] == 8 * 20
+    cpu = run["worker_1_cpu_seconds"] + run["worker_2_cpu_seconds"] + run["supervisor_cpu_seconds"]
+    assert run["cpu_us_per_allocation"] == pytest.approx(cpu / run["allocations"] * 1e6, rel=0.1)
+    assert run["with_a_core_each_per_second"] > 0
+
+
+@pytest.mark.bench
+def test_an_rm_comes_back_after_each_death_of_its_owner() -> None:
+    """Every killed owner is replaced, and the times are told in milliseconds."""
+    result = bench("failover", "--kills", "2", "--nodes", "4", "--pods", "20")
+    [run] = result["runs"]  # type: ignore[misc, attr-defined]
+    assert run["kills"] == 2
+    assert 0 < run["failover_p50_ms"] <= run["failover_p99_ms"] <= run["failover_worst_ms"]

@@ -1,0 +1,150 @@
+"""`licorne bench workers` and `licorne bench failover`: several workers, and the death of one."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from licorne_cli.output.text import print_json, print_table, say, while_read
+from licorne_cli.parsing.parser import positive
+from licorne_server.commands.server_process import ServerFailed
+from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.installation import this_build
+from licorne_tools.bench.members import failover, shared
+from licorne_tools.bench.report import NOTHING, Run, environment, runs_as_json, summary
+from licorne_tools.bench.runs import alone
+from licorne_tools.bench.scenarios import Scenario
+from licorne_tools.commands.outcome import Alone, Outcome, each, shown
+
+WORKERS, FAILOVER = "workers", "failover"
+COUNTS = {WORKERS: (1, 2, 4), FAILOVER: (2,)}
+"""Numbers of workers, unless one is named."""
+
+RMS = 8
+KILLS = 10
+MEMBERS = {
+    WORKERS: f"{RMS} RMs on 1, 2 and 4 workers",
+    FAILOVER: "time without an owner of an RM with 20,000 allocations, whose worker is killed",
+}
+"""The scenarios and their descriptions. `all` does not include them."""
+
+COLUMNS = {
+    WORKERS: {
+        "RATE": "allocations_per_second",
+        "CPU US": "cpu_us_per_allocation",
+        "BUSIEST S": "worker_1_cpu_seconds",
+        "2ND": "worker_2_cpu_seconds",
+        "3RD": "worker_3_cpu_seconds",
+        "4TH": "worker_4_cpu_seconds",
+        "SUPERVISOR S": "supervisor_cpu_seconds",
+        "WITH A CORE EACH": "with_a_core_each_per_second",
+    },
+    FAILOVER: {
+        "KILLS": "kills",
+        "P50 MS": "failover_p50_ms",
+        "P99 MS": "failover_p99_ms",
+        "WORST MS": "failover_worst_ms",
+    },
+}
+"""The columns of the tables, and the measures in them."""
+
+ALONE = Alone(
+    MEMBERS,
+    own=("workers", "kills"),
+    refused=("batch", "sort", "wire", "profile", "against", "report", "pictures"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a table: so many workers."""
+
+    workers: int
+
+    @property
+    def name(self) -> str:
+        """The line in messages."""
+        return f"on {self.workers}"
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments of these benches alone."""
+    add = group.add_argument
+    add("--workers", type=positive, metavar="N", help="so many workers only")
+    add("--kills", type=positive, metavar="N", help=f"failover: deaths of owners ({KILLS})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print; returns the exit code of `licorne bench`.
+
+    A failed line is reported and left out of the table; the others are measured.
+    """
+    progress, outcome = Progress(), Outcome()
+    lines = [Line(workers) for workers in ([args.workers] if args.workers else COUNTS[args.scenario])]
+    say(str(this_build()))
+    results: dict[Line, list[Run]] = {}
+    with shown(progress):
+        for line in each(args.scenario, lines, progress, outcome):
+            with outcome:
+                for _ in range(args.runs):
+                    results.setdefault(line, []).append(one_run(args, line, progress))
+    if results:
+        with while_read():
+            show(args, results)
+    return outcome.code
+
+
+def scenario_of(args: argparse.Namespace) -> Scenario:
+    """The load of each RM."""
+    usual = {WORKERS: (500, 10_000), FAILOVER: (1_000, 20_000)}
+    nodes, pods = usual[args.scenario]
+    shape = Scenario(args.scenario, MEMBERS[args.scenario], queues=2, apps=5, asks=pods // 10, nodes=nodes)
+    return shape.scaled(nodes=args.nodes, pods=args.pods)
+
+
+def one_run(args: argparse.Namespace, line: Line, progress: Progress) -> Run:
+    """Make one run of a line; a failure names the line."""
+    scenario = scenario_of(args)
+    work = (
+        shared(line.workers, RMS, scenario, progress)
+        if args.scenario == WORKERS
+        else failover(line.workers, args.kills or KILLS, scenario, progress)
+    )
+    try:
+        return alone(work)
+    except (BenchError, ServerFailed) as error:
+        raise BenchError(f"{args.scenario} {line.name}: {error}") from None
+
+
+def show(args: argparse.Namespace, results: Mapping[Line, Sequence[Run]]) -> None:
+    """Print a table, or an array of objects."""
+    if args.json:
+        print_json([as_json(args, line, runs) for line, runs in results.items()])
+        return
+    columns = COLUMNS[args.scenario]
+    print(f"{args.scenario}: {MEMBERS[args.scenario]}")
+    print_table(
+        ["WORKERS", *columns], [[str(one.workers), *cells(columns, runs)] for one, runs in results.items()]
+    )
+
+
+def cells(columns: Mapping[str, str], runs: Sequence[Run]) -> Iterator[str]:
+    """The figures of a line: medians, with their spread where there were several runs."""
+    found = summary(runs)
+    for measure in columns.values():
+        yield found[measure].quoted() if measure in found else NOTHING
+
+
+def as_json(args: argparse.Namespace, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
+    """A line as JSON."""
+    scenario = scenario_of(args)
+    return {
+        "scenario": args.scenario,
+        "name": line.name,
+        "about": scenario.about,
+        "workers": line.workers,
+        "nodes": scenario.nodes,
+        "pods": scenario.pods,
+        **runs_as_json(runs),
+        "environment": environment(),
+    }
