@@ -276,6 +276,10 @@ class Scheduler:
         worked: list[Partition] = []
         try:
             self._fire_due(now, effects, worked)
+            budgets = self._registry.budgets
+            if budgets.freed or budgets.waking:
+                # What a deadline has freed counts in this very turn.
+                wake(self._registry)
             self._give_turn(command.decisions, now, effects, worked)
             if self._registry.disposal.gone:
                 self._registry.disposal.take_apart()

@@ -11,7 +11,7 @@ from licorne_core.messages.budgets import (
     SetBudgets,
     SetBudgetSlices,
 )
-from licorne_core.messages.commands import RemoveRm, TerminationType, Tick
+from licorne_core.messages.commands import PredicatePolicy, RemoveRm, TerminationType, Tick
 from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.slices import Tuning
@@ -371,3 +371,19 @@ def test_applications_that_join_later_belong_too() -> None:
     driver.do(budgets(budget(members=(BudgetPattern(queue="root.p.*"),), memory=1)))
     driver.do(apps(app("app", "root.p.new")))
     assert keys(driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))) == ["k1"]
+
+
+def test_what_a_deadline_frees_counts_in_the_same_turn() -> None:
+    """A tick that ends an assumption of one partition lets the ask of another pass in its turn."""
+    driver = joined("two")
+    policy = PredicatePolicy(deadline=2.0)
+    driver.do(register(QUEUES, rm="one", predicates=policy), nodes(node("n", memory=100), rm="one"))
+    driver.do(apps(app("app", "root.a"), rm="one"), budgets(budget(memory=1)))
+    driver.do(asks(ask("app", "asked", predicate="p", memory=1), rm="one"))
+    driver.do(asks(ask("app", "k", memory=1), rm="two"))
+    # The next turn is not this RM's.
+    driver.do(asks(ask("app", "other", memory=1000), rm="one"))
+    driver.now += 2.0
+    # Something else makes a turn due.
+    driver.send(asks(ask("app", "huge", memory=1000), rm="two"))
+    assert keys(driver.send(Tick())) == ["k"]
