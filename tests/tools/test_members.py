@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 
-def bench(*arguments: str) -> dict[str, object]:
+def bench(*arguments: str) -> dict[str, Any]:
     """The JSON of the only line of `licorne bench`."""
     done = subprocess.run(
         [sys.executable, "-m", "licorne_server", "bench", *arguments, "--json"],
@@ -26,7 +27,7 @@ def test_cpu_of_each_worker_is_told() -> None:
     """Eight RMs get all their allocations, and the CPU of both workers and the supervisor adds up."""
     result = bench("workers", "--workers", "2", "--nodes", "4", "--pods", "20")
     assert (result["scenario"], result["workers"], result["pods"]) == ("workers", 2, 20)
-    [run] = result["runs"]  # type: ignore[misc, attr-defined]
+    [run] = result["runs"]
     assert run["allocations"] == 8 * 20
     cpu = run["worker_1_cpu_seconds"] + run["worker_2_cpu_seconds"] + run["supervisor_cpu_seconds"]
     assert run["cpu_us_per_allocation"] == pytest.approx(cpu / run["allocations"] * 1e6, rel=0.1)
@@ -37,6 +38,6 @@ def test_cpu_of_each_worker_is_told() -> None:
 def test_an_rm_comes_back_after_each_death_of_its_owner() -> None:
     """Every killed owner is replaced, and the times are told in milliseconds."""
     result = bench("failover", "--kills", "2", "--nodes", "4", "--pods", "20")
-    [run] = result["runs"]  # type: ignore[misc, attr-defined]
+    [run] = result["runs"]
     assert run["kills"] == 2
     assert 0 < run["failover_p50_ms"] <= run["failover_p99_ms"] <= run["failover_worst_ms"]
