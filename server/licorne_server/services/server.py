@@ -1,6 +1,7 @@
 """The composition root: puts the parts of a server together, and starts and stops them in order."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -24,6 +25,7 @@ from licorne_server.coordination.handover import Handover
 from licorne_server.coordination.joining import http_url, join
 from licorne_server.coordination.ownership import Alone, Ownership
 from licorne_server.coordination.packing import SERVICE as MEMBERS
+from licorne_server.coordination.reach import Reach
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
@@ -317,7 +319,7 @@ class Server:
                 self._time_slices,
                 settings.heartbeat,
                 self._build.version,
-                passing if settings.shares_ports else None,
+                passing if settings.shares_ports else self._reach(),
             ),
             AboutService(self._build, started_time, access),
             AdminService(
@@ -371,6 +373,10 @@ class Server:
             # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
             return Alone(int(self.clock.now() * 1e6))
         return join(self.settings, options, self._build.version, lambda: self.engine.worked)
+
+    def _reach(self) -> Reach:
+        options = self.settings.coordination
+        return Reach(0.0 if options is None else options.lease, time.monotonic)
 
     def _keeper(self) -> Keeper:
         store = self.ownership.store

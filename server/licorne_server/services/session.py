@@ -21,6 +21,7 @@ from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.coordination.passing import Passing
+from licorne_server.coordination.reach import Reach
 from licorne_server.coordination.store import Member
 from licorne_server.engine.engine import Engine
 from licorne_server.process.fair import TimeSlices
@@ -38,7 +39,7 @@ from licorne_server.services.session_exchange import UPDATES, SessionExchange, c
 from licorne_server.wire.caps import ADVISED_ITEMS
 from licorne_server.wire.checks import policy
 from licorne_server.wire.envelope import Sealer
-from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument
+from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument, unavailable
 from licorne_server.wire.events import record_of_session, session_events
 from licorne_server.wire.framing import check_fields
 from licorne_server.wire.items import parse
@@ -127,6 +128,9 @@ class Feed:
 
 log = structlog.get_logger("core.session")
 
+COMES_BACK = 0.25
+"""Seconds after which an RM whose owner does not answer should try again."""
+
 PROTOCOL = 1
 """The version of the session's protocol that is spoken."""
 REGISTRATION = (UpdateRequest.HELLO_FIELD_NUMBER, Hello.REGISTRATION_FIELD_NUMBER)
@@ -148,13 +152,13 @@ class SessionService:
         time_slices: TimeSlices,
         heartbeat: float,
         version: str,
-        passing: Passing | None,
+        elsewhere: Passing | Reach,
     ) -> None:
         """Over the engine and the RMs that it serves.
 
         Streams pass the `call_guard`, and new RMs the `admission`. Their events are made in
         `time_slices`. `heartbeat` is in seconds; RMs are sent the server's `version`.
-        Sessions of RMs that another member serves are passed on by `passing`, or else redirected.
+        Sessions of RMs that another member serves are passed on, or redirected to those in `Reach`.
         """
         self._engine = engine
         self._rms = rms
@@ -164,7 +168,7 @@ class SessionService:
         self._time_slices = time_slices
         self._heartbeat = heartbeat
         self._version = version
-        self._passing = passing
+        self._elsewhere = elsewhere
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -184,11 +188,14 @@ class SessionService:
         with logging_refusal(what, hello.rm_id, self._access, context):
             opened = await self._open(hello, stream, context)
         if isinstance(opened, Member):
-            if self._passing is not None:
+            if isinstance(self._elsewhere, Passing):
                 method = f"/{self.name}/Update"
-                await self._passing.pass_stream(opened, method, context, stream, first, hello.rm_id)
-            else:
+                await self._elsewhere.pass_stream(opened, method, context, stream, first, hello.rm_id)
+            elif await self._elsewhere.may_answer(opened.address):
                 await stream.write(_redirect(opened))
+            else:
+                text = f"member {opened.name}, which serves RM {hello.rm_id}, does not answer"
+                raise unavailable(text, COMES_BACK)
             return
         rm, session, resend = opened
         exchange = SessionExchange(

@@ -21,6 +21,7 @@ from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.ownership import Alone
 from licorne_server.coordination.passing import Passing
+from licorne_server.coordination.reach import Reach
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
 from licorne_server.http import Sources
@@ -203,12 +204,21 @@ class Site:
             time_slices=time_slices,
         )
         self._dumps = StateDumps(sources)
+        reach = Reach(0.0, lambda: 0.0)
         self._handlers = [
             SchedulerService(
                 engine, rms, access, call_guard, admission, Passing(alone, access, lambda: None)
             ).handler(),
             SessionService(
-                engine, rms, access, call_guard, admission, time_slices, HEARTBEAT, "0", None
+                engine,
+                rms,
+                access,
+                call_guard,
+                admission,
+                time_slices,
+                HEARTBEAT,
+                "0",
+                Reach(0.0, lambda: 0.0),
             ).handler(),
             AdminService(
                 engine,
