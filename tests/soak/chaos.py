@@ -8,7 +8,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count, cycle
+from itertools import count
 from random import Random
 
 import grpc
@@ -120,7 +120,8 @@ class Stage:
         await rm.until(lambda: not rm.ending, "releases")
         await rm.remove(last)
         given_up = asyncio.get_running_loop().time() + PATIENCE
-        for member in cycle(self.members):
+        member = self._random.choice(self.members)
+        while True:
             try:
                 await compare(rm, member.target)
             except (SoakFailed, grpc.aio.AioRpcError) as error:
