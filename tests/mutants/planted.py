@@ -5,6 +5,7 @@ from mutants.of_deciding import DECIDING
 from mutants.of_etcd import ETCD
 from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
+from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
 from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
@@ -20,6 +21,7 @@ ALL = (
     *WIRE,
     *SECURITY,
     *ETCD,
+    *KUBERNETES,
     *CLIENT,
     *MEMBERS,
 )

@@ -30,7 +30,6 @@ DEPLOYMENT = "licorne.dev/deployment"
 KIND = "licorne.dev/kind"
 ID = "licorne.dev/id"
 RECORD = "licorne.dev/record"
-RENEWALS = "licorne.dev/renewals"
 ENDED = "licorne.dev/ended"
 WRITE = "licorne.dev/write"
 
@@ -103,16 +102,13 @@ def name_of(found: Mapping[str, Any]) -> str:
     return str(_mapping(found.get("metadata")).get("name", ""))
 
 
-def member_lease(
-    deployment: str, member: Member, lease: float, renewals: int, now: float, version: str = ""
-) -> Json:
-    """The Lease of a member. `renewals` is another number each time: an update that changes nothing
-    keeps the resourceVersion, and the wall clock `now`, in unix seconds, may stand still."""
+def member_lease(deployment: str, member: Member, lease: float, now: float, version: str = "") -> Json:
+    """The Lease of a member, renewed at a time in unix seconds of its wall clock, for people."""
     record = write_member(member)
     if len(record) > MAX_MEMBER:
         # Ids of many RMs, all of them long. Balance suffers, and nothing else.
         record = write_member(replace(member, load={}))
-    annotations = {RECORD: record.decode(), RENEWALS: str(renewals)}
+    annotations = {RECORD: record.decode()}
     spec = {
         "holderIdentity": member.name or member.id,
         "leaseDurationSeconds": math.ceil(lease),
@@ -201,6 +197,8 @@ def _lease(metadata: Json, spec: Json) -> Json:
 
 
 def _metadata(deployment: str, kind: str, key: str, version: str, annotations: Mapping[str, str]) -> Json:
+    """What every object of ours has. Each write has an id: an update that changes nothing would keep the
+    resourceVersion, and the wall clock of a renewal may stand still."""
     metadata: Json = {
         "name": object_name(deployment, kind, key),
         "labels": {DEPLOYMENT: deployment, KIND: kind},

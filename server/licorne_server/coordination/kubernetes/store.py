@@ -122,7 +122,6 @@ class KubernetesStore(Store):
         self._sightings = Sightings(self.lease, self._reread)
         self._member: MemberId | None = None
         self._version = ""
-        self._renewals = 0
 
     async def join(self, member: Member) -> None:
         """Create the Lease. A repeated call finds the one of the first."""
@@ -254,8 +253,7 @@ class KubernetesStore(Store):
         await self._api.close()
 
     def _lease_of(self, member: Member, version: str) -> Json:
-        self._renewals += 1
-        return member_lease(self._deployment, member, self.lease, self._renewals, time.time(), version)
+        return member_lease(self._deployment, member, self.lease, time.time(), version)
 
     async def _find_member(self, member: MemberId) -> Json | None:
         return await self._api.get(LEASES, object_name(self._deployment, "member", member))
