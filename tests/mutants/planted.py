@@ -7,6 +7,7 @@ from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
+from mutants.of_passing import PASSING
 from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
@@ -22,6 +23,7 @@ ALL = (
     *SECURITY,
     *ETCD,
     *KUBERNETES,
+    *PASSING,
     *CLIENT,
     *MEMBERS,
 )

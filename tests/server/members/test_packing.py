@@ -91,7 +91,6 @@ async def test_many_small_messages_come_in_few() -> None:
         async def send() -> None:
             for number in range(10_000):
                 await call.send(b"%d" % number)
-                await asyncio.sleep(0)
 
         sending = asyncio.create_task(send())
         for number in range(10_000):
@@ -133,6 +132,19 @@ async def test_a_call_that_nobody_reads_stops_itself_alone() -> None:
         while await unread.receive() is not None:
             count += 1
         assert WINDOW // 1100 <= count <= (WINDOW + PIECE) // 1000
+
+
+async def test_a_message_above_the_window_waits_for_a_late_reader() -> None:
+    """Its first pieces fill the window while nobody reads, and the rest comes once somebody does."""
+    large = bytes(range(256)) * 8 * 1024
+    async with both() as ends:
+        call, served = await ends.call()
+        sending = asyncio.create_task(call.send(large))
+        await eventually(lambda: sum(ends.there.sizes) > WINDOW)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert await served.receive() == large
+        await sending
 
 
 async def test_calls_take_turns() -> None:

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
+from licorne_server.coordination import packing
 from licorne_server.coordination.secret import METADATA
 from licorne_server.services.server import Server
 from support.peers.members import SECRET, Deployment, OwnershipInMemory, members
@@ -156,8 +157,13 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
         assert not three.servers["c"].rms.all()
 
 
-async def test_many_one_item_messages_reach_the_owner_in_few(two: Deployment, shim: Shim) -> None:
+async def test_many_one_item_messages_reach_the_owner_in_few(
+    two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """10,000 asks in messages of their own come to the owner in less than a half of as many."""
+    # As long as a slow machine needs for a rush.
+    monkeypatch.setattr(packing, "RUSH_SECONDS", 5.0)
+    monkeypatch.setattr(packing, "GATHER_SECONDS", 0.05)
     with capture_logs() as lines:
         allocations, _, _ = await shim.set_up(vcore=1_000_000)
 

@@ -1,0 +1,60 @@
+"""Calls passed between members, and requests answered by all of them."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, never, returns, swap
+
+STREAMS = ("server/members/test_passed_streams",)
+
+PASSING = (
+    Defect(
+        "passed-without-the-secret",
+        "MembersService._pass",
+        never("is_given"),
+        "whoever reaches the port passes calls on in any name",
+        STREAMS,
+    ),
+    Defect(
+        "passed-on-twice",
+        "Passing._begin",
+        never("PassedOn"),
+        "members that know different owners pass a call round",
+        STREAMS,
+    ),
+    Defect(
+        "effects-of-a-former-owner",
+        "_Record.counts",
+        returns("True"),
+        "an RM without epochs hears of the decisions of two owners",
+        STREAMS,
+        nth=3,
+    ),
+    Defect(
+        "window-without-a-bound",
+        "PackedCall.send",
+        never("_room"),
+        "what a slow reader does not take is kept without a bound",
+        ("server/members/test_packing",),
+    ),
+    Defect(
+        "credit-is-not-given",
+        "PackedCall.receive",
+        drop("_pieces_owed"),
+        "a message larger than the window never arrives",
+        ("server/members/test_packing",),
+        nth=1,
+    ),
+    Defect(
+        "pages-end-where-the-longest-ends",
+        "page_of_all",
+        swap("min ( ends ) ) ]", "max(ends))]"),
+        "RMs of a member whose page was short are left out",
+        ("server/members/test_forwarding",),
+    ),
+    Defect(
+        "bare-names-without-a-member",
+        "Forwarding._first",
+        never("missing"),
+        "a bare name means another RM while a member does not answer",
+        ("server/members/test_forwarding",),
+    ),
+)
