@@ -52,6 +52,20 @@ SECURITY = (
         ("test_http_identity",),
     ),
     Defect(
+        "any-secret-is-a-members",
+        "Members.trusted",
+        never("compare_digest"),
+        "whoever sends a secret is taken for a member, and names its own rights",
+        ("test_member_rights",),
+    ),
+    Defect(
+        "requests-go-round",
+        "Identity.checked",
+        without("BY_MEMBER"),
+        "two members that believe each other to be the owner pass a request back and forth",
+        ("test_member_rights",),
+    ),
+    Defect(
         "any-host-on-loopback",
         "Hosts.known",
         never("_is_known"),

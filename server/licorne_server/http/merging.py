@@ -113,7 +113,10 @@ async def added_up(
     def series(rows: Iterable[Any]) -> Series:
         return [(int(row["timestamp"]), int(row[key])) for row in rows]
 
-    parts = await parts_of(request, lambda body: series(json.loads(body)))
+    def read(body: bytes) -> Series:
+        return series(json.loads(_read_list(body)))
+
+    parts = await parts_of(request, read)
     if parts is None:
         return own
     here = series(map(own.to_json, own.items))

@@ -3,37 +3,27 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
-from yarl import URL
+from aiohttp import web
 
-from licorne import Application, Ask, Client, Node
+from licorne import Ask, Client
 from licorne_core.values.ids import RmId
 from licorne_server.coordination.ownership import Counts
 from licorne_server.coordination.store import Member, MemberId
 from licorne_server.coordination.store import Ownership as Record
 from licorne_server.http import members as http_members
-from licorne_server.http.members import CALLER, MISSING, SECRET, Passed
-from licorne_server.http.places import NAMED
-from licorne_server.security.access import Caller
+from licorne_server.http.members import MISSING
 from licorne_server.services.history import Sample
-from licorne_server.services.server import Server
-from support.members import TOKEN, Seat, Table, deployment, member, table_of
+from support.member_town import Town, filled, two_members
+from support.members import Seat, deployment
 from support.peers.shim import eventually
 
 QUICK = 0.2
 """Seconds in which a member has to answer where it is to be found missing."""
 
-CONFIG = """
-partitions:
-  - name: default
-    placementrules: [{name: provided}]
-    queues: [{name: root, submitacl: '*', queues: [{name: runs}]}]
-"""
 PARTS = (
     "/ws/v1/partition/[left]default/queues",
     "/ws/v1/partition/[left]default/queue/root?subtree",
@@ -66,55 +56,11 @@ FIGURES = {
 }
 
 
-class Town:
-    """Two members, each with an RM, and a client of their HTTP."""
-
-    def __init__(self, servers: list[Server], client: aiohttp.ClientSession) -> None:
-        """The RM of the first one is `left`, that of the second one `right`."""
-        self.left, self.right = servers
-        self.table = table_of(servers)
-        self._client = client
-
-    async def ask(self, server: Server, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body."""
-        url = URL(f"http://{server.http_address}{path}", encoded=True)
-        names = {"Accept-Encoding": "identity"}
-        names |= {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._client.get(url, headers=names) as answer:
-            return answer.status, dict(answer.headers), await answer.read()
-
-    async def get(self, server: Server, path: str, **headers: str) -> Any:
-        """The JSON of a whole and successful answer."""
-        status, shown, body = await self.ask(server, path, **headers)
-        assert status == 200, body
-        assert MISSING not in shown
-        return json.loads(body)
-
-
-@asynccontextmanager
-async def filled(server: Server, rm: str, **options: Any) -> AsyncIterator[Client]:
-    """An RM with two nodes and a running application."""
-    async with Client(server.grpc_address, rm_id=rm, config=CONFIG, **options) as client:
-        await client.ready()
-        for name in (".", f"node-of-{rm}"):
-            await client.add_nodes([Node(node_id=name, capacity={"vcore": 4_000, "memory": 1 << 30})])
-        await client.submit_applications([Application(application_id="job", queue="root.runs", user="ann")])
-        await client.ask([Ask(key="job-1", application_id="job", resources={"vcore": 1000})])
-        views = server.scheduler.views
-        await eventually(lambda: views.partition(views.resolve(f"[{rm}]default")).allocations == 1)
-        yield client
-
-
 @pytest.fixture
 async def town() -> AsyncIterator[Town]:
     """Two members without identities."""
-    async with (
-        deployment("a", "b") as servers,
-        aiohttp.ClientSession(auto_decompress=False) as client,
-        filled(servers[0], "left"),
-        filled(servers[1], "right"),
-    ):
-        yield Town(servers, client)
+    async with two_members() as town:
+        yield town
 
 
 @pytest.mark.parametrize("path", PARTS)
@@ -283,96 +229,6 @@ async def test_a_member_that_does_not_answer_makes_a_partial_answer(
     assert "member lost does not answer" in [one["DiagnosisMessage"] for one in failed]
 
 
-async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
-    """A member answers another's request by itself, though it believes that the RM is elsewhere."""
-    passed = Passed(Caller(frozenset(), True, "somebody"), True).text()
-    from_member = {SECRET: TOKEN, CALLER: passed}
-    record = town.table.rms[RmId("left")]
-    town.table.rms[RmId("left")] = Record(rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=9)
-    queues = "/ws/v1/partition/[left]default/queues"
-    assert (await town.ask(town.right, queues))[0] == 404
-    assert (await town.ask(town.left, queues))[0] == 404
-    assert (await town.ask(town.left, queues, **from_member))[0] == 200
-    town.table.rms[RmId("left")] = record
-    alone = await town.get(town.right, "/ws/v1/partitions", **from_member)
-    assert [row["name"] for row in alone] == ["[right]default"]
-    assert "members" not in await town.get(town.right, "/debug/fullstatedump", **from_member)
-    assert (await town.ask(town.left, f"{NAMED}?name="))[0] == 404
-    assert (await town.ask(town.left, f"{NAMED}?name=", **from_member))[0] == 200
-
-
-@pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[Town]:
-    """Two members that know the tokens of an operator and of two RMs, and one that knows another's."""
-    for name in ("left", "right", "operator", "stranger"):
-        (tmp_path / name).write_text(token(name))
-    tokens = {name: (tmp_path / name,) for name in ("left", "right")}
-    table = Table()
-    async with (
-        member(table, "a", operator_tokens=(tmp_path / "stranger",), rm_tokens=tokens) as left,
-        member(table, "b", operator_tokens=(tmp_path / "operator",), rm_tokens=tokens) as right,
-        aiohttp.ClientSession() as client,
-        filled(left, "left", token=tmp_path / "left"),
-        filled(right, "right", token=tmp_path / "right"),
-    ):
-        yield Town([left, right], client)
-
-
-def token(name: str) -> str:
-    """The token of an RM or an operator."""
-    return f"token-of-{name}-{'x' * 12}"
-
-
-async def test_rights_are_those_on_the_first_member(guarded: Town) -> None:
-    """The owner takes the caller as the first member knows it, also one whose token it has not got."""
-
-    async def status(server: Server, path: str, name: str, **more: str) -> int:
-        return (await guarded.ask(server, path, Authorization=f"Bearer {token(name)}", **more))[0]
-
-    left, right = guarded.left, guarded.right
-    queues = "/ws/v1/partition/[left]default/queues"
-    assert await status(right, queues, "operator") == 200
-    assert await status(left, queues, "operator") == 401
-    assert await status(right, queues, "left") == 200
-    assert await status(right, queues, "right") == 403
-    assert await status(right, "/ws/v1/partition/[nobody]default/queues", "right") == 403
-    assert await status(right, "/ws/v1/partition/default/queues", "left") == 200
-    assert await status(right, queues, "stranger") == 401
-    assert await status(right, "/ws/v1/config?rm=left", "left") == 200
-    assert await status(right, "/ws/v1/config?rm=left", "right") == 403
-    assert await status(right, "/ws/v1/partitions", "left") == 403
-    assert await status(right, "/ws/v1/partitions", "operator") == 200
-
-
-async def test_a_search_shows_an_rm_its_own_names_alone(guarded: Town) -> None:
-    """The rights of the caller hold on all members."""
-    bearer = f"Bearer {token('left')}"
-    found = await guarded.get(guarded.right, "/ui/api/search?q=node-of", Authorization=bearer)
-    assert [hit["name"] for hit in found["hits"]] == ["node-of-left"]
-
-
-@pytest.mark.parametrize("secret", ["", "another", f"{TOKEN}x", "\u00e9"])
-async def test_without_the_secret_nobody_is_taken_for_another(guarded: Town, secret: str) -> None:
-    """A request with another secret is an ordinary one: its sender needs an identity of its own."""
-    passed = Passed(Caller(frozenset({"left"}), True, "operator"), True).text()
-    headers = {SECRET: secret, CALLER: passed}
-    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
-    bearer = f"Bearer {token('left')}"
-    path = "/ws/v1/partition/[left]default/queues"
-    assert (await guarded.ask(guarded.left, path, Authorization=bearer, **headers))[0] == 200
-    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", Authorization=bearer, **headers))[0] == 403
-    assert guarded.left.members is not None
-    guarded.left.members.secret = ""
-    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
-
-
-async def test_a_member_that_names_no_caller_is_refused(guarded: Town) -> None:
-    """The secret alone is no identity."""
-    for caller in ("", "[]", "{}", '{"names": 3}', "nonsense"):
-        headers = {SECRET: TOKEN, CALLER: caller}
-        assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 400
-
-
 async def test_probes_are_degraded_while_the_store_does_not_answer(town: Town) -> None:
     """Both probes succeed and say so, and a check of the health fails; reads go on."""
     assert (await town.ask(town.left, "/readyz"))[2] == b"ok\n"
@@ -397,3 +253,49 @@ async def test_metrics_have_the_deployment(town: Town) -> None:
     _, _, body = await town.ask(town.left, "/metrics")
     samples = dict(line.rsplit(" ", 1) for line in body.decode().splitlines() if not line.startswith("#"))
     assert {name: float(samples[f"licorne_{name}"]) for name in FIGURES} == FIGURES
+
+
+async def test_a_member_is_asked_over_its_unix_socket(town: Town, tmp_path: Path) -> None:
+    """The workers of one host need no port for one another."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response([{"name": "[c]x"}])
+
+    theirs = web.Application()
+    theirs.router.add_get("/ws/v1/partitions", answer)
+    runner = web.AppRunner(theirs)
+    await runner.setup()
+    await web.UnixSite(runner, str(tmp_path / "socket")).start()
+    other = Member(id=MemberId("c"), name="c", address="", http=f"unix:{tmp_path / 'socket'}")
+    town.table.members[other.id] = other
+    names = [row["name"] for row in await town.get(town.left, "/ws/v1/partitions")]
+    assert names == ["[left]default", "[right]default", "[c]x"]
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[1", b"nonsense", b"[" * 20_000, b"x" * 70_000])
+async def test_an_unusable_part_counts_as_missing(
+    town: Town, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    """Whatever another member sends instead of its part, or if that is too long, the rest is answered."""
+    monkeypatch.setattr(http_members, "MAX_WHOLE", 60_000)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    theirs = web.Application()
+    theirs.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(theirs)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    _, port = runner.addresses[0]
+    odd = Member(id=MemberId("odd"), name="odd", address="", http=f"http://127.0.0.1:{port}")
+    town.table.members[odd.id] = odd
+    for path in ("/ws/v1/partitions", "/ws/v1/history/apps", "/ws/v1/scheduler/healthcheck"):
+        status, headers, _ = await town.ask(town.left, path)
+        assert (status, headers[MISSING]) == (200, "odd")
+    _, headers, found = await town.ask(town.left, "/ui/api/search?q=node-of")
+    assert headers[MISSING] == "odd"
+    assert not json.loads(found)["complete"]
+    await runner.cleanup()

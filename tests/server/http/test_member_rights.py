@@ -1,0 +1,158 @@
+"""Rights to what a member passes on: the caller's, the secret of the deployment, and TLS between members."""
+
+import asyncio
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from licorne_core.values.ids import RmId
+from licorne_server.coordination.store import Member, MemberId
+from licorne_server.coordination.store import Ownership as Record
+from licorne_server.http.members import CALLER, MISSING, SECRET, Passed
+from licorne_server.http.places import NAMED
+from licorne_server.security.access import Caller
+from licorne_server.services.server import Server
+from support.member_town import Town, filled, two_members
+from support.members import TOKEN, Table, deployment, member, table_of
+from support.peers.shim import Shim
+from support.peers.tls import SPIFFE, connected_as, https, tls
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    """Two members without identities."""
+    async with two_members() as town:
+        yield town
+
+
+async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
+    """A member answers another's request by itself, though it believes that the RM is elsewhere."""
+    passed = Passed(Caller(frozenset(), True, "somebody"), True).text()
+    from_member = {SECRET: TOKEN, CALLER: passed}
+    record = town.table.rms[RmId("left")]
+    town.table.rms[RmId("left")] = Record(rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=9)
+    queues = "/ws/v1/partition/[left]default/queues"
+    assert (await town.ask(town.right, queues))[0] == 404
+    assert (await town.ask(town.left, queues))[0] == 404
+    assert (await town.ask(town.left, queues, **from_member))[0] == 200
+    town.table.rms[RmId("left")] = record
+    alone = await town.get(town.right, "/ws/v1/partitions", **from_member)
+    assert [row["name"] for row in alone] == ["[right]default"]
+    assert "members" not in await town.get(town.right, "/debug/fullstatedump", **from_member)
+    assert (await town.ask(town.left, f"{NAMED}?name="))[0] == 404
+    assert (await town.ask(town.left, f"{NAMED}?name=", **from_member))[0] == 200
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Town]:
+    """Two members that know the tokens of an operator and of two RMs, and one that knows another's."""
+    for name in ("left", "right", "operator", "stranger"):
+        (tmp_path / name).write_text(token(name))
+    tokens = {name: (tmp_path / name,) for name in ("left", "right")}
+    table = Table()
+    async with (
+        member(table, "a", operator_tokens=(tmp_path / "stranger",), rm_tokens=tokens) as left,
+        member(table, "b", operator_tokens=(tmp_path / "operator",), rm_tokens=tokens) as right,
+        aiohttp.ClientSession() as client,
+        filled(left, "left", token=tmp_path / "left"),
+        filled(right, "right", token=tmp_path / "right"),
+    ):
+        yield Town([left, right], client)
+
+
+def token(name: str) -> str:
+    """The token of an RM or an operator."""
+    return f"token-of-{name}-{'x' * 12}"
+
+
+async def test_rights_are_those_on_the_first_member(guarded: Town) -> None:
+    """The owner takes the caller as the first member knows it, also one whose token it has not got."""
+
+    async def status(server: Server, path: str, name: str, **more: str) -> int:
+        return (await guarded.ask(server, path, Authorization=f"Bearer {token(name)}", **more))[0]
+
+    left, right = guarded.left, guarded.right
+    queues = "/ws/v1/partition/[left]default/queues"
+    assert await status(right, queues, "operator") == 200
+    assert await status(left, queues, "operator") == 401
+    assert await status(right, queues, "left") == 200
+    assert await status(right, queues, "right") == 403
+    assert await status(right, "/ws/v1/partition/[nobody]default/queues", "right") == 403
+    assert await status(right, "/ws/v1/partition/default/queues", "left") == 200
+    assert await status(right, queues, "stranger") == 401
+    assert await status(right, "/ws/v1/config?rm=left", "left") == 200
+    assert await status(right, "/ws/v1/config?rm=left", "right") == 403
+    assert await status(right, "/ws/v1/partitions", "left") == 403
+    assert await status(right, "/ws/v1/partitions", "operator") == 200
+
+
+async def test_a_search_shows_an_rm_its_own_names_alone(guarded: Town) -> None:
+    """The rights of the caller hold on all members."""
+    bearer = f"Bearer {token('left')}"
+    found = await guarded.get(guarded.right, "/ui/api/search?q=node-of", Authorization=bearer)
+    assert [hit["name"] for hit in found["hits"]] == ["node-of-left"]
+
+
+@pytest.mark.parametrize("secret", ["", "another", f"{TOKEN}x", "\u00e9"])
+async def test_without_the_secret_nobody_is_taken_for_another(guarded: Town, secret: str) -> None:
+    """A request with another secret is an ordinary one: its sender needs an identity of its own."""
+    passed = Passed(Caller(frozenset({"left"}), True, "operator"), True).text()
+    headers = {SECRET: secret, CALLER: passed}
+    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
+    bearer = f"Bearer {token('left')}"
+    path = "/ws/v1/partition/[left]default/queues"
+    assert (await guarded.ask(guarded.left, path, Authorization=bearer, **headers))[0] == 200
+    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", Authorization=bearer, **headers))[0] == 403
+    assert guarded.left.members is not None
+    guarded.left.members.secret = ""
+    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
+
+
+async def test_a_member_that_names_no_caller_is_refused(guarded: Town) -> None:
+    """The secret alone is no identity."""
+    for caller in ("", "[]", "{}", '{"names": 3}', "nonsense"):
+        headers = {SECRET: TOKEN, CALLER: caller}
+        assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 400
+
+
+async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
+    """A certificate is an identity on every member; one that the CA has not signed is not talked to."""
+    identities = {"left": frozenset({SPIFFE})}
+    rights: dict[str, Any] = {"rm_identities": identities, "operators": frozenset({"operator"})}
+    path = "/ws/v1/partition/[left]default/queues"
+    async with (
+        deployment("a", "b", tls=tls(), **rights) as [left, right],
+        connected_as("rm", left) as channel,
+        aiohttp.ClientSession() as client,
+    ):
+        await Shim(channel, "left").register()
+
+        async def status(name: str, path: str) -> int:
+            async with client.get(f"https://{right.http_address}{path}", ssl=https(name)) as answer:
+                return answer.status if MISSING not in answer.headers else 0
+
+        assert [await status(name, path) for name in ("rm", "operator", "")] == [200, 200, 403]
+        assert await status("operator", "/ws/v1/partitions") == 200
+        # Only the CA of the others is trusted.
+        listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=_unsigned(tmp_path))
+        host, port = listener.sockets[0].getsockname()
+        false = Member(id=MemberId("c"), name="c", address="", http=f"https://{host}:{port}")
+        table_of([left]).members[false.id] = false
+        assert await status("operator", "/ws/v1/partitions") == 0
+        listener.close()
+
+
+def _unsigned(folder: Path) -> ssl.SSLContext:
+    """The context of a server whose certificate is its own authority."""
+    names = ("-keyout", folder / "key.pem", "-out", folder / "cert.pem")
+    words = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    given = ("-subj", "/CN=false", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run(["openssl", *words, *given, *map(str, names)], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
