@@ -4,10 +4,18 @@ import socket
 
 import pytest
 
-from licorne_server.process.settings import Address, SettingsError
+from licorne_server.coordination.joining import http_url
+from licorne_server.coordination.options import Coordination
+from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.workers.ports import Reservation
 
 ANY = Address(host="127.0.0.1", port=0)
+
+
+def test_a_worker_publishes_a_socket_of_its_own() -> None:
+    """The others reach a worker at its socket, as its addresses are those of all workers."""
+    options = Coordination(backend="local", advertise="unix:/s/1.grpc", advertise_http="unix:/s/1.http")
+    assert http_url(Settings(coordination=options), "0.0.0.0:9080") == "unix:/s/1.http"
 
 
 def listener(port: int, *, shares: bool) -> socket.socket:

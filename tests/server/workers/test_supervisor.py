@@ -43,11 +43,11 @@ while True: signal.pause()
 
 
 @asynccontextmanager
-async def supervising(*programs: str, file: Path = Path()) -> AsyncIterator[Supervisor]:
+async def supervising(*programs: str, file: Path = Path(), stall: float = 0.0) -> AsyncIterator[Supervisor]:
     """A supervisor of workers that run these programs, each with the path of a file as its argument."""
     commands: list[Sequence[str]] = [(sys.executable, "-S", "-c", text, str(file)) for text in programs]
     with TemporaryDirectory(prefix="licorne-") as folder:
-        plan = Plan(folder=Path(folder), commands=commands, stderr=DEVNULL, drain=0.0, stall=0.0)
+        plan = Plan(folder=Path(folder), commands=commands, stderr=DEVNULL, drain=0.0, stall=stall)
         supervisor = Supervisor(plan)
         try:
             yield supervisor
@@ -81,6 +81,23 @@ async def test_an_rm_of_a_dead_worker_can_be_claimed_at_once() -> None:
         await eventually(lambda: dead.state is State.READY)
         await first.close()
         await second.close()
+
+
+async def test_a_worker_that_neither_renews_nor_ends_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of one was stopped: it cannot end itself, and still gets its share of connections."""
+    monkeypatch.setattr("licorne_server.workers.supervisor.LOOK_SECONDS", 0.05)
+    async with supervising(SERVES, SERVES, stall=0.1) as supervisor:
+        assert await supervisor.start()
+        stopped, never_joined = supervisor.workers
+        socket = str(supervisor._plan.folder / STORE)
+        store = LocalStore(Coordination(backend="local", hosts=(socket,), lease=1.0))
+        await store.join(member_of(stopped))
+        pid = stopped.pid
+        await eventually(lambda: stopped.restarts.count == 1)
+        assert stopped.pid != pid
+        # A worker that has no lease yet is left to start.
+        assert never_joined.restarts.count == 0
+        await store.close()
 
 
 async def test_sigterm_is_passed_on_and_all_end_well(tmp_path: Path) -> None:
