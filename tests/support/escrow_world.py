@@ -28,9 +28,10 @@ LEASE = 3.0
 
 
 @types.coroutine
-def pause() -> Generator[None, None, None]:
-    """Let the world do something else before the caller goes on."""
-    yield
+def pause(rng: random.Random) -> Generator[None, None, None]:
+    """Let the world do something else before the caller goes on, sometimes a lot."""
+    for _ in range(rng.choice((1, 1, 1, 2, 20))):
+        yield
 
 
 class SharedStore:
@@ -48,21 +49,21 @@ class SharedStore:
         self.writes = 0
 
     async def read(self, key: str) -> Document:
-        await pause()
+        await pause(self.rng)
         self._fail()
         found = self.documents.get(key, Document())
-        await pause()
+        await pause(self.rng)
         return found
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        await pause()
+        await pause(self.rng)
         fate = self.rng.random()
         if fate < self.faults / 2:
             self.late.append((key, value, revision))
         if fate < self.faults:
             raise StoreError("no answer")
         written = self.write(key, value, revision)
-        await pause()
+        await pause(self.rng)
         if self.rng.random() < self.faults / 4:
             raise StoreError("the answer was lost")
         return written
@@ -131,7 +132,7 @@ class Owner(Books):
 
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
         self.core.update(slices)  # commands are carried out in the order in which they are given
-        await pause()
+        await pause(self.world.rng)
 
     def step(self) -> bool:
         """One step of the round under way; returns True at its end."""
@@ -230,6 +231,16 @@ class World:
         """The sum over all RMs is within the budget, but for what RMs started by themselves."""
         total = sum(rm.used - rm.extra for rm in self.rms.values())
         assert total <= max(self.limit, self.lowered_from), f"{total} of {self.limit}: {self.rms}"
+
+    def check_cores(self) -> None:
+        """No core has more of a slice than the document, whatever is under way."""
+        if KEY not in self.store.documents:
+            return
+        for rm_id, held in self.document().holdings.items():
+            rm = self.rms[rm_id]
+            if rm.owner is not None and rm.owner.held_epochs.get(rm_id) == held.epoch == rm.epoch:
+                has = rm.owner.core.get(rm_id, {}).get(LICENCE, 0)
+                assert has <= held.slice[LICENCE], f"{rm_id} has {has}: {held}"
 
     def step(self) -> None:
         """Something happens."""

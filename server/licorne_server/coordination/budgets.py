@@ -147,6 +147,8 @@ class MemberBudgets(Periodic):
         self._views = views
         self._rms = rms
         self._ownership = ownership
+        # Epochs of the registered RMs.
+        self._epochs: dict[RmId, int] = {}
         # Revision of the document whose definition is in force.
         self._followed = 0
         self._books = EngineBooks(engine, views, self._has)
@@ -170,8 +172,16 @@ class MemberBudgets(Periodic):
         await self.definition.stop()
         await super().stop()
 
+    def registered(self, rm_id: RmId) -> None:
+        """The RM is registered: under another epoch than before it has to get its slices anew."""
+        rm = self._rms.find(rm_id)
+        if rm is not None and self._epochs.get(rm_id) != rm.epoch:
+            self._epochs[rm_id] = rm.epoch
+            self._books.forget(rm_id)
+
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone from the core: it has to get slices anew when it comes back."""
+        """The RM is gone from the core, and its slices with it."""
+        self._epochs.pop(rm_id, None)
         self._books.forget(rm_id)
 
     async def release(self, rm_id: RmId, epoch: int | None = None) -> int:

@@ -47,7 +47,10 @@ class Terms:
 
 
 class Books(ABC):
-    """The core, as the escrow sees it."""
+    """The core, as the escrow sees it.
+
+    An RM that is served under another epoch than before has no slices until `set_slices` gives some.
+    """
 
     @abstractmethod
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
@@ -134,17 +137,6 @@ class Escrow:
                 await self._end(key, document, revision)
         self._forget_others(terms)
 
-    async def drop(self, budgets: Collection[str], rm_id: RmId) -> None:
-        """Take the RM's slices from the core: this member does not serve it any more.
-
-        Call it before the RM may be served here again. Its holdings stay in the documents.
-        """
-        for name in budgets:
-            self._written.pop((name, rm_id), None)
-            self._recent.pop((name, rm_id), None)
-            if rm_id in self._books.slices(name):
-                await self._books.set_slices(name, {rm_id: EMPTY})
-
     async def release(self, rm_id: RmId, snapshot: Snapshot, epoch: int | None = None) -> int:
         """Free all that the RM holds; returns the number of budgets that it held something of.
 
@@ -210,7 +202,6 @@ class Escrow:
             DamagedBudget: the document cannot be read.
         """
         key = f"{BUDGETS}{name}"
-        await self._take_away(name)
         for _ in range(TRIES):
             document = self._documents.get(key, Document())
             before = decode(document.value) if document.revision else None
@@ -242,17 +233,6 @@ class Escrow:
         else:
             return
         await self._grow(name, plan)
-
-    async def _take_away(self, name: str) -> None:
-        """Take slices from the core that no write of this owner backs."""
-        held = self._held()
-        gone = {
-            rm_id: EMPTY
-            for rm_id, size in self._books.slices(name).items()
-            if any(size.values()) and self._written.get((name, rm_id), (-1, EMPTY))[0] != held.get(rm_id)
-        }
-        if gone:
-            await self._books.set_slices(name, gone)
 
     def _agreed(
         self, name: str, before: Escrowed | None, terms: Terms, revision: int, now: float

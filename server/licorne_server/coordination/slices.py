@@ -125,7 +125,7 @@ def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collect
             granted = granted or now > max(held, used)
         if now == held:
             asked = before if needed > held else before + after
-            kept = max(used, use.recent.get(name, 0))
+            kept = max(needed if needed <= held else used, use.recent.get(name, 0))
             now = _reduced(held, kept, asked - (most - held), idle=needed <= held)
         size[name] = now
         if needed > max(used, now):

@@ -142,7 +142,7 @@ class Server:
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
-        self.rms.on_extra = self._log_levels.follow
+        self.rms.on_extra = self._followed
         self.rms.on_forgotten = self._forgotten
         self.memory = Memory(settings.rms.memory, self.engine.post)
         self.eviction = Eviction(engine, self.rms, views, self.clock, settings.rms.forget_after)
@@ -361,6 +361,11 @@ class Server:
         self.http_address, self.metrics_address = await self._http.open(self.settings)
         if self.http_address:
             self._history.start()
+
+    def _followed(self, rm_id: RmId) -> None:
+        """The RM was registered, or its extra configuration may be another one."""
+        self._log_levels.follow(rm_id)
+        self.budgets.registered(rm_id)
 
     def _forgotten(self, rm_id: RmId) -> None:
         """The RM is not in the core any more."""

@@ -26,6 +26,7 @@ def played(seed: int) -> World:
     for _ in range(STEPS):
         world.step()
         world.check()
+        world.check_cores()
     return world
 
 
@@ -154,6 +155,30 @@ def test_an_unused_slice_goes_to_whoever_wants_it() -> None:
         world.rounds(1)
     assert world.now - begin < 5
     assert holding(world, RM0).slice[LICENCE] >= 5
+
+
+def test_a_late_write_takes_nothing_that_the_core_has_again() -> None:
+    """A write that was given up and lands later cannot shrink a slice below what the core has."""
+    world = settled_world(0)
+    world.rms[RM0].wanted = 20
+    world.rounds(4)
+    world.free(RM0, 16)
+    owner = world.owners[0]
+    world.store.faults = 1.0
+    while not world.store.late:
+        world.now += 1.0
+        owner.step()
+    while owner.work is not None:
+        owner.step()
+    world.store.faults = 0.0
+    world.rms[RM0].wanted = 16
+    for _ in range(3):
+        while not owner.step():
+            pass
+        world.allocate(owner, RM0, 16)
+    assert world.rms[RM0].used == 20
+    world.store.land()
+    world.check_cores()
 
 
 def test_what_was_used_a_moment_ago_is_kept() -> None:
