@@ -29,6 +29,7 @@ LISTED_BY = {
     "APP": ("apps", "--state", "all"),
     "NODE": ("nodes",),
     "RM": ("rms",),
+    "BUDGET": ("budgets",),
     "MEMBER": ("members",),
     "USER": ("users",),
     "GROUP": ("users", "--groups"),

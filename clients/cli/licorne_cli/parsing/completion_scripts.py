@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from licorne_cli.parsing.parser import Offering
 
-KINDS = ("QUEUE", "APP", "NODE", "RM", "USER", "GROUP", "PARTITION", "CONTEXT", "FILE")
+KINDS = ("QUEUE", "APP", "NODE", "RM", "BUDGET", "USER", "GROUP", "PARTITION", "CONTEXT", "FILE")
 """Metavars that are kinds of values. Names come from the server, files from the file system."""
 FLAG = ""
 """Kind of an option without a value."""
