@@ -1,5 +1,6 @@
 """All defects that are planted, in the order in which they are tried."""
 
+from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
 from mutants.of_etcd import ETCD
@@ -26,4 +27,5 @@ ALL = (
     *PASSING,
     *CLIENT,
     *MEMBERS,
+    *BUDGETS,
 )

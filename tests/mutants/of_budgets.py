@@ -1,0 +1,30 @@
+"""The escrow of budgets: what cores may use stays within the documents."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, swap
+
+ESCROW = ("coordination/test_escrow",)
+
+BUDGETS = (
+    Defect(
+        "document-shrinks-before-the-core",
+        "Escrow._shrink",
+        drop("set_slices"),
+        "two members spend what one of them gives back",
+        ESCROW,
+    ),
+    Defect(
+        "trusts-a-write-that-may-land-later",
+        "Escrow._settle",
+        swap("( plan [ rm_id ] . epoch , EMPTY )", "self._written[name, rm_id]"),
+        "a late write takes a slice away that the core has again",
+        ESCROW,
+    ),
+    Defect(
+        "grants-while-use-is-charged",
+        "slices:settled",
+        swap("not budget . settling", "True"),
+        "after a wipe of the store the rest is granted before all use is charged",
+        ESCROW,
+    ),
+)
