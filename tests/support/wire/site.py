@@ -204,7 +204,6 @@ class Site:
             time_slices=time_slices,
         )
         self._dumps = StateDumps(sources)
-        reach = Reach(0.0, lambda: 0.0)
         self._handlers = [
             SchedulerService(
                 engine, rms, access, call_guard, admission, Passing(alone, access, lambda: None)
