@@ -83,6 +83,10 @@ def decode(document: Document) -> Definition:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
+STALE = "STALE_REVISION"
+"""Reason of a refusal: the base is not in force any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updated:
     """Result of an update: the definition in force, and `changed` if it is another one."""
@@ -136,8 +140,15 @@ class Budgets:
             stored = decode(await self._keeper.document(KEY))
             is_ours = stored.source is Source.FILE and not self._keeper.shared
             if self._file is not None and (not stored.revision or is_ours):
-                await self._replace_by_file(text)
-                return
+                try:
+                    await self._replace_by_file(text)
+                except CallError as error:
+                    # Another member that starts at the same time was faster.
+                    if error.reason != STALE:
+                        raise
+                    stored = decode(await self._keeper.document(KEY))
+                else:
+                    return
         except DefaultFileError as error:
             raise SettingsError(str(error)) from None
         except ConfigError as error:
@@ -322,7 +333,7 @@ def _stale(current: Definition, base: int) -> CallError:
     return aborted(
         f"revision {current.revision} of the budgets is in force ({who}), "
         f"the change was made from revision {base}",
-        "STALE_REVISION",
+        STALE,
         revision=str(current.revision),
     )
 

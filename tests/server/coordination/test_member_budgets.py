@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -13,6 +14,7 @@ from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.values.ids import RmId
+from licorne_server.configurations.budgets import KEY
 from licorne_server.coordination.budgets import PAUSE
 from licorne_server.coordination.escrow import BUDGETS
 from licorne_server.coordination.ownership import Alone
@@ -59,6 +61,24 @@ class Documents:
         return decode(self.documents[f"{BUDGETS}company"].value)
 
 
+class ReadTogether(Documents):
+    """The same; each of two members that start has read before the other one writes."""
+
+    def __init__(self) -> None:
+        """Both read twice."""
+        super().__init__()
+        self._barrier = asyncio.Barrier(2)
+        self._left = 4
+
+    async def read(self, key: str) -> Document:
+        """See `Store`."""
+        found = await super().read(key)
+        if key == KEY and self._left:
+            self._left -= 1
+            await self._barrier.wait()
+        return found
+
+
 class OneOfTwo(Alone):
     """The ownership of a member that takes every RM that comes to it."""
 
@@ -102,9 +122,11 @@ def store() -> Documents:
 
 
 @asynccontextmanager
-async def member(store: Documents, name: str, clock: VirtualClock) -> AsyncIterator[Server]:
+async def member(
+    store: Documents, name: str, clock: VirtualClock, file: Path | None = None
+) -> AsyncIterator[Server]:
     """One member, whose clock the test moves."""
-    settings = Settings(listen=LOOPBACK, http=None, drain=1.0, rms=FREE_PLANS)
+    settings = Settings(listen=LOOPBACK, http=None, drain=1.0, rms=FREE_PLANS, budgets_file=file)
     server = Server(settings, clock=clock, ownership=OneOfTwo(store, name))
     await server.start()
     try:
@@ -155,6 +177,19 @@ async def test_two_members_share_a_budget(store: Documents) -> None:
         assert here == {"near": (True, 800), "far": (False, 200)}
         [want] = [held.wanted for held in budget.holdings if held.rm_id == "far"]
         assert 200 <= want["vcore"] <= 400, "a want is published within a factor of two"
+
+
+async def test_members_that_start_together_have_one_definition(tmp_path: Path) -> None:
+    """The file of the faster one is in force everywhere, and the other one starts as well."""
+    file = tmp_path / "budgets.yaml"
+    file.write_text("budgets: [{name: all, limit: {vcore: 5}, members: [{}]}]\n")
+    store, clock = ReadTogether(), VirtualClock()
+    async with AsyncExitStack() as stack:
+        members = [stack.enter_async_context(member(store, name, clock, file)) for name in ("a", "b")]
+        servers = await asyncio.gather(*members)
+        definitions = [server.budgets.definition.definition for server in servers]
+        assert definitions[0] == definitions[1]
+        assert definitions[0].revision == 1
 
 
 async def test_forgetting_an_rm_frees_its_slices(store: Documents) -> None:
