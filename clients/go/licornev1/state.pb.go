@@ -4338,8 +4338,10 @@ type ListBudgetsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Members that did not answer in time, by their names: the answer lacks their part.
+	MissingMembers []string `protobuf:"bytes,3,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListBudgetsResponse) Reset() {
@@ -4386,13 +4388,20 @@ func (x *ListBudgetsResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListBudgetsResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
+	}
+	return nil
+}
+
 type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path from the top: "company/research".
 	Name    string           `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Limit   map[string]int64 `protobuf:"bytes,2,rep,name=limit,proto3" json:"limit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Members []*BudgetMember  `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	// What the RMs use that are served here.
+	// What the RMs use, as far as it is known.
 	Used map[string]int64 `protobuf:"bytes,4,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The limit without what is used; with slices, without them and the overdrafts. Negative after an
 	// overdraft, or where the limit was lowered.
@@ -4557,7 +4566,7 @@ func (x *BudgetMember) GetQueue() string {
 type BudgetHolding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Whether the RM is served here: elsewhere only slice, want and overdraft are known.
+	// Whether a member has said what the RM uses: otherwise only slice, want and overdraft are known.
 	Here  bool             `protobuf:"varint,2,opt,name=here,proto3" json:"here,omitempty"`
 	Used  map[string]int64 `protobuf:"bytes,3,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Slice map[string]int64 `protobuf:"bytes,4,rep,name=slice,proto3" json:"slice,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -5178,10 +5187,11 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x12ListBudgetsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"k\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x94\x01\n" +
 	"\x13ListBudgetsResponse\x12,\n" +
 	"\abudgets\x18\x01 \x03(\v2\x12.licorne.v1.BudgetR\abudgets\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x98\x04\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12'\n" +
+	"\x0fmissing_members\x18\x03 \x03(\tR\x0emissingMembers\"\x98\x04\n" +
 	"\x06Budget\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\x05limit\x18\x02 \x03(\v2\x1d.licorne.v1.Budget.LimitEntryR\x05limit\x122\n" +

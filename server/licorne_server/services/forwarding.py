@@ -111,6 +111,26 @@ def _reloaded(_: Any, answers: Sequence[admin_pb2.ReloadConfigurationResponse]) 
     return admin_pb2.ReloadConfigurationResponse(changed=changed, checksum=answers[0].checksum, rms=rms)
 
 
+def _budgets(_: Any, answers: Sequence[state_pb2.ListBudgetsResponse]) -> Message:
+    """Budgets as this member has them, with what the RMs of other members use."""
+    whole = answers[0]
+    budgets = {budget.name: budget for budget in whole.budgets}
+    places = {
+        (name, holding.rm_id): holding for name, budget in budgets.items() for holding in budget.holdings
+    }
+    for answer in answers[1:]:
+        for other in answer.budgets:
+            for holding in other.holdings:
+                place = places.get((other.name, holding.rm_id))
+                if place is None or place.here or not holding.here:
+                    continue
+                place.CopyFrom(holding)
+                used = budgets[other.name].used
+                for resource, value in holding.used.items():
+                    used[resource] += value
+    return whole
+
+
 def _own(_: Any, answers: Sequence[Message]) -> Message:
     """The answer of this member."""
     return answers[0]
@@ -139,6 +159,7 @@ _STATE = {
     "ListReservations": _of_partition(state_pb2.ListReservationsRequest),
     "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
     "ListOutstanding": _of_partition(state_pb2.ListOutstandingRequest),
+    "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", _budgets, state_pb2.ListBudgetsResponse),
     "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
     "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
 }

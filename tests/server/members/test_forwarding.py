@@ -98,13 +98,36 @@ def test_every_call_has_its_route() -> None:
     named = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
     assert named - ROUTES.keys() == {
         "/licorne.v1.State/GetServer",
-        "/licorne.v1.State/ListBudgets",
         "/licorne.v1.Admin/GetBudgets",
         "/licorne.v1.Admin/UpdateBudgets",
         "/licorne.v1.Admin/ListMembers",
         "/licorne.v1.Admin/DrainMember",
     }
     assert not ROUTES.keys() - named
+
+
+def test_budgets_show_the_use_of_all_members() -> None:
+    """The use of each RM is that which its owner knows, and the sum has all of them, each once."""
+    here, elsewhere = state.BudgetHolding(rm_id="a", here=True), state.BudgetHolding(rm_id="b")
+    here.used["vcore"], elsewhere.slice["vcore"] = 3, 9
+    mine = state.Budget(name="all", holdings=[here, elsewhere])
+    mine.used["vcore"] = 3
+    theirs = state.Budget(name="all", holdings=[state.BudgetHolding(rm_id="b", here=True)])
+    theirs.holdings[0].used["vcore"], theirs.holdings[0].slice["vcore"] = 4, 9
+    stale = state.Budget(name="all", holdings=[state.BudgetHolding(rm_id="a", here=True)])
+    stale.holdings[0].used["vcore"] = 100
+    route = ROUTES["/licorne.v1.State/ListBudgets"]
+    assert route.merge is not None
+    answers = [state.ListBudgetsResponse(budgets=[budget]) for budget in (mine, theirs, stale)]
+    answers[1].budgets.add(name="of another definition")
+    merged = route.merge(state.ListBudgetsRequest(), answers)
+    assert isinstance(merged, state.ListBudgetsResponse)
+    [found] = merged.budgets
+    assert dict(found.used) == {"vcore": 7}
+    assert [(one.rm_id, one.here, dict(one.used)) for one in found.holdings] == [
+        ("a", True, {"vcore": 3}),
+        ("b", True, {"vcore": 4}),
+    ]
 
 
 async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) -> None:

@@ -2948,18 +2948,24 @@ class ListBudgetsResponse(_message.Message):
 
     BUDGETS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]: ...
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: the answer lacks their part."""
+
     def __init__(
         self,
         *,
         budgets: _abc.Iterable[Global___Budget] | None = ...,
         next_page_token: _builtins.str = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets", b"budgets", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budgets", b"budgets", "missing_members", b"missing_members", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3049,7 +3055,7 @@ class Budget(_message.Message):
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetMember]: ...
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What the RMs use that are served here."""
+        """What the RMs use, as far as it is known."""
 
     @_builtins.property
     def unassigned(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -3200,7 +3206,7 @@ class BudgetHolding(_message.Message):
     OVERDRAFT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     here: _builtins.bool
-    """Whether the RM is served here: elsewhere only slice, want and overdraft are known."""
+    """Whether a member has said what the RM uses: otherwise only slice, want and overdraft are known."""
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
