@@ -125,7 +125,7 @@ ISOLATION = (
     ),
     Defect(
         "turns-by-reader",
-        "Turns.wait",
+        "fair:Turns.wait",
         swap("peer", '""'),
         "a peer with many readers keeps another waiting for all of them",
         ("test_time_slices",),

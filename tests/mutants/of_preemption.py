@@ -24,14 +24,14 @@ PREEMPTION = (
     ),
     Defect(
         "what-is-going-counts",
-        "settled",
+        "laws:settled",
         without("preempting"),
         "what a queue is about to lose counts as its own",
         ("scenarios/test_scenarios::test_scenario[preemption_corners]",),
     ),
     Defect(
         "promises-do-not-count",
-        "settled",
+        "laws:settled",
         without("promised"),
         "a queue takes as much for each of its asks as it may take for all",
         ("scenarios/test_scenarios::test_scenario[preemption_corners]",),

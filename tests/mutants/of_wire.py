@@ -83,7 +83,7 @@ WIRE = (
     ),
     Defect(
         "fails-with-success",
-        "_until_the_end",
+        "serve:_until_the_end",
         returns("OK"),
         "a server whose engine has ended exits as if it had been told to",
         ("test_watchdog",),
