@@ -60,10 +60,6 @@ class Witness(Protocol):
         ...
 
 
-def _always() -> bool:
-    return True
-
-
 class Engine:
     """Sole owner of the core. Any number of tasks of the same loop may submit commands."""
 
@@ -74,8 +70,9 @@ class Engine:
     of it, which was routed."""
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
-    may_decide: Callable[[], bool]
-    """True while decisions count: this server owns its RMs (`Ownership`)."""
+    may_decide: Callable[[], bool] | None
+    """True while decisions count (`Ownership.may_decide`). None for a server that is alone, whose
+    decisions always count."""
     slow: SlowSteps
     """Log of slow turns and commands."""
     witness: Witness | None
@@ -120,7 +117,7 @@ class Engine:
         self.on_idle = None
         self.on_failure = None
         self.on_turn = None
-        self.may_decide = _always
+        self.may_decide = None
         self.witness = None
         self.slow = SlowSteps()
         self.busy = False
@@ -197,10 +194,13 @@ class Engine:
             self._handle_inbox()
             # Turns go round the RMs: where each has little to do, all have theirs in one round.
             stop = perf_counter() + self.budget.turn
-            deadline = self._next_deadline()
+            deadline = self._scheduler.next_deadline()
             while deadline is not None and deadline <= self.now():
+                if self.may_decide is not None and not self.may_decide():
+                    deadline = self.now() + FENCED_SECONDS
+                    break
                 self._turn()
-                deadline = self._next_deadline()
+                deadline = self._scheduler.next_deadline()
                 if perf_counter() >= stop:
                     break
             is_due = deadline is not None and deadline <= self.now()
@@ -212,13 +212,6 @@ class Engine:
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
-
-    def _next_deadline(self) -> float | None:
-        """When the core has to decide next; later while decisions would not count."""
-        deadline = self._scheduler.next_deadline()
-        if deadline is None or self.may_decide():
-            return deadline
-        return max(deadline, self.now() + FENCED_SECONDS)
 
     async def _wait(self, deadline: float | None) -> None:
         """Wait for a command or the deadline, if there is one."""

@@ -290,12 +290,12 @@ class Exchange:
     async def _write(self) -> None:
         """Write what the outbox has for the stream, until there is nothing more to say."""
         rm, stream, outbox = self._rm, self._stream, self._rm.outbox
-        may_decide = self._rms.ownership.may_decide
-        if may_decide():
+        may_decide = self._engine.may_decide
+        if may_decide is None or may_decide():
             await self._begin()
         while not stream.over:
             rm.check()
-            if not may_decide():
+            if may_decide is not None and not may_decide():
                 raise unavailable("another member may serve the RM by now")
             batch = outbox.peek(self._kinds)
             if batch is not None:

@@ -199,7 +199,8 @@ class Server:
         """Have RMs end here as `ownership` wants it, and decide only while decisions count."""
         handover = Handover(self.engine, self.rms, self.settings.drain, self.settings.retry_after)
         self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
-        self.engine.may_decide = self.ownership.may_decide
+        if self.ownership.store is not None:
+            self.engine.may_decide = self.ownership.may_decide
 
     async def start(self) -> None:
         """Listen, and be ready when this returns.
