@@ -127,30 +127,47 @@ class Freed:
         return records
 
 
+class Room(NamedTuple):
+    """Words of events for an ask that fits a bound again, and for one that exceeds it."""
+
+    fits: str
+    exceeds: str
+
+
+USER_ROOM = Room("fits in the available user quota", "exceeds the available user quota")
+"""The limits of a user and its groups."""
+
+
+def queue_room(path: QueuePath) -> Room:
+    """The maxima of a leaf and of the queues above it."""
+    return Room(f"has become schedulable in queue '{path}'", f"does not fit in queue '{path}'")
+
+
+def budget_room(name: str) -> Room:
+    """The limit of a budget, or the RM's slice of it."""
+    return Room(f"fits in budget '{name}'", f"exceeds budget '{name}'")
+
+
 @dataclass(slots=True)
 class RoomChanged:
-    """An ask exceeds what is `available` in its queue, or to its user; with None, it fits again.
+    """An ask exceeds what is `available` in a bound; with None, it fits again.
 
-    Where a maximum is reached, that changes with every allocation. `queue` is None for a limit of
-    the user or group.
+    Where a maximum is reached, that changes with every allocation.
     """
 
     time: float
     ask: Ask
-    queue: QueuePath | None
+    room: Room
     available: Resources | None
 
     count = 1
 
     def records(self) -> list[EventRecord]:
         """REQUEST with the text of spec § 12.1.3."""
-        of_user, queue = self.queue is None, f"queue '{self.queue}'"
-        if self.available is None:
-            text = "fits in the available user quota" if of_user else f"has become schedulable in {queue}"
-        else:
-            over = "exceeds the available user quota" if of_user else f"does not fit in {queue}"
-            wanted = describe(self.ask.ask_class.resources)
-            text = f"{over} (requested {wanted}, available {describe(self.available)})"
+        text = self.room.fits
+        if self.available is not None:
+            wanted, available = describe(self.ask.ask_class.resources), describe(self.available)
+            text = f"{self.room.exceeds} (requested {wanted}, available {available})"
         return [_request(self.time, self.ask, f"Request '{self.ask.key}' {text}")]
 
 

@@ -315,7 +315,7 @@ class Cycle:
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
         blocker = ask_blocker(self._context, Asking(app, group))
-        if blocker is not None or group.over_queue or group.over_quota:
+        if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             self._context.watch.room(leaf, group, blocker, self.turn_time)
         found = self._index.best(group.ask_class) if blocker is None else blocker
         if isinstance(found, Node):

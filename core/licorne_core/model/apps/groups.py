@@ -81,6 +81,8 @@ class AskGroup:
     """True if it was published that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool
     """True if it was published that the asks exceed a limit of their user or group."""
+    over_budget: str
+    """The budget that the asks were published to exceed; empty for none."""
     _unreported: list[Place] | None
     """See `unreported`; None before it is read."""
     reservation_request: "ReservationRequest | None"
@@ -104,6 +106,7 @@ class AskGroup:
         self.nowhere = False
         self.over_queue = False
         self.over_quota = False
+        self.over_budget = ""
         self.log = {}
         self.blocker = None
         self._unreported = None
@@ -157,6 +160,7 @@ class AskGroup:
         self.heap.clear()
         self._unreported = None
         self.over_queue = self.over_quota = False
+        self.over_budget = ""
 
     def unreported(self) -> list[Place]:
         """A heap with the places of all pending asks that were not reported, and with others."""

@@ -16,7 +16,14 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
-from licorne_core.events.allocations import RoomChanged, no_victims_on_required_node, predicates_refused
+from licorne_core.events.allocations import (
+    USER_ROOM,
+    RoomChanged,
+    budget_room,
+    no_victims_on_required_node,
+    predicates_refused,
+    queue_room,
+)
 from licorne_core.events.apps import Bound, may_run_changed
 from licorne_core.events.journal import Journal
 from licorne_core.model.apps.application import Application, GroupItem
@@ -318,12 +325,21 @@ class Watch:
         if over_quota != group.over_quota:
             group.over_quota = over_quota
             room = room_for(items, group.app.trackers) if over_quota else None
-            journal.note(RoomChanged(now, ask, None, room))
+            journal.note(RoomChanged(now, ask, USER_ROOM, room))
+        over_budget = short.name if isinstance(short, BudgetQuota) else ""
+        if over_budget != group.over_budget:
+            if group.over_budget:
+                journal.note(RoomChanged(now, ask, budget_room(group.over_budget), None))
+            if over_budget:
+                budgets = [quota for quota in group.app.quotas if isinstance(quota, BudgetQuota)]
+                room = room_for(items, budgets)
+                journal.note(RoomChanged(now, ask, budget_room(over_budget), room))
+            group.over_budget = over_budget
         over_queue = isinstance(short, Queue)
-        if not (over_quota or isinstance(short, BudgetQuota)) and over_queue != group.over_queue:
+        if not (over_quota or over_budget) and over_queue != group.over_queue:
             group.over_queue = over_queue
             room = room_for(items, leaf.lineage) if over_queue else None
-            journal.note(RoomChanged(now, ask, leaf.path, room))
+            journal.note(RoomChanged(now, ask, queue_room(leaf.path), room))
 
     def refused(self, group: AskGroup, reasons: Mapping[str, int], now: float) -> None:
         """Note the RM's refusals on all nodes with room: the number of nodes by reason."""
