@@ -11,7 +11,7 @@ import structlog
 from licorne_core.messages.commands import Hold, RemoveRm, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
-from licorne_server.rms.registry import Rms
+from licorne_server.rms.registry import Rms, is_owned
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.errors import CallError, Defect, Stopped, unavailable
 
@@ -65,7 +65,7 @@ class Handover:
     async def _remove(self, rm_id: RmId, reason: str) -> None:
         """Drop the books, unless the RM is served here again under a newer epoch."""
         rm = self._rms.find(rm_id)
-        if rm is None or rm.epoch == self._rms.ownership.epoch(rm_id):
+        if rm is None or is_owned(self._rms, rm):
             return
         rm.end_streams(unavailable(reason, self._retry_after))
 

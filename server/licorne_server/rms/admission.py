@@ -27,7 +27,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.loop import RunToCompletion
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.registry import Rms
+from licorne_server.rms.registry import Rms, is_owned
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Caller
 from licorne_server.wire.errors import config_refused, exhausted, unavailable
@@ -124,7 +124,7 @@ class Admission:
             CallError: UNAVAILABLE, the store does not answer.
         """
         rm = self._rms.find(rm_id)
-        if rm is not None and rm.epoch == self._rms.ownership.epoch(rm_id):
+        if rm is not None and is_owned(self._rms, rm):
             return
         try:
             await self._configurations.fetch(rm_id)

@@ -183,37 +183,6 @@ class Rms:
         if self._draining:
             raise unavailable(DRAINING)
 
-    @asynccontextmanager
-    async def owned(self, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
-        """Inside the block the RM is served here, above the epoch that it names; or by the member.
-
-        An RM that is not registered at the end of the block is given up.
-
-        Raises:
-            CallError: see `Ownership.take`.
-        """
-        self.check_open()
-        place = await self.ownership.take(rm_id, named)
-        if isinstance(place, Member):
-            yield place
-            return
-        try:
-            yield None
-            self.check_owned(rm_id)
-        finally:
-            if rm_id not in self._rms:
-                self.ownership.forget(rm_id)
-
-    def check_owned(self, rm_id: RmId) -> None:
-        """Refuse to serve an RM that was lost to another member while it registered.
-
-        Raises:
-            CallError: UNAVAILABLE.
-        """
-        rm = self._rms.get(rm_id)
-        if rm is not None and rm.epoch != self.ownership.epoch(rm_id):
-            raise unavailable(f"RM {rm_id} is not served here any more")
-
     def forget(self, rm_id: RmId) -> None:
         """Forget an RM that has unregistered or was evicted."""
         self._rms.pop(rm_id, None)
@@ -296,6 +265,44 @@ class Rms:
             self._post(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=on))
 
         return hold
+
+
+@asynccontextmanager
+async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
+    """Inside the block the RM is served here, above the epoch that it names; or by the member.
+
+    An RM that is not registered at the end of the block is given up.
+
+    Raises:
+        CallError: see `Ownership.take`.
+    """
+    rms.check_open()
+    place = await rms.ownership.take(rm_id, named)
+    if isinstance(place, Member):
+        yield place
+        return
+    try:
+        yield None
+        check_owned(rms, rm_id)
+    finally:
+        if rms.find(rm_id) is None:
+            rms.ownership.forget(rm_id)
+
+
+def check_owned(rms: Rms, rm_id: RmId) -> None:
+    """Refuse to serve an RM that was lost to another member while it registered.
+
+    Raises:
+        CallError: UNAVAILABLE.
+    """
+    rm = rms.find(rm_id)
+    if rm is not None and not is_owned(rms, rm):
+        raise unavailable(f"RM {rm_id} is not served here any more")
+
+
+def is_owned(rms: Rms, rm: Rm) -> bool:
+    """True if the books of the RM are of its epoch here; otherwise it may be served by another member."""
+    return rm.epoch == rms.ownership.epoch(rm.rm_id)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from licorne_server.coordination.passing import Passing
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.exchange import Entry, Exchange
-from licorne_server.rms.registry import Rms
+from licorne_server.rms.registry import Rms, owned
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
@@ -101,7 +101,7 @@ class SchedulerService:
         with logging_refusal("registration", request.rmID, self._access, context):
             command = registration(request)
             self._access.check_rm(context, command.rm_id)
-            async with self._rms.owned(command.rm_id) as owner:
+            async with owned(self._rms, command.rm_id) as owner:
                 if owner is not None:
                     raw = request.SerializeToString()
                     return await self._passing.call(owner, REGISTER, raw, context, command.rm_id)

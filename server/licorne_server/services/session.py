@@ -29,7 +29,7 @@ from licorne_server.rms.admission import Admission
 from licorne_server.rms.event_log import EventLog, EventLogs
 from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from licorne_server.rms.outbox import Sent
-from licorne_server.rms.registry import Rms
+from licorne_server.rms.registry import Rms, check_owned, is_owned, owned
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
@@ -232,7 +232,7 @@ class SessionService:
             if owner is None:
                 raise _registration_needed()
             return owner
-        async with self._rms.owned(rm_id, hello.epoch) as owner:
+        async with owned(self._rms, rm_id, hello.epoch) as owner:
             return owner or await self._opened(hello, command, stream, self._access.caller(context))
 
     async def _opened(
@@ -250,7 +250,7 @@ class SessionService:
                 resend = self._resume(hello)
             if resend is None:
                 await self._register(hello, command, caller, farewell)
-            self._rms.check_owned(RmId(hello.rm_id))
+            check_owned(self._rms, RmId(hello.rm_id))
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
         return rm, session, resend
@@ -283,7 +283,7 @@ class SessionService:
         session = rm.session if rm else None
         if rm is None or session is None or rm.halted:
             return None
-        if rm.epoch != self._rms.ownership.epoch(rm.rm_id):
+        if not is_owned(self._rms, rm):
             # Another member has served the RM since: these books are old.
             return None
         if not secrets.compare_digest(hello.resume_token.encode(), session.token.encode()):
