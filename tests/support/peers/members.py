@@ -28,6 +28,8 @@ class Deployment:
         self.snapshot = Snapshot()
         self.home = ""
         """Name of the member that gets RMs without an owner; empty for the one that takes them."""
+        self.stores: dict[str, Documents] = {}
+        """Documents by the secret of the members that share them."""
         self.servers: dict[str, Server] = {}
         """Running servers by the names of their members."""
 
@@ -70,17 +72,20 @@ class Documents(Store):
 
     def __init__(self, secret: str = "") -> None:
         """Start with a secret, or without."""
-        self._documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
+        self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
 
     async def read(self, key: str) -> Document:
         """The document of the key."""
-        return self._documents.get(key, Document())
+        return self.documents.get(key, Document())
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace a document."""
-        if self._documents.get(key, Document()).revision != revision:
+        if self.documents.get(key, Document()).revision != revision:
             raise Conflict
-        self._documents[key] = Document(value=value or b"", revision=revision + 1)
+        if value is None:
+            del self.documents[key]
+            return 0
+        self.documents[key] = Document(value=value, revision=revision + 1)
         return revision + 1
 
     async def join(self, member: Member) -> None:
@@ -117,7 +122,7 @@ class OwnershipInMemory(Ownership):
         """The member has not joined yet. Others reach it where it listens, or at the address."""
         self._address = address
         self.deployment = deployment
-        self.store = Documents(secret)
+        self.store = deployment.stores.setdefault(secret, Documents(secret))
         self._me = MemberId(name)
 
     def me(self) -> MemberId:
