@@ -1,6 +1,6 @@
 """The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.4, 2.7, 4.1-4.4)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -269,7 +269,7 @@ class QueueTree:
         else:
             apply_template(queue)
         if queue.state is not QueueState.STOPPED:
-            queue.state = self._first_state(queue)
+            queue.state = _first_state(queue, self.stopped)
 
     def clean(self, some: Iterable[Queue] | None = None) -> list[Queue]:
         """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).
@@ -312,15 +312,12 @@ class QueueTree:
 
     def _add(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool) -> Queue:
         queue = Queue(name, parent, is_leaf=is_leaf, managed=managed)
-        queue.state = self._first_state(queue)
+        queue.state = _first_state(queue, self.stopped)
         if parent is not None:
             parent.children[name] = queue
         self._queues[queue.path] = queue
         self._holdings.queues_changed(1)
         return queue
-
-    def _first_state(self, queue: Queue) -> QueueState:
-        return QueueState.STOPPED if queue.path in self.stopped else QueueState.ACTIVE
 
     def _note_limits(self, queue: Queue) -> None:
         if len(queue.limits):
@@ -354,6 +351,10 @@ def check_extent(path: str) -> None:
         raise Rejected(
             f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed", Refusal.NO_QUEUE
         )
+
+
+def _first_state(queue: Queue, stopped: Container[str]) -> QueueState:
+    return QueueState.STOPPED if queue.path in stopped else QueueState.ACTIVE
 
 
 def _is_leaf(config: QueueConfig) -> bool:
