@@ -6,14 +6,13 @@ The default of an option is that of its setting, unless the help states another.
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from licorne_cli.parsing.parser import size
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
 from licorne_core.values.rm_caps import RmCaps
-from licorne_server.coordination.options import LEASES, RENEW_SECONDS, Coordination, read_coordination
+from licorne_server.commands.forms import Options
+from licorne_server.commands.member_options import add_members, coordination_of
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.cores import worker_count
 from licorne_server.process.memory import USUAL_PERCENT, System
@@ -36,14 +35,6 @@ PROTOCOL = "http/protobuf"
 OFF_VARIABLE = "OTEL_SDK_DISABLED"
 """Standard variable that turns the standard variables off with `true`."""
 
-OPTION_OF = {
-    "advertise": "--advertise",
-    "advertise_http": "--advertise-http",
-    "name": "--member-name",
-    "lease": "--lease",
-}
-"""Options of coordination that are not named after it."""
-
 CAPS = {
     "partitions": "partitions of one RM",
     "queues": "queues of one RM, in all its partitions",
@@ -55,34 +46,9 @@ CAPS = {
 """Counts of each RM, by the name of the cap."""
 
 
-class _Options:
-    """Adds options to a parser, all options of a kind in the same form."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self.add = parser.add_argument
-
-    def seconds(self, name: str, usual: float, text: str) -> None:
-        self.add(name, type=float, default=usual, metavar="SECONDS", help=f"{text} (%(default)s)")
-
-    def count(self, name: str, usual: int, text: str) -> None:
-        self.add(name, type=int, default=usual, metavar="N", help=f"{text} (%(default)s)")
-
-    def size(self, name: str, usual: int | None, text: str) -> None:
-        self.add(name, type=size, default=usual, metavar="SIZE", help=text)
-
-    def file(self, name: str, text: str) -> None:
-        self.add(name, type=Path, metavar="FILE", help=text)
-
-    def several(self, name: str, metavar: str, text: str, kind: type = str) -> None:
-        self.add(name, action="append", default=[], type=kind, metavar=metavar, help=f"{text}; repeatable")
-
-    def switch(self, name: str, usual: bool | None, text: str) -> None:
-        self.add(name, action=argparse.BooleanOptionalAction, default=usual, help=text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all options, in order of the help."""
-    of = _Options(parser)
+    of = Options(parser)
     of.add("--listen", default=str(USUAL.listen), metavar="HOST:PORT", help="gRPC (%(default)s)")
     _add_http(of)
     of.add(
@@ -102,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of.file("--tls-key", "its key, PEM")
     of.file("--tls-client-ca", "CA of the clients: turns on mutual TLS")
     _add_peers(of)
-    _add_coordination(of)
+    add_members(of)
     _add_rms(of)
     of.switch("--reflection", None, "(on without TLS)")
     _add_scheduling(of)
@@ -123,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of.add("--log-format", default=FORMATS[0], choices=FORMATS, help=text)
 
 
-def _add_http(of: _Options) -> None:
+def _add_http(of: Options) -> None:
     """Add options of addresses, plain HTTP, origins and hosts."""
     of.add("--http", default=str(USUAL.http), metavar="HOST:PORT", help="HTTP, or off (%(default)s)")
     of.add("--metrics", metavar="HOST:PORT", help="metrics and probes on an address of their own too")
@@ -150,7 +116,7 @@ def _add_http(of: _Options) -> None:
     )
 
 
-def _add_peers(of: _Options) -> None:
+def _add_peers(of: Options) -> None:
     """Add options of identities and bounds of peers."""
     usual = USUAL.peers
     text = "a certificate name that may act for an RM (default: the rmID itself)"
@@ -166,40 +132,7 @@ def _add_peers(of: _Options) -> None:
     of.count("--max-connections", usual.connections, text)
 
 
-def _add_coordination(of: _Options) -> None:
-    """Add options of members that share the RMs."""
-    of.add(
-        "--coordination",
-        metavar="URL",
-        help="share the RMs with other members through etcd://HOST:PORT,.../PREFIX or "
-        "kubernetes://NAMESPACE/NAME (default: this server is alone)",
-    )
-    text = "where RMs and other members reach this one (default: the address of --listen)"
-    of.add("--advertise", default="", metavar="HOST:PORT", help=text)
-    text = "where other members reach its HTTP (default: the address of --http)"
-    of.add("--advertise-http", default="", metavar="URL", help=text)
-    of.add("--member-name", default="", metavar="NAME", help="for people (default: the advertised address)")
-    of.seconds(
-        "--renew",
-        RENEW_SECONDS,
-        "between two renewals of the member's lease; at most a third of it",
-    )
-    usual = ", ".join(f"{seconds:g} for {backend}" for backend, seconds in LEASES.items())
-    of.add(
-        "--lease",
-        type=float,
-        metavar="SECONDS",
-        help=f"without a renewal after which a member counts as gone ({usual})",
-    )
-    of.file("--member-ca", "CA of the other members' certificates (default: that of --tls-client-ca)")
-    of.file("--coordination-ca", "CA of the store: turns on TLS to it")
-    of.file("--coordination-cert", "certificate chain for the store, PEM")
-    of.file("--coordination-key", "its key, PEM")
-    of.add("--coordination-user", default="", metavar="NAME", help="user of the store")
-    of.file("--coordination-password", "a file with that user's password")
-
-
-def _add_rms(of: _Options) -> None:
+def _add_rms(of: Options) -> None:
     """Add options of bounds of RMs, and of eviction."""
     usual = USUAL.rms
     of.count("--max-rms", usual.number, "RMs at a time; one that is gone makes room for another")
@@ -238,7 +171,7 @@ def _add_rms(of: _Options) -> None:
     )
 
 
-def _add_scheduling(of: _Options) -> None:
+def _add_scheduling(of: Options) -> None:
     """Add options of scheduling, for all RMs."""
     of.switch(
         "--reservations",
@@ -253,7 +186,7 @@ def _add_scheduling(of: _Options) -> None:
     of.seconds("--ask-backoff-max", USUAL.ask_backoff.most, "the longest of these waits")
 
 
-def _add_traces(of: _Options) -> None:
+def _add_traces(of: Options) -> None:
     """Add options of traces."""
     of.add(
         ENDPOINT,
@@ -298,7 +231,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         operators=frozenset(args.operator),
         rm_tokens={rm_id: tuple(map(Path, files)) for rm_id, files in tokens.items()},
         operator_tokens=tuple(args.operator_token),
-        coordination=_coordination(args),
+        coordination=coordination_of(args),
         member_ca=args.member_ca,
         peers=PeerBounds(first_message=args.first_message, idle=args.idle, connections=args.max_connections),
         rms=_rm_bounds(args),
@@ -335,36 +268,6 @@ def _tls(args: argparse.Namespace) -> Tls | None:
     if args.tls_cert is None or args.tls_key is None:
         raise SettingsError("--tls-cert and --tls-key are needed together")
     return Tls(cert=args.tls_cert, key=args.tls_key, client_ca=args.tls_client_ca)
-
-
-def _coordination(args: argparse.Namespace) -> Coordination | None:
-    """The store and this member's place in it; None for a server that is alone.
-
-    Raises:
-        SettingsError: an option is unusable, or makes no sense without a store.
-    """
-    given = {
-        "advertise": args.advertise,
-        "advertise_http": args.advertise_http,
-        "name": args.member_name,
-        "ca": args.coordination_ca,
-        "cert": args.coordination_cert,
-        "key": args.coordination_key,
-        "user": args.coordination_user,
-        "password": args.coordination_password,
-    }
-    if not args.coordination:
-        for name, value in (*given.items(), ("lease", args.lease)):
-            if value:
-                raise SettingsError(f"{OPTION_OF.get(name, f'--coordination-{name}')} needs --coordination")
-        return None
-    read = read_coordination(args.coordination)
-    lease = read.lease if args.lease is None else args.lease
-    coordination = replace(read, lease=lease, renew=args.renew, **given)
-    problem = coordination.problem()
-    if problem:
-        raise SettingsError(problem)
-    return coordination
 
 
 def _by_rm(option: str, what: str, pairs: Sequence[str]) -> dict[str, list[str]]:
