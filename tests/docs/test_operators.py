@@ -21,6 +21,11 @@ UNIT = ROOT / "deploy" / "systemd" / "licorne.service"
 COMPUTED = {
     "--config": "built in",
     "--state-dir": "none",
+    "--advertise": "the address of `--listen`",
+    "--advertise-http": "the address of `--http`",
+    "--member-name": "the advertised address",
+    "--lease": "6 for etcd, 15 for Kubernetes",
+    "--member-ca": "`--tls-client-ca`",
     "--rm-identity": "the rmID",
     "--max-memory": "80 %",
     "--max-rm-memory": "half of `--max-memory`, 4Gi at most",
@@ -90,15 +95,20 @@ def test_values_of_options_are_named_as_in_the_help() -> None:
             assert forms[flag] == f"{flag} {takes}".strip()
 
 
+def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
+    """Names that get a constant, with it: one, or several at once."""
+    for target in node.targets:
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=True))
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and isinstance(value, ast.Constant):
+                yield name.id, value.value
+
+
 def asked_for(tree: ast.Module) -> Iterator[str]:
     """Names that a file reads from the environment."""
-    constants = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in assigned(node))
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="environ")), args=[name, *_]):
