@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +25,13 @@ from typing import Any, Self
 
 import yaml
 
-from licorne import Allocated, Client
+from licorne import Admin, Allocated, Client
 from licorne_cli.commands import main, parser_for
 from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
 from licorne_server.commands.demo.world import rounds, worlds
 from licorne_tools.bench.scenarios import SCENARIOS
+from support.coordination.etcd import EtcdServer
 from support.deployment import CHART, services
 from support.docs.pages import ROOT, Block, Page
 from support.server.server_process import fork_licorne
@@ -106,6 +107,13 @@ async def register(target: str) -> None:
             return
 
 
+async def joined(target: str) -> None:
+    """Wait until a member has joined the others."""
+    async with Admin(target) as admin:
+        while not (await admin.members()).members:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 class Shell:
     """What the commands of a page may find: a server with one RM, and a file of queues."""
 
@@ -121,6 +129,7 @@ class Shell:
             "bench": self._bench,
             "budgets": self._budgets,
             "config": self._config,
+            "members": self._members,
             "reload": self._reload,
             "submit": self._submit,
             "completion": self._in_process,
@@ -136,8 +145,22 @@ class Shell:
         self._run[name](words)
 
     def _serve(self, words: list[str]) -> None:
-        with serving(*words[1:], cwd=self._folder):
-            pass
+        """With an etcd of its own, if it shares RMs through one."""
+        with ExitStack() as stack:
+            for at, word in enumerate(words):
+                if word.startswith("etcd://"):
+                    etcd = stack.enter_context(EtcdServer())
+                    words = [*words[:at], f"etcd://{etcd.target}/{word.rpartition('/')[2]}", *words[at + 1 :]]
+            stack.enter_context(serving(*words[1:], cwd=self._folder))
+
+    def _members(self, words: list[str]) -> None:
+        """With one member of its own, whose name is that of the page. Nobody is asked to confirm."""
+        with EtcdServer() as etcd:
+            member = ("--coordination", f"etcd://{etcd.target}", "--member-name", "NAME")
+            with serving(*member, cwd=self._folder) as served:
+                asyncio.run(asyncio.wait_for(joined(served.target), PATIENCE))
+                sure = ["--yes"] if "drain" in words else []
+                self._in_process([*words, *sure, "--target", served.target])
 
     def _ask(self, words: list[str]) -> None:
         self._in_process([*words, "--target", self._served.target])
