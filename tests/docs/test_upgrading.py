@@ -106,14 +106,14 @@ def look(site: Site) -> dict[str, Any]:
 
 
 def test_what_a_stop_leaves(tmp_path: Path) -> None:
-    """Allocations, asks and applied configurations survive a restart; drains and stops do not."""
+    """Allocations, asks, applied configurations, drains and stops survive a restart; log levels do not."""
     before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), 3 * PATIENCE))
     assert len(before["runs"]) == 4
     assert [one["source"] for one in before["configurations"]] == ["operator", "registration"]
     for what in ("runs", "waits", "configurations"):
         assert after[what] == before[what], what
-    assert (before["node"], after["node"]) == (True, False)
-    assert (before["queue"], after["queue"]) == ("Stopped", "Active")
+    assert (before["node"], after["node"]) == (True, True)
+    assert (before["queue"], after["queue"]) == ("Stopped", "Stopped")
     assert before["levels"] - after["levels"] == {"core.engine"}
 
 
