@@ -24,7 +24,7 @@ from licorne_server.coordination.slices import decode as decode_escrowed
 from licorne_server.coordination.store import Document, Snapshot, Store
 from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import Clock, Periodic
-from licorne_server.rms.registry import Rms
+from licorne_server.rms.registry import Rms, is_owned
 from licorne_server.wire.errors import Defect, Stopped
 
 log = structlog.get_logger("core.coordination.budgets")
@@ -216,8 +216,7 @@ class MemberBudgets(Periodic):
         return {
             rm.rm_id: rm.epoch
             for rm in self._rms.all()
-            if rm.epoch == self._ownership.epoch(rm.rm_id)
-            and not (rm.session is not None and rm.session.awaits_replay)
+            if is_owned(self._rms, rm) and not (rm.session is not None and rm.session.awaits_replay)
         }
 
     async def _work(self) -> float:

@@ -27,7 +27,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.loop import RunToCompletion
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.registry import Rms, is_owned
+from licorne_server.rms.registry import Rms, check_claimed, is_owned
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Caller
 from licorne_server.wire.errors import config_refused, exhausted, unavailable
@@ -137,7 +137,12 @@ class Admission:
         parsed: SubmittedConfig,
         then: Callable[[], Awaitable[None]] | None,
     ) -> RegistrationFailed | None:
-        """Register the RM, and run `then`; returns the failure if it is refused."""
+        """Register the RM, and run `then`; returns the failure if it is refused.
+
+        Raises:
+            CallError: the RM is not owned here any more.
+        """
+        check_claimed(self._rms, entry.command.rm_id)
         # Read no earlier: who hands out another default looks at the RMs that arrive.
         usable = parsed or self._configurations.default.current
         command = entry.command

@@ -1,6 +1,7 @@
 """All RMs by id: the routing of effects to them, and registrations under way."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -83,6 +84,8 @@ class Rms:
         self._rms: dict[RmId, Rm] = {}
         # Who registers an RM just now, by RM.
         self._arriving: dict[RmId, str] = {}
+        # Calls that need the claim of an RM just now, by RM.
+        self._claiming: Counter[RmId] = Counter()
         # The last message of a session that gives way to a registration just now, by RM.
         self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
@@ -142,6 +145,19 @@ class Rms:
         finally:
             del self._arriving[rm_id]
 
+    @contextmanager
+    def claiming(self, rm_id: RmId) -> Iterator[None]:
+        """Inside the block a call needs the claim of the RM, whatever becomes of others."""
+        self._claiming[rm_id] += 1
+        try:
+            yield
+        finally:
+            self._claiming[rm_id] -= 1
+            if not self._claiming[rm_id]:
+                del self._claiming[rm_id]
+                if rm_id not in self._rms:
+                    self.ownership.forget(rm_id)
+
     def peers(self) -> dict[RmId, str]:
         """The peer of each RM that is registered or registering."""
         return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
@@ -187,7 +203,8 @@ class Rms:
         """Forget an RM that has unregistered or was evicted."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
-        self.ownership.forget(rm_id)
+        if rm_id not in self._claiming:
+            self.ownership.forget(rm_id)
         self._configurations.gone(rm_id)
         self.on_forgotten(rm_id)
         if self.tracing is not None:
@@ -271,38 +288,47 @@ class Rms:
 async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
     """Inside the block the RM is served here, above the epoch that it names; or by the member.
 
-    An RM that is not registered at the end of the block is given up.
+    An RM that is not registered at the end of the last such block is given up.
 
     Raises:
         CallError: see `Ownership.take`.
     """
     rms.check_open()
-    place = await rms.ownership.take(rm_id, named)
-    if isinstance(place, Member):
-        yield place
-        return
-    try:
-        yield None
-        check_owned(rms, rm_id)
-    finally:
-        if rms.find(rm_id) is None:
-            rms.ownership.forget(rm_id)
+    with rms.claiming(rm_id):
+        place = await rms.ownership.take(rm_id, named)
+        if isinstance(place, Member):
+            yield place
+        else:
+            yield None
+            check_owned(rms, rm_id)
+
+
+def is_owned(rms: Rms, rm: Rm) -> bool:
+    """True if the RM is registered under the epoch under which this server owns it."""
+    return 0 < rm.epoch == rms.ownership.epoch(rm.rm_id)
+
+
+def check_claimed(rms: Rms, rm_id: RmId) -> None:
+    """Refuse to register an RM that was lost to another member since it was claimed.
+
+    The caller holds the RM's lock: an RM that is lost from now on is dropped once it is free.
+
+    Raises:
+        CallError: UNAVAILABLE.
+    """
+    if not rms.ownership.epoch(rm_id):
+        raise _lost(rm_id)
 
 
 def check_owned(rms: Rms, rm_id: RmId) -> None:
-    """Refuse to serve an RM that was lost to another member while it registered.
+    """Refuse to serve an RM whose books are those of an earlier claim, or of none.
 
     Raises:
         CallError: UNAVAILABLE.
     """
     rm = rms.find(rm_id)
     if rm is not None and not is_owned(rms, rm):
-        raise unavailable(f"RM {rm_id} is not served here any more")
-
-
-def is_owned(rms: Rms, rm: Rm) -> bool:
-    """True if the books of the RM are of its epoch here; otherwise it may be served by another member."""
-    return rm.epoch == rms.ownership.epoch(rm.rm_id)
+        raise _lost(rm_id)
 
 
 @asynccontextmanager
@@ -326,6 +352,10 @@ async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIt
 def any_connected(rms: Rms) -> bool:
     """True if an RM has a stream open, or may be about to have one."""
     return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
+
+
+def _lost(rm_id: RmId) -> CallError:
+    return unavailable(f"RM {shown(rm_id)} is not served here any more")
 
 
 def _ignore(_: RmId) -> None:

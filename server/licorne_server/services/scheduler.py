@@ -16,7 +16,7 @@ from licorne_server.coordination.passing import Passing
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.exchange import Entry, Exchange
-from licorne_server.rms.registry import Rms, owned
+from licorne_server.rms.registry import Rms, check_owned, owned
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
@@ -153,6 +153,7 @@ class SchedulerService:
     def _admitting(self, kind: Kind, rm_id: str) -> Rm:
         self._rms.check_open()
         rm = self._rms.get(rm_id, REQUESTS[kind].layout.message)
+        check_owned(self._rms, rm.rm_id)
         if rm.session is not None:
             raise failed_precondition(f"RM {rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION")
         return rm
