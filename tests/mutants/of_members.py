@@ -40,6 +40,13 @@ MEMBERS = (
         ("coordination/test_moving",),
     ),
     Defect(
+        "takes-the-guard-of-moves-blindly",
+        "Moves._balance",
+        swap("document . revision", "(await self._store.read(MOVES)).revision"),
+        "two members that balance at the same moment both move an RM",
+        ("coordination/test_moving",),
+    ),
+    Defect(
         "redirects-by-an-old-snapshot",
         "Claiming._find",
         swap("self . _snapshots . latest , False", "self._snapshots.latest, True"),

@@ -86,22 +86,32 @@ def test_a_move_of_another_member_is_waited_for(deploy: Deploy) -> None:
 
 
 def test_two_members_that_see_the_guard_free_take_it_once(deploy: Deploy) -> None:
-    """A guard that was read before another member took it is not taken: nothing moves."""
-    deployment = deploy("a:1")
-    (first,) = deployment.nodes
-    burden(first, 0.1)
-    deployment.add("b:1")
-    refused = []
+    """Of two members that take each other for idle and balance at the same moment one moves an RM."""
+    deployment = deploy("a:1", "b:1")
+    served = [[rm_id for rm_id in RMS if isinstance(node.take(rm_id), int)] for node in deployment.nodes]
+    assert min(map(len, served)) > 1
+    deployment.pass_time(4.0)
+    # From now on neither hears of the other.
+    before = deployment.store.snapshot
+    for node, rm_ids in zip(deployment.nodes, served, strict=True):
+        node.weather.forgotten = 1.0
+        node.network.read = lambda: before  # type: ignore[method-assign]
+        node.load = {RmId(rm_id): 0.6 / len(rm_ids) for rm_id in rm_ids}
+        node.drain_seconds = 2.0
+    refused: list[str] = []
+    compare_and_set = deployment.store.compare_and_set
 
-    async def late(key: str, value: bytes | None, revision: int) -> int:
-        refused.append(key)
-        raise Conflict("the document is another one")
+    def counted(key: str, value: bytes | None, revision: int) -> int:
+        try:
+            return compare_and_set(key, value, revision)
+        except Conflict:
+            refused.append(key)
+            raise
 
-    first.store.compare_and_set = late  # type: ignore[method-assign]
-    before = len(first.handed_over)
-    deployment.pass_time(5.0)
-    assert refused
-    assert len(first.handed_over) == before
+    deployment.store.compare_and_set = counted  # type: ignore[method-assign]
+    deployment.pass_time(10.0)
+    assert set(refused) == {MOVES}
+    assert sum(len(node.handed_over) for node in deployment.nodes) == 1
 
 
 def test_the_guard_forgets_what_may_move_again() -> None:
