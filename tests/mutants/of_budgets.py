@@ -27,4 +27,11 @@ BUDGETS = (
         "after a wipe of the store the rest is granted before all use is charged",
         ESCROW,
     ),
+    Defect(
+        "rebalances-without-compare-and-set",
+        "Escrow._write",
+        swap("before . revision", "(await self._store.read(key)).revision"),
+        "two members take the rest of a budget, and the later write hides the earlier one",
+        ESCROW,
+    ),
 )

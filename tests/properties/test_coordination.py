@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mutants.of_budgets import BUDGETS
 from mutants.of_members import MEMBERS
 from support.coordination.network import Weather
 from support.coordination.playing import Action, isolate, play
@@ -38,6 +39,10 @@ def _never_read_again(world: World) -> None:
     world.store.rereads = False
 
 
+def _short_of_licences(world: World) -> None:
+    world.budget.limit = 20
+
+
 def _blind_to_leases(world: World) -> None:
     world.store.looks_at_leases = False
 
@@ -50,13 +55,16 @@ MISTAKES = (
     Mistake("released-before-drained"),
     Mistake("redirects-by-an-old-snapshot", _never_read_again),
     Mistake("takes-from-the-living", _blind_to_leases),
+    Mistake("rebalances-without-compare-and-set", _short_of_licences),
+    Mistake("document-shrinks-before-the-core", _short_of_licences),
 )
 
 
 @pytest.mark.worlds(times=10, size=100)
 def test_nothing_is_decided_twice(part: range) -> None:
     """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM
-    moves at a time, and each RM is served again soon after the last fault."""
+    moves at a time, what RMs run stays within their budget, and each RM is served again soon after the
+    last fault."""
     for seed in part:
         try:
             play(seed)
@@ -81,7 +89,7 @@ def test_planted_mistakes_are_found(mistake: Mistake, monkeypatch: pytest.Monkey
 
 def plant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace a method by the one with the defect."""
-    (defect,) = (defect for defect in MEMBERS if defect.name == name)
+    (defect,) = (defect for defect in (*MEMBERS, *BUDGETS) if defect.name == name)
     path, text = defect.changed(ROOT)
     module = ".".join(path.relative_to(ROOT / "server").with_suffix("").parts)
     changed: dict[str, object] = {"__name__": module}

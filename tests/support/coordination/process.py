@@ -13,6 +13,7 @@ from licorne_server.wire.errors import CallError
 from support.coordination.loops import DriftingClock, MemberLoop
 from support.coordination.network import Network
 from support.coordination.rms import Rm
+from support.coordination.spending import Spending
 from support.coordination.store import ModelStore
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Book:
     stream: int
     is_held: bool = False
     """Nothing new is decided, but what was decided may still be sent."""
+    has_replayed: bool = False
+    charged: int = 0
+    """What the RM uses of the budget, decisions under way included."""
+    slice: int = 0
+    """What it may use."""
 
 
 class Process:
@@ -55,6 +61,7 @@ class Process:
         """True while an RM is drained for balance."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.loop.post(lambda: self._keep(self.member.start(address, "")))
+        self.loop.post(lambda: self._keep(Spending(self).run()))
 
     @property
     def run(self) -> MemberId:
@@ -71,13 +78,30 @@ class Process:
         if not self.is_dead:
             self.loop.post(lambda: self._keep(self._forget(rm)))
 
+    def replayed(self, rm: Rm, stream: int, epoch: int, used: int) -> None:
+        """An RM has said what it runs, after its welcome."""
+        book = self.books.get(rm.id)
+        if book is not None and (book.stream, book.epoch) == (stream, epoch) and not book.has_replayed:
+            book.has_replayed = True
+            book.charged = used
+
+    def freed(self, rm: Rm, stream: int, epoch: int, amount: int) -> None:
+        """An RM has ended something."""
+        book = self.books.get(rm.id)
+        if book is not None and (book.stream, book.epoch) == (stream, epoch) and book.has_replayed:
+            book.charged -= amount
+
     def decide(self) -> None:
         """Make a decision for each RM, if there is leave; the process may be paused before it is sent."""
         for book in list(self.books.values()):
             if book.is_held or not self.member.may_decide():
                 continue
             self.world.check_decision(self, book.rm)
-            self.loop.call_soon(self._send, book, self.run)
+            amount = 0
+            if book.has_replayed:
+                amount = max(0, min(book.rm.wanted, book.slice - book.charged))
+                book.charged += amount
+            self.loop.call_soon(self._send, book, self.run, amount)
             if self.world.is_unlucky():
                 self.world.pause(self)
 
@@ -106,14 +130,16 @@ class Process:
             self.network.to_rm(rm.redirected, stream, answer.address)
             return
         book = self.books.get(rm.id)
-        if book is None or book.stream < stream or book.epoch < answer:
+        if book is None or book.epoch < answer:
             self.books[rm.id] = Book(rm, answer, stream)
+        elif book.stream < stream:
+            self.books[rm.id] = Book(rm, answer, stream, charged=book.charged, slice=book.slice)
         self.world.note_grant(self, rm, answer)
         self.network.to_rm(rm.welcomed, stream, self, answer)
 
-    def _send(self, book: Book, run: MemberId) -> None:
+    def _send(self, book: Book, run: MemberId, amount: int) -> None:
         if self.books.get(book.rm.id) is book:
-            self.network.to_rm(book.rm.affected, book.stream, self, run, book.epoch)
+            self.network.to_rm(book.rm.affected, book.stream, self, run, book.epoch, amount)
 
     async def _lost(self, rm_id: RmId, reason: str) -> None:
         book = self.books.get(rm_id)

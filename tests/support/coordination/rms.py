@@ -45,6 +45,13 @@ class Rm:
         """The owners whose effects were accepted, by their epochs."""
         self.last_effect = -1.0
         """Time of the last effect that was accepted."""
+        self.used = 0
+        """What it runs of the budget."""
+        self.wanted = 0
+        """What it would run besides."""
+        self.uncharged = 0
+        """What the store does not know of its use."""
+        self._epoch = 0
 
     def dial(self, address: str = "") -> None:
         """Open a new stream, to any member unless an address was told."""
@@ -79,9 +86,10 @@ class Rm:
         if self.checks_epochs and epoch < self.highest:
             self._later(stream)
             return
-        self.highest = epoch
+        self.highest = self._epoch = epoch
         self._is_served = True
         self._heard = self._time.now
+        process.network.to_rm(process.replayed, self, stream, epoch, self.used)
         self._look(stream)
 
     def redirected(self, stream: int, address: str) -> None:
@@ -99,7 +107,7 @@ class Rm:
         if stream == self._stream:
             self.dial(self._target)
 
-    def affected(self, stream: int, process: "Process", run: MemberId, epoch: int) -> None:
+    def affected(self, stream: int, process: "Process", run: MemberId, epoch: int, amount: int) -> None:
         """An effect of a member. Whoever checks epochs needs no order of streams."""
         if self.checks_epochs:
             if epoch < self.highest:
@@ -111,6 +119,21 @@ class Rm:
         elif stream != self._stream:
             return
         self._heard = self.last_effect = self._time.now
+        if self._world.budget.limit and (stream, epoch) == (self._stream, self._epoch):
+            self._spend(process, amount)
+
+    def _spend(self, process: "Process", amount: int) -> None:
+        """Begin what was decided; sometimes end something, or want something else."""
+        if amount:
+            self._world.budget.accepted(self, amount, process)
+        draw = self._randomness.random()
+        if draw < 0.2:
+            self.wanted = self._randomness.choice((0, 1, 3, 8, 30))
+        elif draw < 0.4 and self.used:
+            ended = self._randomness.randint(1, self.used)
+            self.used -= ended
+            self.uncharged = max(0, min(self.uncharged, self.used))
+            process.network.to_rm(process.freed, self, self._stream, self._epoch, ended)
 
     def _later(self, stream: int) -> None:
         self._time.after(self._randomness.uniform(0.1, RETRY_SECONDS), self._again, stream)

@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from licorne_core.values.ids import RmId
+from licorne_server.coordination.lease import Calls
 from licorne_server.coordination.ownership import DRAIN
 from licorne_server.coordination.store import (
     SHARED,
@@ -61,6 +62,8 @@ class StoreModel:
         self._snapshot = Snapshot()
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
         self.watchers: dict[Watcher, None] = {}
+        self.on_document: Callable[[str, Document], None] = lambda key, document: None
+        """Called with each document that was written."""
         self.is_down = False
         self.looks_at_leases = True
         """False plants a mistake: claims take RMs from living owners."""
@@ -131,6 +134,7 @@ class StoreModel:
             self._documents.pop(key, None)
         else:
             self._documents[key] = Document(value=value, revision=self._revision)
+            self.on_document(key, self._documents[key])
         self._changed()
         return self._revision
 
@@ -152,7 +156,9 @@ class StoreModel:
         self._leases.clear()
         self._rms = dict(kept.rms)
         self._documents = dict(kept.documents)
-        self._revision = max((record.revision for record in self._rms.values()), default=0)
+        revisions = [record.revision for record in self._rms.values()]
+        revisions += [document.revision for document in self._documents.values()]
+        self._revision = max(revisions, default=0)
         self._changed()
 
     def _write(self, record: Ownership) -> Ownership:
@@ -232,6 +238,8 @@ class ModelStore(Store):
         self._network = network
         self._loop = loop
         self._me = MemberId("")
+        # Whoever reads and writes documents relies on the store's own time-outs.
+        self._call = Calls(self)
 
     async def join(self, member: Member) -> None:
         """Under the member's id."""
@@ -269,11 +277,11 @@ class ModelStore(Store):
 
     async def read(self, key: str) -> Document:
         """One document."""
-        return await self._ask(lambda: self._model.read(key))
+        return await self._call(self._ask(lambda: self._model.read(key)))
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """One document."""
-        return await self._ask(lambda: self._model.compare_and_set(key, value, revision))
+        return await self._call(self._ask(lambda: self._model.compare_and_set(key, value, revision)))
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -4,11 +4,12 @@ from random import Random
 
 from licorne_core.values.ids import RmId
 from licorne_server.coordination.lease import RATE_ERROR, stop_after
-from licorne_server.coordination.store import MemberId, Snapshot
+from licorne_server.coordination.store import Document, MemberId, Snapshot
 from support.coordination.loops import DriftingClock, Time
 from support.coordination.network import Weather
 from support.coordination.process import Process
 from support.coordination.rms import Rm, Violation
+from support.coordination.spending import KEY, Budget
 from support.coordination.store import StoreModel
 
 LEASE = 6.0
@@ -45,6 +46,8 @@ class World:
             Rm(self, f"rm{number}", checks_epochs=number % 2 == 0, load=draw.uniform(0.0, 0.4))
             for number in range(draw.choice((2, 3, 4)))
         ]
+        self.budget = Budget(self, draw.choice((0,) * 7 + (20,)))
+        self.store.on_document = self._written
         self.script: list[str] = []
         """What was done, for people."""
         self.violation: Violation | None = None
@@ -80,6 +83,8 @@ class World:
         """The store has lost its contents, or is an older copy."""
         self.condemn([process.run for process in self.living()])
         self.store.wipe(kept)
+        if KEY in kept.documents:
+            self.budget.written(kept.documents[KEY])
 
     def pause(self, process: Process) -> None:
         """A process stands still for some time."""
@@ -128,10 +133,10 @@ class World:
 
     def check_decision(self, process: Process, rm: Rm) -> None:
         """The process has just found that it may decide: no other one may."""
-        if self._is_condemned(process):
+        if self.is_condemned(process):
             return
         for other in self.living():
-            if other is process or rm.id not in other.books or self._is_condemned(other):
+            if other is process or rm.id not in other.books or self.is_condemned(other):
                 continue
             if other.member.may_decide():
                 names = process.address, other.address
@@ -139,10 +144,10 @@ class World:
 
     def check_move(self, process: Process, rm: Rm) -> None:
         """One RM moves for balance at a time."""
-        if self._is_condemned(process):
+        if self.is_condemned(process):
             return
         for other in self.living():
-            counts = other is not process and other.is_balancing and not self._is_condemned(other)
+            counts = other is not process and other.is_balancing and not self.is_condemned(other)
             if counts and other.member.may_decide():
                 self.fail(f"{rm.id} moves for balance, and so does an RM of another member")
 
@@ -178,7 +183,12 @@ class World:
         for process in self._all:
             process.loop.end()
 
-    def _is_condemned(self, process: Process) -> bool:
+    def _written(self, key: str, document: Document) -> None:
+        if key == KEY:
+            self.budget.written(document)
+
+    def is_condemned(self, process: Process) -> bool:
+        """True if somebody has removed its lease, and it may not know that yet."""
         return self.time.now < self._condemned.get(process.run, 0.0)
 
     def _decide(self, process: Process) -> None:
