@@ -84,8 +84,8 @@ class Rms:
         self._rms: dict[RmId, Rm] = {}
         # Who registers an RM just now, by RM.
         self._arriving: dict[RmId, str] = {}
-        # Calls that need the claim of an RM just now, by RM.
-        self._claiming: Counter[RmId] = Counter()
+        self.claims: Counter[RmId] = Counter()
+        """Calls that need the claim of an RM just now, by RM: none of them may give it up."""
         # The last message of a session that gives way to a registration just now, by RM.
         self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
@@ -145,19 +145,6 @@ class Rms:
         finally:
             del self._arriving[rm_id]
 
-    @contextmanager
-    def claiming(self, rm_id: RmId) -> Iterator[None]:
-        """Inside the block a call needs the claim of the RM, whatever becomes of others."""
-        self._claiming[rm_id] += 1
-        try:
-            yield
-        finally:
-            self._claiming[rm_id] -= 1
-            if not self._claiming[rm_id]:
-                del self._claiming[rm_id]
-                if rm_id not in self._rms:
-                    self.ownership.forget(rm_id)
-
     def peers(self) -> dict[RmId, str]:
         """The peer of each RM that is registered or registering."""
         return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
@@ -203,7 +190,7 @@ class Rms:
         """Forget an RM that has unregistered or was evicted."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
-        if rm_id not in self._claiming:
+        if rm_id not in self.claims:
             self.ownership.forget(rm_id)
         self._configurations.gone(rm_id)
         self.on_forgotten(rm_id)
@@ -294,13 +281,20 @@ async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member |
         CallError: see `Ownership.take`.
     """
     rms.check_open()
-    with rms.claiming(rm_id):
+    rms.claims[rm_id] += 1
+    try:
         place = await rms.ownership.take(rm_id, named)
         if isinstance(place, Member):
             yield place
         else:
             yield None
             check_owned(rms, rm_id)
+    finally:
+        rms.claims[rm_id] -= 1
+        if not rms.claims[rm_id]:
+            del rms.claims[rm_id]
+            if rms.find(rm_id) is None:
+                rms.ownership.forget(rm_id)
 
 
 def is_owned(rms: Rms, rm: Rm) -> bool:
