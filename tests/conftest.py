@@ -49,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rows-table", metavar="FILE", help="write a table of acceptance rows and their tests")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than processors: tests of servers and members wait more than they compute."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the table of rows when it is wanted."""
     path = config.getoption("--rows-table")
