@@ -2,18 +2,20 @@
 
 The document of an RM has a line of JSON with the epoch of its owner, then its packed revisions. An
 owner writes its epoch when it reads them, under compare-and-set. From then on a write of an earlier
-owner fails, and that owner's operator reads that nothing was stored.
+owner fails, and that owner's operator reads that nothing was stored. The epoch also decides where the
+revision of the document does not: after a write whose answer was lost, and after a late one of an
+earlier owner.
 """
 
 import asyncio
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -49,7 +51,7 @@ class SharedKeeper(Keeper):
         # Packed revisions between `prepare` and `commit`.
         self._prepared: dict[RmId, bytes] = {}
         # Held while a document is written: writes of one RM are in order.
-        self._locks: defaultdict[RmId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: WeakValueDictionary[RmId, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -63,10 +65,13 @@ class SharedKeeper(Keeper):
         Raises:
             StoreError: the store does not answer, or another owner writes at the same time.
         """
-        async with self._locks[rm_id]:
+        async with self._lock(rm_id):
             document = await self._store.read(_key(rm_id))
             packed = document.value.partition(b"\n")[2]
-            await self._set(rm_id, packed, document.revision)
+            # For an RM that never comes nothing is stored.
+            self._written.pop(rm_id, None)
+            if document.revision:
+                await self._set(rm_id, packed, document.revision)
         if not packed:
             return None
         try:
@@ -86,9 +91,7 @@ class SharedKeeper(Keeper):
         rm_id = revisions.rm_id
         try:
             packed = await self._in_thread(pack, revisions)
-            document = await self._store.read(_key(rm_id))
-            if document.revision != self._written.get(rm_id, 0):
-                raise Conflict(f"RM {rm_id} has another owner")
+            await self._replaceable(rm_id)
         except StoreError as error:
             self.failures += 1
             raise OSError(str(error)) from None
@@ -145,21 +148,49 @@ class SharedKeeper(Keeper):
         return await self._write(revisions.rm_id, packed)
 
     async def _write(self, rm_id: RmId, packed: bytes | None) -> bool:
-        """Write or delete the document, in order with other writes; returns True if it was done."""
-        async with self._locks[rm_id]:
+        """Write or delete the document, in order with other writes; returns True if it was done.
+
+        What belongs to another owner by now is not deleted.
+        """
+        async with self._lock(rm_id):
             try:
-                await self._set(rm_id, packed, self._written.get(rm_id, 0))
+                await self._set_again(rm_id, packed)
             except StoreError as error:
-                self._failed(rm_id, OSError(str(error)))
+                if packed is not None or not isinstance(error, Conflict):
+                    self._failed(rm_id, OSError(str(error)))
                 return False
         return True
 
+    async def _set_again(self, rm_id: RmId, packed: bytes | None) -> None:
+        """Replace the document of the last write, or one that this owner may replace as well."""
+        try:
+            await self._set(rm_id, packed, self._written.get(rm_id, 0))
+        except Conflict:
+            await self._set(rm_id, packed, await self._replaceable(rm_id))
+
+    async def _replaceable(self, rm_id: RmId) -> int:
+        """The revision of the document, which this server may replace.
+
+        Raises:
+            StoreError: the store does not answer, or the RM has another owner.
+        """
+        document = await self._store.read(_key(rm_id))
+        is_last = document.revision == self._written.get(rm_id, 0)
+        if not is_last and not _epoch_of(document) <= self._epoch(rm_id) > 0:
+            raise Conflict(f"RM {rm_id} has another owner")
+        return document.revision
+
     async def _set(self, rm_id: RmId, packed: bytes | None, revision: int) -> None:
-        value = None
-        if packed is not None:
-            head = json.dumps({"format": FORMAT, "epoch": self._epoch(rm_id)})
-            value = head.encode() + b"\n" + packed
+        if packed is None:
+            await self._store.compare_and_set(_key(rm_id), None, revision)
+            self._written.pop(rm_id, None)
+            return
+        head = json.dumps({"format": FORMAT, "epoch": self._epoch(rm_id)})
+        value = head.encode() + b"\n" + packed
         self._written[rm_id] = await self._store.compare_and_set(_key(rm_id), value, revision)
+
+    def _lock(self, rm_id: RmId) -> asyncio.Lock:
+        return self._locks.setdefault(rm_id, asyncio.Lock())
 
     def _spawn(self, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
         task = asyncio.get_running_loop().create_task(work, name="shared revisions")
@@ -173,6 +204,15 @@ class SharedKeeper(Keeper):
 
 def _key(rm_id: RmId) -> str:
     return f"configurations/{quote(rm_id, safe='')}"
+
+
+def _epoch_of(document: Document) -> int:
+    """The epoch of the owner that has written the document; 0 if it does not say."""
+    try:
+        epoch = json.loads(document.value[:MAX_HEAD].partition(b"\n")[0])["epoch"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return 0
+    return epoch if isinstance(epoch, int) else 0
 
 
 def pack(revisions: Revisions) -> bytes:
