@@ -69,7 +69,7 @@ class Membership(Ownership):
         except TimeoutError:
             log.warning("not all RMs were handed over in time")
         await self._holdings.end_all("this member stops")
-        for task in (*self._tasks, self._doubt):
+        for task in (*self._tasks, self._doubt, *self._forgetting):
             await stop_task(task)
         await self._lease.leave()
 

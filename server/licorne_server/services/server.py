@@ -277,6 +277,9 @@ class Server:
         await self._admission.stop()
         await self.engine.stop()
         await self.changes.configurations.stop()
+        if self.ownership.store is not None:
+            # The last writes of configurations needed it.
+            await self.ownership.store.close()
         self.config_thread.stop()
         self._log_levels.forget_all()
         if self.tracing is not None:

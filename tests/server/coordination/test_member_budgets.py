@@ -56,6 +56,9 @@ class Documents:
             self.documents[key] = Document(value=value, revision=self._revision)
         return self._revision
 
+    async def close(self) -> None:
+        """See `Store`. The other member goes on."""
+
     def budget(self) -> Escrowed:
         """The document of the budget."""
         return decode(self.documents[f"{BUDGETS}company"].value)

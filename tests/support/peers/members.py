@@ -11,7 +11,15 @@ from licorne_server.coordination import store
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.secret import KEY
-from licorne_server.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
+from licorne_server.coordination.store import (
+    Conflict,
+    Document,
+    Member,
+    MemberId,
+    Snapshot,
+    Store,
+    StoreError,
+)
 from licorne_server.process.settings import Settings
 from licorne_server.services.server import Server, running
 from licorne_server.wire.errors import unavailable
@@ -73,6 +81,7 @@ class Documents(Store):
     def __init__(self, secret: str = "") -> None:
         """Start with a secret, or without."""
         self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
+        self.closed = False
 
     async def read(self, key: str) -> Document:
         """The document of the key."""
@@ -80,6 +89,8 @@ class Documents(Store):
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace a document."""
+        if self.closed:
+            raise StoreError("the store was closed")
         if self.documents.get(key, Document()).revision != revision:
             raise Conflict
         if value is None:
@@ -112,7 +123,8 @@ class Documents(Store):
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Nothing."""
+        """Take no document any more."""
+        self.closed = True
 
 
 class OwnershipInMemory(Ownership):

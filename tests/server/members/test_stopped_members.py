@@ -1,0 +1,28 @@
+"""The end of a member, and what it still needs of the store."""
+
+import asyncio
+
+import pytest
+
+from licorne_server.coordination.store import Document
+from support.peers.members import Documents, members
+from support.peers.shim import Shim, connected
+
+
+async def test_the_store_is_closed_after_the_last_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that stops stores what it has begun to store, and then lets the store go."""
+    replace = Documents.compare_and_set
+
+    async def late(store: Documents, key: str, value: bytes | None, revision: int) -> int:
+        await asyncio.sleep(0.2)
+        return await replace(store, key, value, revision)
+
+    monkeypatch.setattr(Documents, "compare_and_set", late)
+    async with members("a") as deployment:
+        server = deployment.servers["a"]
+        async with connected(server) as channel:
+            await Shim(channel).register()
+        store = server.ownership.store
+        assert isinstance(store, Documents)
+    assert store.closed
+    assert await store.read("configurations/rm") != Document()
