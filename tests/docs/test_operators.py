@@ -157,6 +157,7 @@ def test_the_unit_keeps_the_machine_from_the_server() -> None:
     expected = {
         "NoNewPrivileges": "yes",
         "ProtectSystem": "strict",
+        "KillMode": "mixed",
         "ProtectHome": "yes",
         "PrivateTmp": "yes",
         "PrivateDevices": "yes",

@@ -16,6 +16,7 @@ from licorne_server.commands.serve_options import settings_of
 from licorne_server.coordination.options import worker_name
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.workers.disk import Disk
 from licorne_server.workers.ports import Reservation
 from licorne_server.workers.supervisor import STORE, Plan, Supervisor
 
@@ -57,8 +58,6 @@ def supervise(args: argparse.Namespace, stderr: int) -> int:
         raise SettingsError(
             "--workers cannot be used with --coordination: a worker has no address of its own"
         )
-    if args.state_dir is not None:
-        raise SettingsError("--workers cannot be used with --state-dir: the supervisor keeps what is applied")
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
         # Whatever a worker would refuse is refused here, once and before anything is started.
@@ -72,8 +71,9 @@ def supervise(args: argparse.Namespace, stderr: int) -> int:
         plan = Plan(
             folder=folder, commands=commands, stderr=stderr, drain=settings.drain, stall=settings.stall
         )
+        supervisor = Supervisor(plan, disk=None if settings.state_dir is None else Disk(settings.state_dir))
         runner = stack.enter_context(asyncio.Runner(loop_factory=ServerLoop))
-        return runner.run(_until_the_end(Supervisor(plan), ports))
+        return runner.run(_until_the_end(supervisor, ports))
 
 
 @contextmanager

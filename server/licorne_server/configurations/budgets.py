@@ -38,6 +38,9 @@ log = structlog.get_logger("core.configurations.budgets")
 KEY = f"{SHARED}budgets"
 """Key of the document."""
 
+TRIES = 8
+"""Attempts to replace the stored budgets, whatever they are, while others do the same; at most."""
+
 ORIGIN = Origin("the server", "budgets")
 
 Slices = Callable[[str], Mapping[RmId, Resources] | None]
@@ -224,32 +227,14 @@ class Budgets:
             CallError: ABORTED, `base` is not in force any more; or they cannot be stored.
         """
         tree = await self._parsed(text, origin)
+        time = nanoseconds(self._clock.now())
+        wanted = Definition(text=text, source=source, by=by, comment=comment, time=time)
         async with self._lock:
-            try:
-                document = await self._keeper.document(KEY)
-                current = decode(document)
-            except (OSError, StoreError, ValueError) as error:
-                raise _not_stored(error) from None
-            if base and base != current.revision:
-                raise _stale(current, base)
-            if current.revision and text == current.text:
-                await self._enforce(current, tree)
-                return Updated(changed=False, definition=current, persistent=self._keeper.persistent)
-            new = Definition(
-                text=text,
-                revision=current.revision + 1,
-                source=source,
-                by=by,
-                comment=comment,
-                time=nanoseconds(self._clock.now()),
-            )
-            try:
-                await self._keeper.replace_document(KEY, new.encode(), document.revision)
-            except Conflict:
-                raise _stale(replace(current, revision=current.revision + 1), base) from None
-            except (OSError, StoreError, ValueError) as error:
-                raise _not_stored(error) from None
+            # All workers read the same file at their start: the slower ones find it stored.
+            new, changed = await self._store(wanted, base, tries=1 if base else TRIES)
             await self._enforce(new, tree)
+        if not changed:
+            return Updated(changed=False, definition=new, persistent=self._keeper.persistent)
         log.info(
             "budgets updated", revision=new.revision, source=source.value, by=by, comment=comment,
             budgets=len(tree.budgets),
@@ -259,6 +244,32 @@ class Budgets:
         return Updated(
             changed=True, definition=new, persistent=self._keeper.persistent, warnings=tree.warnings
         )
+
+    async def _store(self, wanted: Definition, base: int, tries: int) -> tuple[Definition, bool]:
+        """Store the next revision, unless the present one has its text; returns it, and True if stored.
+
+        Raises:
+            CallError: ABORTED, `base` is not in force any more; or it cannot be stored.
+        """
+        try:
+            document = await self._keeper.document(KEY)
+            current = decode(document)
+        except (OSError, StoreError, ValueError) as error:
+            raise _not_stored(error) from None
+        if base and base != current.revision:
+            raise _stale(current, base)
+        if current.revision and wanted.text == current.text:
+            return current, False
+        new = replace(wanted, revision=current.revision + 1)
+        try:
+            await self._keeper.replace_document(KEY, new.encode(), document.revision)
+        except Conflict:
+            if tries > 1:
+                return await self._store(wanted, base, tries - 1)
+            raise _stale(replace(current, revision=current.revision + 1), base) from None
+        except (OSError, StoreError, ValueError) as error:
+            raise _not_stored(error) from None
+        return new, True
 
     async def follow(self, definition: Definition) -> None:
         """Put a stored definition into force, unless it is already."""

@@ -96,7 +96,7 @@ class Keeper:
 
     @property
     def shared(self) -> bool:
-        """True if other servers have the same documents."""
+        """True if servers with files of their own have the same documents."""
         return False
 
     async def document(self, key: str) -> Document:

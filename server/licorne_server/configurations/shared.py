@@ -14,7 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
 
 import structlog
@@ -27,6 +27,9 @@ from licorne_server.coordination.store import MAX_DOCUMENT, Conflict, Document, 
 log = structlog.get_logger("core.configurations.shared")
 
 FORMAT = 1
+
+CONFIGURATIONS = "configurations/"
+"""Prefix of the keys; the quoted id of the RM follows."""
 
 MAX_HEAD = 256
 """Bytes of the first line, at most."""
@@ -41,11 +44,24 @@ CLOSE_SECONDS = 5.0
 class SharedKeeper(Keeper):
     """Stores the revisions of the RMs that this server owns."""
 
-    def __init__(self, store: Store, epoch: Callable[[RmId], int]) -> None:
-        """`epoch` gives the epoch of an RM that is served here, 0 for others."""
+    def __init__(
+        self,
+        store: Store,
+        epoch: Callable[[RmId], int],
+        *,
+        persistent: bool = True,
+        shared: bool = True,
+    ) -> None:
+        """`epoch` gives the epoch of an RM that is served here, 0 for others.
+
+        Workers have one supervisor, whose store is not `persistent` without a directory. They are not
+        `shared` by servers with other files.
+        """
         super().__init__()
         self._store = store
         self._epoch = epoch
+        self._persistent = persistent
+        self._shared = shared
         # The revision of each document as this server wrote it last.
         self._written: dict[RmId, int] = {}
         # Packed revisions between `prepare` and `commit`.
@@ -56,8 +72,8 @@ class SharedKeeper(Keeper):
 
     @property
     def persistent(self) -> bool:
-        """True: revisions are stored."""
-        return True
+        """True if what is stored outlives all servers."""
+        return self._persistent
 
     async def fetch(self, rm_id: RmId) -> Revisions | None:
         """The stored revisions of an RM that this server owns from now on; None if there are none.
@@ -66,8 +82,8 @@ class SharedKeeper(Keeper):
             StoreError: the store does not answer, or another owner writes at the same time.
         """
         async with self._lock(rm_id):
-            document = await self._store.read(_key(rm_id))
-            packed = document.value.partition(b"\n")[2]
+            document = await self._store.read(key_of(rm_id))
+            packed = packed_of(document.value)
             # For an RM that never comes nothing is stored.
             self._written.pop(rm_id, None)
             if document.revision:
@@ -91,22 +107,24 @@ class SharedKeeper(Keeper):
         rm_id = revisions.rm_id
         try:
             packed = await self._in_thread(pack, revisions)
-            await self._replaceable(rm_id)
+            value = document_of(packed, self._epoch(rm_id))
+            await self._store.prepare(key_of(rm_id), value, await self._replaceable(rm_id))
         except StoreError as error:
             self.failures += 1
             raise OSError(str(error)) from None
         self._prepared[rm_id] = packed
 
     async def commit(self, revisions: Revisions) -> bool:
-        """Replace the stored revisions by the prepared ones; returns True if they are stored."""
+        """Replace the stored revisions by the prepared ones; returns True if they outlive all servers."""
         rm_id = revisions.rm_id
         self._latest[rm_id] = revisions
-        return await asyncio.shield(self._spawn(self._write(rm_id, self._prepared.pop(rm_id))))
+        is_written = await asyncio.shield(self._spawn(self._write(rm_id, self._prepared.pop(rm_id))))
+        return is_written and self._persistent
 
     @property
     def shared(self) -> bool:
-        """True: all members have the same documents."""
-        return True
+        """True if members with files of their own have the same documents."""
+        return self._shared
 
     async def document(self, key: str) -> Document:
         """A document of the store that is no RM's. See `Keeper`."""
@@ -118,7 +136,8 @@ class SharedKeeper(Keeper):
 
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""
-        self._prepared.pop(rm_id, None)
+        if self._prepared.pop(rm_id, None) is not None:
+            self._spawn(self._discard(rm_id))
 
     def save(self, revisions: Revisions) -> None:
         """Store the revisions as soon as possible; a failure is logged."""
@@ -136,6 +155,14 @@ class SharedKeeper(Keeper):
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
         self._thread.shutdown(wait=False)
+
+    async def _discard(self, rm_id: RmId) -> bool:
+        try:
+            await self._store.discard(key_of(rm_id))
+        except StoreError as error:
+            log.warning("prepared revisions not discarded", rm_id=rm_id, reason=str(error))
+            return False
+        return True
 
     async def _write_latest(self, revisions: Revisions) -> bool:
         if self._latest.get(revisions.rm_id) is not revisions:
@@ -174,20 +201,20 @@ class SharedKeeper(Keeper):
         Raises:
             StoreError: the store does not answer, or the RM has another owner.
         """
-        document = await self._store.read(_key(rm_id))
+        document = await self._store.read(key_of(rm_id))
         is_last = document.revision == self._written.get(rm_id, 0)
         if not is_last and not _epoch_of(document) <= self._epoch(rm_id) > 0:
             raise Conflict(f"RM {rm_id} has another owner")
         return document.revision
 
     async def _set(self, rm_id: RmId, packed: bytes | None, revision: int) -> None:
+        key = key_of(rm_id)
         if packed is None:
-            await self._store.compare_and_set(_key(rm_id), None, revision)
+            await self._store.compare_and_set(key, None, revision)
             self._written.pop(rm_id, None)
             return
-        head = json.dumps({"format": FORMAT, "epoch": self._epoch(rm_id)})
-        value = head.encode() + b"\n" + packed
-        self._written[rm_id] = await self._store.compare_and_set(_key(rm_id), value, revision)
+        value = document_of(packed, self._epoch(rm_id))
+        self._written[rm_id] = await self._store.compare_and_set(key, value, revision)
 
     def _lock(self, rm_id: RmId) -> asyncio.Lock:
         return self._locks.setdefault(rm_id, asyncio.Lock())
@@ -202,8 +229,24 @@ class SharedKeeper(Keeper):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
 
-def _key(rm_id: RmId) -> str:
-    return f"configurations/{quote(rm_id, safe='')}"
+def key_of(rm_id: RmId) -> str:
+    """Key of the document of an RM."""
+    return CONFIGURATIONS + quote(rm_id, safe="")
+
+
+def rm_id_of(key: str) -> RmId:
+    """The RM of a key of `key_of`."""
+    return RmId(unquote(key.removeprefix(CONFIGURATIONS)))
+
+
+def document_of(packed: bytes, epoch: int) -> bytes:
+    """A document with packed revisions, empty for none, and the epoch of their owner."""
+    return json.dumps({"format": FORMAT, "epoch": epoch}).encode() + b"\n" + packed
+
+
+def packed_of(document: bytes) -> bytes:
+    """The packed revisions in a document; empty for none."""
+    return document.partition(b"\n")[2]
 
 
 def _epoch_of(document: Document) -> int:

@@ -158,14 +158,28 @@ class StateDir:
             found = [Document(value=bytes(value), revision=revision) for value, revision in rows]
         return found[0] if found else Document()
 
-    def write_document(self, key: str, document: Document) -> None:
-        """Replace a document.
+    def documents(self) -> dict[str, Document]:
+        """All documents that are no RM's.
+
+        Raises:
+            OSError: the database cannot be read.
+        """
+        with self._transaction() as database:
+            database.execute(DOCUMENTS)
+            rows = database.execute("SELECT name, CAST(value AS BLOB), revision FROM documents")
+            return {name: Document(value=value, revision=int(revision)) for name, value, revision in rows}
+
+    def write_document(self, key: str, document: Document | None) -> None:
+        """Replace a document; None removes it.
 
         Raises:
             OSError: the change cannot be written; the former document stays.
         """
         with self._transaction() as database:
             database.execute(DOCUMENTS)
+            if document is None:
+                database.execute("DELETE FROM documents WHERE name = ?", (key,))
+                return
             row = (key, document.revision, document.value)
             database.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", row)
 

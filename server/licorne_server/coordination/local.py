@@ -41,6 +41,9 @@ from licorne_server.coordination.store import (
 TIMEOUT = 5.0
 """Seconds of a call, at most: the supervisor does little else than to answer."""
 
+DISK_TIMEOUT = 20.0
+"""Seconds of a call that may wait for the disk, at most. A backup may delay a write by five."""
+
 RETRY = 0.1
 """Seconds until a watch asks again that got no answer."""
 
@@ -116,7 +119,16 @@ class LocalStore(Store):
         if value is not None and len(value) > MAX_DOCUMENT:
             raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
         replacement = pb.Replacement(key=key, value=value, revision=revision)
-        return (await self._call("Replace", replacement, pb.Document)).revision
+        return (await self._call("Replace", replacement, pb.Document, DISK_TIMEOUT)).revision
+
+    async def prepare(self, key: str, value: bytes, revision: int) -> None:
+        """Find out if `compare_and_set` of the same would succeed now, and make room for it on the disk."""
+        prepared = pb.Replacement(key=key, value=value, revision=revision)
+        await self._call("Prepare", prepared, pb.Nothing, DISK_TIMEOUT)
+
+    async def discard(self, key: str) -> None:
+        """Give up the room that `prepare` has made."""
+        await self._call("Discard", pb.Key(key=key), pb.Nothing, DISK_TIMEOUT)
 
     async def evict(self, member: MemberId) -> None:
         """End the lease of a member that is known to be dead."""

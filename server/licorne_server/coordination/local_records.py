@@ -4,6 +4,7 @@ No I/O and no clock: every call that needs the time is given it, in unix seconds
 end of a lease is noticed by the next call.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from licorne_core.values.ids import RmId
@@ -139,6 +140,28 @@ class Records:
         """The document of the key."""
         return self._documents.get(key, Document())
 
+    def load(self, documents: Mapping[str, Document]) -> None:
+        """Add documents of an earlier run, before there are any.
+
+        Raises:
+            StoreError: there is no room for them.
+        """
+        for key, document in documents.items():
+            self._bytes += self._growth(key, document.value)
+            self._documents[key] = document
+            self._revision = max(self._revision, document.revision)
+
+    def check(self, key: str, value: bytes | None, revision: int) -> None:
+        """Find out if `compare_and_set` of the same would succeed now, and raise what it would raise."""
+        if value is not None and len(value) > MAX_DOCUMENT:
+            raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
+        if len(key) > MAX_NAME:
+            raise ValueError(f"a key may have {MAX_NAME} characters, not {len(key)}")
+        before = self.read(key)
+        if before.revision != revision:
+            raise Conflict(f"document {key!r} has revision {before.revision}, not {revision}")
+        self._growth(key, value)
+
     def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace a document of that revision; returns the new one, see `Store.compare_and_set`.
 
@@ -147,14 +170,8 @@ class Records:
             ValueError: the value or the key is too large.
             StoreError: there is no room for it.
         """
-        if value is not None and len(value) > MAX_DOCUMENT:
-            raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
-        if len(key) > MAX_NAME:
-            raise ValueError(f"a key may have {MAX_NAME} characters, not {len(key)}")
-        before = self.read(key)
-        if before.revision != revision:
-            raise Conflict(f"document {key!r} has revision {before.revision}, not {revision}")
-        self._make_room_for(key, value)
+        self.check(key, value, revision)
+        self._bytes += self._growth(key, value)
         self._revision += 1
         if key.startswith(SHARED):
             self.changes += 1
@@ -196,8 +213,8 @@ class Records:
         del self._free[oldest]
         self._least_epoch = max(self._least_epoch, self._rms.pop(oldest).epoch)
 
-    def _make_room_for(self, key: str, value: bytes | None) -> None:
-        """Count the bytes of the new document.
+    def _growth(self, key: str, value: bytes | None) -> int:
+        """Bytes by which the new document adds to all of them.
 
         Raises:
             StoreError: there is no room for it.
@@ -209,4 +226,4 @@ class Records:
             raise StoreError(f"the documents would have more than {MAX_BYTES} bytes")
         if before is None and value is not None and len(self._documents) >= MAX_DOCUMENTS:
             raise StoreError(f"there are {MAX_DOCUMENTS} documents already")
-        self._bytes += needed - freed
+        return needed - freed

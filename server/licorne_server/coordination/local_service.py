@@ -1,6 +1,7 @@
 """The service of the backend `local`: the store of a supervisor, served over a Unix socket."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +24,9 @@ from licorne_server.coordination.local_messages import (
 from licorne_server.coordination.local_records import Records
 from licorne_server.coordination.options import MOST_LEASE
 from licorne_server.coordination.pb import local_pb2 as pb
-from licorne_server.coordination.store import Conflict, LeaseLost, MemberId, StoreError
+from licorne_server.coordination.store import Conflict, Document, LeaseLost, MemberId, StoreError
 from licorne_server.process.clock import Clock
-from licorne_server.process.loop import stop_task
+from licorne_server.process.loop import RunToCompletion, stop_task
 
 Request = TypeVar("Request", bound=Message)
 
@@ -33,15 +34,39 @@ CODES = {Conflict: grpc.StatusCode.ABORTED, LeaseLost: grpc.StatusCode.FAILED_PR
 """Status of an error; of any other `StoreError` it is UNAVAILABLE."""
 
 
+class Storage(ABC):
+    """What outlives the supervisor. Each method raises StoreError if the disk refuses."""
+
+    @abstractmethod
+    def keeps(self, key: str) -> bool:
+        """True for a document that is stored."""
+
+    @abstractmethod
+    async def write(self, key: str, before: Document, value: bytes | None) -> None:
+        """Store the new value of a document, None for none; it is durable when this returns."""
+
+    @abstractmethod
+    async def prepare(self, key: str, value: bytes) -> None:
+        """Make room for a `write` of the same value."""
+
+    @abstractmethod
+    async def discard(self, key: str) -> None:
+        """Give up that room."""
+
+
 class LocalService:
     """Serves the records to members, and wakes those who watch."""
 
     records: Records
 
-    def __init__(self, records: Records, clock: Clock) -> None:
-        """Nothing listens before `start`."""
+    def __init__(self, records: Records, clock: Clock, storage: Storage | None = None) -> None:
+        """Nothing listens before `start`. Documents that the storage keeps are changed there first."""
         self.records = records
         self._clock = clock
+        self._storage = storage
+        # Held while a stored document changes, from the check to the answer.
+        self._storing = asyncio.Lock()
+        self._changes = RunToCompletion("change of a stored document")
         self._told = records.changes
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
@@ -69,6 +94,7 @@ class LocalService:
         await stop_task(self._task)
         if self._server is not None:
             await self._server.stop(None)
+        await self._changes.stop()
 
     def changed(self) -> None:
         """Wake those who watch, if the records have changed."""
@@ -116,10 +142,6 @@ class LocalService:
             found = records.read(request.key)
             return pb.Document(value=found.value, revision=found.revision)
 
-        async def replace(request: pb.Replacement) -> Message:
-            value = request.value if request.HasField("value") else None
-            return pb.Document(revision=records.compare_and_set(request.key, value, request.revision))
-
         served: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Join": self._method(pb.Join, join),
             "Renew": self._method(pb.Member, renew),
@@ -128,9 +150,36 @@ class LocalService:
             "Release": self._method(pb.Release, release),
             "Look": self._method(pb.Look, self._look),
             "Read": self._method(pb.Key, read),
-            "Replace": self._method(pb.Replacement, replace),
+            "Replace": self._method(pb.Replacement, self._replace),
+            "Prepare": self._method(pb.Replacement, self._prepare),
+            "Discard": self._method(pb.Key, self._discard),
         }
         return grpc.method_handlers_generic_handler(SERVICE, served)
+
+    async def _replace(self, request: pb.Replacement) -> Message:
+        value = request.value if request.HasField("value") else None
+        # A caller that has gone leaves no document that is on the disk and not in the records.
+        change = self._change(request.key, value, request.revision)
+        return pb.Document(revision=await self._changes.run(change))
+
+    async def _change(self, key: str, value: bytes | None, revision: int) -> int:
+        if self._storage is None or not self._storage.keeps(key):
+            return self.records.compare_and_set(key, value, revision)
+        async with self._storing:
+            self.records.check(key, value, revision)
+            await self._storage.write(key, self.records.read(key), value)
+            return self.records.compare_and_set(key, value, revision)
+
+    async def _prepare(self, request: pb.Replacement) -> Message:
+        self.records.check(request.key, request.value, request.revision)
+        if self._storage is not None and self._storage.keeps(request.key):
+            await self._storage.prepare(request.key, request.value)
+        return pb.Nothing()
+
+    async def _discard(self, request: pb.Key) -> Message:
+        if self._storage is not None and self._storage.keeps(request.key):
+            await self._storage.discard(request.key)
+        return pb.Nothing()
 
     async def _look(self, request: pb.Look) -> Message:
         if request.changes == self.records.changes:

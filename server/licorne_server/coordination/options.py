@@ -79,6 +79,10 @@ class Coordination:
             return "--coordination-cert and --coordination-key are needed together"
         if (self.password is None) != (not self.user):
             return "--coordination-user and --coordination-password are needed together"
+        if self.on_one_host and not all(
+            where.startswith("unix:") for where in (self.advertise, self.advertise_http)
+        ):
+            return "--coordination local: needs --advertise unix:PATH and --advertise-http unix:PATH"
         if self.advertise and not (self.on_one_host or _is_reachable(self.advertise)):
             return f"--advertise: HOST:PORT was expected, of a host that others reach: {self.advertise!r}"
         return ""

@@ -157,6 +157,18 @@ class Store(ABC):
             ValueError: the value is larger than `MAX_DOCUMENT`.
         """
 
+    async def prepare(self, key: str, value: bytes, revision: int) -> None:
+        """Find out if `compare_and_set` of the same would succeed now. A store on a disk makes room for it.
+
+        Raises:
+            Conflict: the document has another revision.
+        """
+        if (await self.read(key)).revision != revision:
+            raise Conflict(f"document {key!r} has another revision than {revision}")
+
+    async def discard(self, key: str) -> None:  # noqa: B027
+        """Give up the room that `prepare` has made: the document stays as it is."""
+
     async def evict(self, member: MemberId) -> None:
         """End the lease of another member, known to be dead. Only a supervisor knows that."""
         raise NotImplementedError

@@ -289,7 +289,7 @@ class Settings:
         """Refuse a member that nobody could reach, or that keeps for itself what members share."""
         if self.coordination is None:
             return
-        if self.state_dir is not None:
+        if self.state_dir is not None and not self.coordination.on_one_host:
             raise SettingsError(
                 "--state-dir cannot be used with --coordination: the store keeps what is applied"
             )

@@ -389,7 +389,14 @@ class Server:
 
     def _keeper(self) -> Keeper:
         store = self.ownership.store
-        return Keeper(self.settings.state_dir) if store is None else SharedKeeper(store, self.ownership.epoch)
+        options, folder = self.settings.coordination, self.settings.state_dir
+        if store is None:
+            return Keeper(folder)
+        # Workers have the same files, and a supervisor that owns the state directory.
+        shared = options is None or not options.on_one_host
+        return SharedKeeper(
+            store, self.ownership.epoch, persistent=shared or folder is not None, shared=shared
+        )
 
     def _copies(self) -> Copies:
         shortage = self.memory.shortage_for_copy

@@ -14,8 +14,11 @@ import structlog
 
 from licorne_server.coordination.local_records import Records
 from licorne_server.coordination.local_service import LocalService
+from licorne_server.coordination.store import StoreError
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.loop import stop_task
+from licorne_server.process.settings import SettingsError
+from licorne_server.workers.disk import Disk
 from licorne_server.workers.status import STATUS, Known, status_text
 from licorne_server.workers.worker import State, Worker
 
@@ -52,12 +55,24 @@ class Supervisor:
     failed: asyncio.Event
     """Set when the supervisor should end with an error."""
 
-    def __init__(self, plan: Plan, clock: Clock | None = None) -> None:
-        """Nothing is started yet."""
+    def __init__(self, plan: Plan, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        """Nothing is started yet. `disk` is closed by `stop`.
+
+        Raises:
+            SettingsError: the disk has more documents than a store may have.
+        """
         self._plan = plan
         self._clock = clock or SystemClock()
         # Epochs of RMs that name none rise with every start too, as in a server that is alone.
-        self.service = LocalService(Records(int(self._clock.now() * 1e6)), self._clock)
+        start = int(self._clock.now() * 1e6)
+        self._disk = disk
+        records = Records(start if disk is None else disk.rising(start))
+        if disk is not None:
+            try:
+                records.load(disk.documents)
+            except StoreError as error:
+                raise SettingsError(f"--state-dir cannot be used: {error}") from None
+        self.service = LocalService(records, self._clock, disk)
         self.failed = asyncio.Event()
         self._all_ready = asyncio.Event()
         self.workers = [
@@ -104,6 +119,8 @@ class Supervisor:
                 self.kill(f"it has not ended after {limit:g} s")
                 await asyncio.wait(self._runs)
         await self.service.stop()
+        if self._disk is not None:
+            await self._disk.close()
         return not any(run.result() for run in self._runs)
 
     def _changed(self, worker: Worker) -> None:

@@ -11,6 +11,20 @@ from support.coordination.backends import member, present, rm, until, watching
 A = member("a")
 
 
+async def test_a_document_can_be_prepared_by_who_knows_it(store: Store, other: Store) -> None:
+    """Preparing changes nothing, and is refused where the replacement would be."""
+    key = "configurations/rm"
+    await store.prepare(key, b"one", 0)
+    assert await other.read(key) == Document()
+    first = await store.compare_and_set(key, b"one", 0)
+    for wrong in (0, first + 1000):
+        with pytest.raises(Conflict):
+            await other.prepare(key, b"two", wrong)
+    await other.prepare(key, b"two", first)
+    await other.discard(key)
+    assert await store.read(key) == Document(value=b"one", revision=first)
+
+
 @pytest.mark.parametrize("key", ["shared/budget", "configurations/rm", "members/a", "rms/one"])
 async def test_a_document_is_replaced_by_who_knows_it(store: Store, other: Store, key: str) -> None:
     """Only the present revision is replaced or removed, and zero stands for no document."""

@@ -179,7 +179,7 @@ async def test_a_port_in_use_is_a_clear_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--state-dir", "state"), "--workers cannot be used with --state-dir"),
+        (("--state-dir", "/dev/null"), "--state-dir /dev/null cannot be used"),
         (("--coordination", "etcd://127.0.0.1:1"), "--workers cannot be used with --coordination"),
         (("--workers", "many"), "auto or a number up to 256 was expected: 'many'"),
         (("--workers", "257"), "auto or a number up to 256 was expected: '257'"),
