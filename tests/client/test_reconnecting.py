@@ -55,8 +55,10 @@ async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
         Client(proxy.target, rm_id="rm1", retry=QUICK) as rm,
     ):
         await eventually(lambda: rm.stats.streams > 5)
+        assert rm.stats.welcomed == 0
         proxy.upstream, before = server.target, proxy.connections
         await asyncio.wait_for(rm.ready(), 60)
+        assert rm.stats.welcomed == 1
         # One connection may have been under way, to nobody.
         assert proxy.connections <= before + 2
 

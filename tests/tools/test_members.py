@@ -1,8 +1,10 @@
 """`licorne bench workers` and `failover` at a tiny size. Nothing here says how fast anything is."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +37,27 @@ def test_cpu_of_each_worker_is_told() -> None:
 
 
 @pytest.mark.bench
-def test_an_rm_comes_back_after_each_death_of_its_owner() -> None:
-    """Every killed owner is replaced, and the times are told in milliseconds."""
-    result = bench("failover", "--kills", "2", "--nodes", "4", "--pods", "20")
+@pytest.mark.parametrize("store", ["local", "etcd"])
+def test_an_rm_comes_back_after_each_death_of_its_owner(store: str) -> None:
+    """Every killed owner is replaced, and the times of each stage are told in milliseconds."""
+    result = bench("failover", "--store", store, "--kills", "2", "--nodes", "4", "--pods", "20")
+    assert result["store"] == store
     [run] = result["runs"]
     assert run["kills"] == 2
-    assert 0 < run["failover_p50_ms"] <= run["failover_p99_ms"] <= run["failover_worst_ms"]
+    for stage in ("welcome", "replayed", "failover"):
+        assert 0 < run[f"{stage}_p50_ms"] <= run[f"{stage}_p99_ms"] <= run[f"{stage}_worst_ms"]
+
+
+def test_without_etcd_the_bench_says_so(tmp_path: Path) -> None:
+    """Without the program etcd the bench of failover over it names the program and its package."""
+    done = subprocess.run(
+        [sys.executable, "-m", "licorne_server", "bench", "failover", "--store", "etcd"],
+        capture_output=True,
+        text=True,
+        timeout=290,
+        check=False,
+        env={**os.environ, "PATH": str(tmp_path)},
+    )
+    assert done.returncode == 2
+    assert "the program etcd is needed, and not on the PATH" in done.stderr
+    assert "etcd-server" in done.stderr

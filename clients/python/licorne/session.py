@@ -191,6 +191,8 @@ class Stats:
 
     streams: int = 0
     """Streams that were opened, also those without a welcome."""
+    welcomed: int = 0
+    """Streams that a server has welcomed, to a new session or a resumed one."""
     resumed: int = 0
     """Sessions that were resumed."""
     replayed: int = 0

@@ -114,6 +114,7 @@ class Stream:
         self._max_items = welcome.max_items or self._max_items
         repeats = context.session.welcome(response)
         self.welcomed_at = self._loop.time()
+        context.stats.welcomed += 1
         context.outgoing.open(self._max_items)
         if repeats is None:
             self._replaying = True

@@ -1,16 +1,18 @@
-"""`licorne bench workers` and `licorne bench failover`: several workers, and the death of one."""
+"""`licorne bench workers` and `licorne bench failover`: several members, and the death of one."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
 from licorne_cli.parsing.parser import positive
 from licorne_server.commands.server_process import ServerFailed
 from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.failover import failover
 from licorne_tools.bench.installation import this_build
-from licorne_tools.bench.members import failover, shared
+from licorne_tools.bench.members import shared
 from licorne_tools.bench.report import NOTHING, Run, environment, runs_as_json, summary
 from licorne_tools.bench.runs import alone
 from licorne_tools.bench.scenarios import Scenario
@@ -18,13 +20,15 @@ from licorne_tools.commands.outcome import Alone, Outcome, each, shown
 
 WORKERS, FAILOVER = "workers", "failover"
 COUNTS = {WORKERS: (1, 2, 4), FAILOVER: (2,)}
-"""Numbers of workers, unless one is named."""
+"""Numbers of workers, or of members that may own the RM, unless one is named."""
+
+LOCAL, ETCD = "local", "etcd"
 
 RMS = 8
 KILLS = 10
 MEMBERS = {
     WORKERS: f"{RMS} RMs on 1, 2 and 4 workers",
-    FAILOVER: "time without an owner of an RM with 20,000 allocations, whose worker is killed",
+    FAILOVER: "time from the death of an owner on, of an RM with 20,000 allocations",
 }
 """The scenarios and their descriptions. `all` does not include them."""
 
@@ -41,16 +45,22 @@ COLUMNS = {
     },
     FAILOVER: {
         "KILLS": "kills",
-        "P50 MS": "failover_p50_ms",
-        "P99 MS": "failover_p99_ms",
-        "WORST MS": "failover_worst_ms",
+        "WELCOME P50 MS": "welcome_p50_ms",
+        "WELCOME P99": "welcome_p99_ms",
+        "WELCOME WORST": "welcome_worst_ms",
+        "REPLAYED P50": "replayed_p50_ms",
+        "REPLAYED P99": "replayed_p99_ms",
+        "REPLAYED WORST": "replayed_worst_ms",
+        "ALLOCATION P50": "failover_p50_ms",
+        "ALLOCATION P99": "failover_p99_ms",
+        "ALLOCATION WORST": "failover_worst_ms",
     },
 }
 """The columns of the tables, and the measures in them."""
 
 ALONE = Alone(
     MEMBERS,
-    own=("workers", "kills"),
+    own=("workers", "kills", "store"),
     refused=("batch", "sort", "wire", "profile", "against", "report", "pictures"),
 )
 
@@ -70,8 +80,13 @@ class Line:
 def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Add the arguments of these benches alone."""
     add = group.add_argument
-    add("--workers", type=positive, metavar="N", help="so many workers only")
+    add("--workers", type=positive, metavar="N", help="so many workers only, or so many members with --store")
     add("--kills", type=positive, metavar="N", help=f"failover: deaths of owners ({KILLS})")
+    add(
+        "--store",
+        choices=(LOCAL, ETCD),
+        help="failover: of the workers of a supervisor, or of members with an etcd of their own (local)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
 
     A failed line is reported and left out of the table; the others are measured.
     """
+    if args.scenario == WORKERS and args.store is not None:
+        raise UsageError(f"--store is for {FAILOVER} only")
     progress, outcome = Progress(), Outcome()
     lines = [Line(workers) for workers in ([args.workers] if args.workers else COUNTS[args.scenario])]
     say(str(this_build()))
@@ -87,7 +104,8 @@ def run(args: argparse.Namespace) -> int:
         for line in each(args.scenario, lines, progress, outcome):
             with outcome:
                 for _ in range(args.runs):
-                    results.setdefault(line, []).append(one_run(args, line, progress))
+                    run = one_run(args, line, progress)
+                    results.setdefault(line, []).append(run)
     if results:
         with while_read():
             show(args, results)
@@ -108,7 +126,7 @@ def one_run(args: argparse.Namespace, line: Line, progress: Progress) -> Run:
     work = (
         shared(line.workers, RMS, scenario, progress)
         if args.scenario == WORKERS
-        else failover(line.workers, args.kills or KILLS, scenario, progress)
+        else failover(args.store or LOCAL, line.workers, args.kills or KILLS, scenario, progress)
     )
     try:
         return alone(work)
@@ -124,7 +142,8 @@ def show(args: argparse.Namespace, results: Mapping[Line, Sequence[Run]]) -> Non
     columns = COLUMNS[args.scenario]
     print(f"{args.scenario}: {MEMBERS[args.scenario]}")
     print_table(
-        ["WORKERS", *columns], [[str(one.workers), *cells(columns, runs)] for one, runs in results.items()]
+        ["MEMBERS" if args.store == ETCD else "WORKERS", *columns],
+        [[str(one.workers), *cells(columns, runs)] for one, runs in results.items()],
     )
 
 
@@ -142,6 +161,7 @@ def as_json(args: argparse.Namespace, line: Line, runs: Sequence[Run]) -> dict[s
         "scenario": args.scenario,
         "name": line.name,
         "about": scenario.about,
+        "store": args.store or LOCAL,
         "workers": line.workers,
         "nodes": scenario.nodes,
         "pods": scenario.pods,

@@ -1,0 +1,316 @@
+"""The bench of failover: the time that an RM has no owner after the death of one.
+
+Owners are killed in two deployments: the workers of one supervisor, which sees the death, and members
+that share an etcd, where the lease has to end first.
+"""
+
+import asyncio
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from math import ceil
+from time import perf_counter
+
+from licorne import Application, Ask, Client, Node
+from licorne.events import Allocated
+from licorne_core.values.ids import RmId
+from licorne_server.commands.server_process import ServerFailed, ServerProcess, running_server
+from licorne_server.coordination.etcd import EtcdStore
+from licorne_server.coordination.local import LocalStore
+from licorne_server.coordination.options import read_coordination
+from licorne_server.coordination.ownership import DRAIN
+from licorne_server.coordination.store import Snapshot, Store
+from licorne_server.services.admin.members import Drain
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import UNSEEN, Progress, limited
+from licorne_tools.bench.etcd import running_etcd
+from licorne_tools.bench.members import workers_of
+from licorne_tools.bench.scenarios import Scenario
+
+LIMIT_SECONDS = 600.0
+LIMIT_OF_ONE = 120.0
+"""Seconds until all members serve again, and until an RM has an owner again, at most."""
+
+POLL_SECONDS = 0.05
+GLANCE_SECONDS = 0.002
+"""Seconds between two looks at the client's counters, which is how precise its times are."""
+
+RM = "bench"
+DOOR = "door"
+"""The member that the RM dials, which drains and so owns nothing."""
+
+STAGES = ("welcome", "replayed", "failover")
+"""The times from a kill: to the welcome of the next owner, the end of the replay, and the first new
+allocation."""
+
+
+class Deployment(ABC):
+    """Members, one of which owns the RM."""
+
+    target: str
+    """The address that the RM dials."""
+
+    @abstractmethod
+    async def running(self) -> Mapping[str, int]:
+        """The processes of the members that may own the RM, by name; none while one is missing."""
+
+    @abstractmethod
+    async def snapshot(self) -> Snapshot:
+        """What the store has now."""
+
+    @abstractmethod
+    async def revive(self, name: str) -> None:
+        """Have a killed member started again."""
+
+    async def kill_owner(self) -> str:
+        """Kill the owner of the RM, as soon as all members have joined; its name."""
+        async with limited(LIMIT_OF_ONE, failure="no owner that can be killed after"):
+            while True:
+                name, process = await self._owner()
+                if process:
+                    os.kill(process, signal.SIGKILL)
+                    return name
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _owner(self) -> tuple[str, int]:
+        """The owner and its process; 0 while there is none, or somebody is missing."""
+        running = await self.running()
+        snapshot = await self.snapshot() if running else Snapshot()
+        record = snapshot.rms.get(RmId(RM))
+        owner = None if record is None else snapshot.members.get(record.owner)
+        names = [member.name for member in snapshot.members.values() if member.name != DOOR]
+        if owner is None or sorted(names) != sorted(running):
+            return "", 0
+        return owner.name, running.get(owner.name, 0)
+
+
+class Workers(Deployment):
+    """The workers of a supervisor."""
+
+    def __init__(self, server: ServerProcess, count: int) -> None:
+        """So many."""
+        self.target = server.target
+        self._supervisor = server.pid
+        self._count = count
+
+    async def running(self) -> Mapping[str, int]:
+        """See `Deployment`."""
+        workers = workers_of(self._supervisor)
+        return {worker.name: worker.pid for worker in workers} if len(workers) == self._count else {}
+
+    async def snapshot(self) -> Snapshot:
+        """See `Deployment`."""
+        opened = LocalStore(read_coordination(workers_of(self._supervisor)[0].store))
+        try:
+            return await first(opened)
+        finally:
+            await opened.close()
+
+    async def revive(self, name: str) -> None:
+        """See `Deployment`. The supervisor does so by itself."""
+
+
+class Members(Deployment):
+    """Members that share an etcd, each a server by itself, and the one that the RM dials."""
+
+    def __init__(self, url: str, processes: AsyncExitStack) -> None:
+        """Over the store of that address; what is started ends with `processes`."""
+        self._url = url
+        self._processes = processes
+        self._store = EtcdStore(read_coordination(url))
+        self._pids: dict[str, int] = {}
+
+    async def start(self, count: int) -> None:
+        """Start the door, and so many others."""
+        self._processes.push_async_callback(self._store.close)
+        await self._store.compare_and_set(f"{DRAIN}{DOOR}", Drain("bench").value(), 0)
+        self.target = (await self._start(DOOR)).target
+        for number in range(1, count + 1):
+            await self.revive(f"member-{number}")
+
+    async def running(self) -> Mapping[str, int]:
+        """See `Deployment`."""
+        return self._pids
+
+    async def snapshot(self) -> Snapshot:
+        """See `Deployment`."""
+        return await first(self._store)
+
+    async def revive(self, name: str) -> None:
+        """See `Deployment`."""
+        self._pids[name] = (await self._start(name)).pid
+
+    async def _start(self, name: str) -> ServerProcess:
+        more = ("--coordination", self._url, "--member-name", name)
+        running = running_server(more=more)
+        server = await running.__aenter__()
+
+        async def end() -> None:
+            # It says so if it has been killed.
+            with suppress(ServerFailed):
+                await running.__aexit__(None, None, None)
+
+        self._processes.push_async_callback(end)
+        return server
+
+
+async def first(store: Store) -> Snapshot:
+    """What a store has now."""
+    async with aclosing(store.watch()) as snapshots:  # type: ignore[type-var]
+        return await anext(snapshots)
+
+
+@asynccontextmanager
+async def workers(count: int) -> AsyncIterator[Deployment]:
+    """So many workers of a supervisor."""
+    async with running_server(more=("--workers", str(count))) as server:
+        yield Workers(server, count)
+
+
+@asynccontextmanager
+async def members(count: int) -> AsyncIterator[Deployment]:
+    """So many members with an etcd of their own, and one that the RM dials.
+
+    Raises:
+        BenchError: there is no etcd, or it does not start.
+    """
+    async with running_etcd() as etcd, AsyncExitStack() as processes:
+        deployment = Members(f"etcd://{etcd}/bench", processes)
+        await deployment.start(count)
+        yield deployment
+
+
+async def failover(
+    store: str, count: int, kills: int, scenario: Scenario, progress: Progress = UNSEEN
+) -> dict[str, float]:
+    """Kill the owner of an RM, so many times; the RM has all the scenario's allocations.
+
+    The members are so many workers of a supervisor, or members that share an etcd, as `store` says.
+    Returns the measures by name, in milliseconds from the kill.
+
+    Raises:
+        BenchError: the server fails at its task, or there is no etcd.
+        ServerFailed: it does not start, or ends.
+    """
+    progress.step(f"starting {count} members")
+    async with (workers if store == "local" else members)(count) as deployment:
+        config = workload.configuration(scenario)
+        async with limited(LIMIT_SECONDS), Client(deployment.target, rm_id=RM, config=config) as client:
+            rm = _Rm(client, scenario, progress)
+            async with rm.listening():
+                await rm.fill()
+                progress.step("killing owners", of=kills)
+                times = []
+                for number in range(kills):
+                    times.append(await _one(deployment, rm, f"after-{number}"))
+                    progress.advance()
+    measures: dict[str, float] = {"kills": kills}
+    for name, seconds in zip(STAGES, zip(*times, strict=True), strict=True):
+        ordered = sorted(seconds)
+        last = len(ordered) - 1
+        measures[f"{name}_p50_ms"] = ordered[last // 2] * 1000
+        measures[f"{name}_p99_ms"] = ordered[ceil(last * 0.99)] * 1000
+        measures[f"{name}_worst_ms"] = ordered[-1] * 1000
+    return measures
+
+
+async def _one(deployment: Deployment, rm: "_Rm", key: str) -> Sequence[float]:
+    """Kill the owner once all members are there; the seconds to each of the stages."""
+    rm.mark()
+    name = await deployment.kill_owner()
+    start = perf_counter()
+
+    async def since(wait: Awaitable[None]) -> float:
+        await wait
+        return perf_counter() - start
+
+    async with limited(LIMIT_OF_ONE, failure="no allocation after"):
+        times = await asyncio.gather(*map(since, (rm.welcomed(), rm.replayed(), rm.place(key))))
+    await rm.give_back(key)
+    await deployment.revive(name)
+    return times
+
+
+class _Rm:
+    """An RM with Licorne's own client, which comes back by itself."""
+
+    def __init__(self, client: Client, scenario: Scenario, progress: Progress) -> None:
+        """Nothing is sent before `fill`."""
+        self._client = client
+        self._scenario = scenario
+        self._progress = progress
+        self._placed: set[str] = set()
+        self._more = asyncio.Event()
+        self._before = replace(client.stats)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Note allocations during the block."""
+        task = asyncio.create_task(self._listen())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def fill(self) -> None:
+        """Have all allocations of the scenario."""
+        scenario = self._scenario
+        vcore, memory = workload.LARGEST
+        room = 2 * scenario.pods_per_node
+        capacity = {"vcore": vcore * room, "memory": memory * room}
+        await self._client.add_nodes(
+            Node(node_id=workload.node_name(number), capacity=capacity) for number in range(scenario.nodes)
+        )
+        names = list(workload.app_names(scenario))
+        await self._client.submit_applications(
+            Application(application_id=name, queue=f"root.{queue}", user=workload.user_name(0))
+            for queue, name in names
+        )
+        keys = [f"ask-{number}" for number in range(scenario.pods)]
+        self._progress.step("filling", of=len(keys))
+        await self._client.ask(self._asks(keys))
+        await self._until(set(keys))
+
+    def mark(self) -> None:
+        """Let `welcomed` and `replayed` wait for those that come after this."""
+        self._before = replace(self._client.stats)
+
+    async def welcomed(self) -> None:
+        """Wait for the next welcome."""
+        while self._client.stats.welcomed == self._before.welcomed:  # noqa: ASYNC110  # there is no event
+            await asyncio.sleep(GLANCE_SECONDS)
+
+    async def replayed(self) -> None:
+        """Wait for the end of the next replay."""
+        while self._client.stats.replayed == self._before.replayed:  # noqa: ASYNC110  # there is no event
+            await asyncio.sleep(GLANCE_SECONDS)
+
+    async def place(self, key: str) -> None:
+        """Have one more allocation."""
+        await self._client.ask(self._asks([key]))
+        await self._until({key})
+
+    async def give_back(self, key: str) -> None:
+        """Give an allocation back."""
+        await self._client.release([key])
+
+    def _asks(self, keys: Sequence[str]) -> Iterator[Ask]:
+        names = [name for _, name in workload.app_names(self._scenario)]
+        for number, key in enumerate(keys):
+            application_id = names[number % len(names)]
+            yield Ask(key=key, application_id=application_id, resources={"vcore": 10, "memory": 1024 * 1024})
+
+    async def _until(self, keys: set[str]) -> None:
+        while not keys <= self._placed:
+            self._more.clear()
+            await self._more.wait()
+
+    async def _listen(self) -> None:
+        async for events in self._client.batches():
+            placed = [event.key for event in events if isinstance(event, Allocated)]
+            self._placed.update(placed)
+            self._progress.advance(len(placed))
+            self._more.set()
