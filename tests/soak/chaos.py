@@ -49,6 +49,24 @@ Rm = SoakRm | PlainRm
 Fault = Callable[[], Awaitable[None]]
 
 
+async def agree(rm: Rm, target: str) -> None:
+    """Wait until the RM's ledger and the books of a member are the same.
+
+    Raises:
+        SoakFailed: they never were.
+    """
+    given_up = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        try:
+            await compare(rm, target)
+        except (SoakFailed, grpc.aio.AioRpcError) as error:
+            if asyncio.get_running_loop().time() > given_up:
+                raise SoakFailed(f"after {PATIENCE:.0f} s: {error}") from None
+            await asyncio.sleep(POLL)
+        else:
+            return
+
+
 class Balancer(Proxy):
     """One address of several members: each connection goes to the next one."""
 
@@ -119,17 +137,7 @@ class Stage:
         await rm.release([key for key in rm.running if key.rpartition("-")[0] in last])
         await rm.until(lambda: not rm.ending, "releases")
         await rm.remove(last)
-        given_up = asyncio.get_running_loop().time() + PATIENCE
-        member = self._random.choice(self.members)
-        while True:
-            try:
-                await compare(rm, member.target)
-            except (SoakFailed, grpc.aio.AioRpcError) as error:
-                if asyncio.get_running_loop().time() > given_up:
-                    raise SoakFailed(f"after {PATIENCE:.0f} s: {error}") from None
-                await asyncio.sleep(POLL)
-            else:
-                return
+        await agree(rm, self._random.choice(self.members).target)
 
     async def _look_at_owners(self) -> None:
         """Every RM has an owner that lives, and its epoch has not fallen."""

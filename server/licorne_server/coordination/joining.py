@@ -12,7 +12,7 @@ from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.store import Member, MemberId, Store
 from licorne_server.process.settings import Address, Settings
 
-PROTOCOLS = (1,)
+PROTOCOLS: tuple[int, ...] = (1,)
 """Versions of the protocol between members that this one speaks."""
 
 

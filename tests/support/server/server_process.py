@@ -20,6 +20,8 @@ from typing import Protocol, Self
 from licorne_cli.commands import main
 from licorne_core.handlers import lifecycle
 from licorne_core.model.apps.states import COMPLETING_TIME
+from licorne_server.coordination import joining
+from licorne_server.coordination.joining import PROTOCOLS
 
 START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-m", "licorne_server")
@@ -171,14 +173,18 @@ _FORKING.set_forkserver_preload(["licorne_server.commands.serve", "licorne_serve
 
 
 def fork_licorne(
-    arguments: Sequence[str], *, folder: str = "", completing: float = COMPLETING_TIME
+    arguments: Sequence[str],
+    *,
+    folder: str = "",
+    completing: float = COMPLETING_TIME,
+    protocols: tuple[int, ...] = PROTOCOLS,
 ) -> tuple[ForkServerProcess, Connection]:
     """`licorne` with these arguments, in that folder; the process, and what it says.
 
-    Applications are Completing for so many seconds.
+    Applications are Completing for so many seconds. It speaks these protocols between members.
     """
     read, write = _FORKING.Pipe(duplex=False)
-    given = (arguments, write, folder, completing)
+    given = (arguments, write, folder, completing, protocols)
     process = _FORKING.Process(target=_run, args=given, daemon=True)
     process.start()
     write.close()
@@ -188,13 +194,23 @@ def fork_licorne(
 class ForkedServer(ServerProcess):
     """`licorne serve` on loopback, as `ServerProcess`, for tests that start many."""
 
-    def __init__(self, *flags: str, http: str = "off", completing: float = 0.0) -> None:
-        """Not started. Applications are Completing for so many seconds; 0 for the usual time."""
+    def __init__(
+        self,
+        *flags: str,
+        http: str = "off",
+        completing: float = 0.0,
+        protocols: tuple[int, ...] = PROTOCOLS,
+    ) -> None:
+        """Not started. Applications are Completing for so many seconds; 0 for the usual time.
+
+        `protocols` are those between members that it speaks from its next start on.
+        """
         super().__init__(*flags, http=http)
         self._completing = completing or COMPLETING_TIME
+        self.protocols = protocols
 
     async def _begin(self, arguments: Sequence[str]) -> Process:
-        process, read = fork_licorne(arguments, completing=self._completing)
+        process, read = fork_licorne(arguments, completing=self._completing, protocols=self.protocols)
         said = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(said), os.fdopen(os.dup(read.fileno()), "rb")
@@ -241,11 +257,18 @@ class _Forked:
         return code
 
 
-def _run(arguments: Sequence[str], stdout: Connection, folder: str, completing: float) -> None:
+def _run(
+    arguments: Sequence[str],
+    stdout: Connection,
+    folder: str,
+    completing: float,
+    protocols: tuple[int, ...],
+) -> None:
     """In the new process: be `licorne`."""
     if folder:
         os.chdir(folder)
     os.dup2(stdout.fileno(), 1)
     stdout.close()
     lifecycle.COMPLETING_TIME = completing  # type: ignore[attr-defined]
+    joining.PROTOCOLS = protocols
     sys.exit(main(arguments))
