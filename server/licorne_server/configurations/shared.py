@@ -22,7 +22,9 @@ import structlog
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Keeper
 from licorne_server.configurations.revisions import Damaged, Revisions, decode, encode, texts_of
+from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.store import MAX_DOCUMENT, Conflict, Document, Store, StoreError
+from licorne_server.process.settings import Settings
 
 log = structlog.get_logger("core.configurations.shared")
 
@@ -39,6 +41,16 @@ MAX_UNPACKED = 32 * 1024 * 1024
 
 CLOSE_SECONDS = 5.0
 """Seconds in which pending writes may end when the server stops."""
+
+
+def keeper_of(ownership: Ownership, settings: Settings) -> Keeper:
+    """The keeper of revisions: in the store that members share, or else in the folder, if there is one."""
+    store, options, folder = ownership.store, settings.coordination, settings.state_dir
+    if store is None:
+        return Keeper(folder)
+    # Workers have the same files, and a supervisor that owns the state directory.
+    shared = options is None or not options.on_one_host
+    return SharedKeeper(store, ownership.epoch, persistent=shared or folder is not None, shared=shared)
 
 
 class SharedKeeper(Keeper):

@@ -21,7 +21,7 @@ from licorne_server.coordination.escrow import BUDGETS, Books, Escrow, NotReleas
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.slices import DamagedBudget, Escrowed, Holding, Use
 from licorne_server.coordination.slices import decode as decode_escrowed
-from licorne_server.coordination.store import Document, Snapshot, Store
+from licorne_server.coordination.store import Document, Snapshot
 from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.rms.registry import Rms, is_owned
@@ -140,9 +140,8 @@ class MemberBudgets(Periodic):
         clock: Clock,
         file: Path | None,
         ownership: Ownership,
-        store: Store | None,
     ) -> None:
-        """Without a store all bounds are exact."""
+        """For a server that is alone all bounds are exact."""
         super().__init__("budgets", clock, PAUSE)
         self._views = views
         self._rms = rms
@@ -152,6 +151,7 @@ class MemberBudgets(Periodic):
         # Revision of the document whose definition is in force.
         self._followed = 0
         self._books = EngineBooks(engine, views, self._has)
+        store = ownership.store
         self._escrow = None if store is None else Escrow(store, uuid4().hex, self._books, self._held)
         self.definition = Budgets(engine, keeper, thread, clock, file, self._slices)
 

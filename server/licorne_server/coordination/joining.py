@@ -9,6 +9,7 @@ from licorne_server.coordination.lease import SystemMemberClock
 from licorne_server.coordination.load import Load
 from licorne_server.coordination.membership import Membership
 from licorne_server.coordination.options import Coordination
+from licorne_server.coordination.ownership import Alone, Ownership
 from licorne_server.coordination.store import Member, MemberId, Store
 from licorne_server.process.settings import Address, Settings
 
@@ -37,14 +38,20 @@ def open_store(options: Coordination) -> Store:
             return LocalStore(options)
 
 
-def join(
-    settings: Settings, options: Coordination, version: str, worked: Callable[[], Mapping[RmId, float]]
-) -> Membership:
-    """A member that has yet to start. `worked` gives the engine's seconds for each RM.
+def ownership_of(
+    settings: Settings, version: str, now: Callable[[], float], worked: Callable[[], Mapping[RmId, float]]
+) -> Ownership:
+    """The ownership of RMs by this server, which has yet to start.
+
+    `now` gives unix seconds, and `worked` the engine's seconds for each RM.
 
     Raises:
         SettingsError: see `open_store`.
     """
+    options = settings.coordination
+    if options is None:
+        # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
+        return Alone(int(now() * 1e6))
     clock = SystemMemberClock()
     me = Member(
         id=MemberId(""),

@@ -18,7 +18,8 @@ import structlog
 
 from licorne_core.values.errors import shown
 from licorne_server.process.bounds import host_of, peer_of
-from licorne_server.security.tokens import Grant, Tokens
+from licorne_server.process.settings import Settings
+from licorne_server.security.tokens import Grant, Tokens, tokens_in
 from licorne_server.wire.errors import CallError, permission_denied, unauthenticated
 
 log = structlog.get_logger("core.access")
@@ -138,6 +139,20 @@ class Access:
         # Open streams over gRPC, by context.
         self._streams: dict[Any, Opening] = {}
         self._enforced = enforced or tokens is not None
+
+    @classmethod
+    def by(cls, settings: Settings) -> "Access":
+        """The access that the settings give.
+
+        Raises:
+            SettingsError: a file with tokens is unusable.
+        """
+        return cls(
+            enforced=settings.tls is not None and settings.tls.client_ca is not None,
+            identities=settings.rm_identities,
+            operators=settings.operators,
+            tokens=tokens_in(settings.rm_tokens, settings.operator_tokens),
+        )
 
     def caller(self, context: Any) -> Caller:
         """The caller of a call.

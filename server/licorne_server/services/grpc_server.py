@@ -2,28 +2,36 @@
 
 Also here:
 
-* The standard services of gRPC: health and reflection.
+* The standard service of reflection; `probes` has that of health.
 * `State.GetServer`: facts about the server, for any caller.
 """
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 from google.protobuf.message import Message
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+from grpc_health.v1 import health  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from licorne.v1 import state_pb2 as pb
+from licorne_server.coordination.packing import SERVICE as MEMBERS
 from licorne_server.process.build_info import BuildInfo
-from licorne_server.process.settings import Address, SettingsError, Tls
+from licorne_server.process.settings import Address, Settings, SettingsError, Tls
 from licorne_server.security.access import Access
+from licorne_server.security.connections import Connections
 from licorne_server.security.tls import grpc_credentials
-from licorne_server.services.calls import unary_handler
-from licorne_server.services.session import PROTOCOL
+from licorne_server.services.calls import CallGuard, unary_handler
+from licorne_server.services.members import MemberCalls
+from licorne_server.services.probes import Probes
+from licorne_server.services.scheduler import SchedulerService
+from licorne_server.services.session import PROTOCOL, SessionService
+from licorne_server.telemetry.measures import Calls
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
+
+if TYPE_CHECKING:
+    from licorne_server.telemetry.tracing.tracing import Tracing
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -88,53 +96,61 @@ def bind_socket(server: grpc.aio.Server, address: str) -> None:
         raise SettingsError(f"cannot listen on {address}: {error}") from None
 
 
-_SERVING = health_pb2.HealthCheckResponse.SERVING
+class Service(Protocol):
+    """A service, or some calls of one."""
+
+    @property
+    def name(self) -> str:
+        """Its full name."""
+        ...
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Its methods by name."""
+        ...
 
 
-class StandardHealth:
-    """`grpc.health.v1.Health`: one entry for the server, one for each service."""
+class GrpcDoor:
+    """The gRPC server of all services, behind one guard."""
 
-    def __init__(self, services: Sequence[str]) -> None:
-        """Report NOT_SERVING until `serving`."""
-        self._servicer = health.aio.HealthServicer()
-        self._services = ("", *services)
-        self._tasks: set[asyncio.Task[None]] = set()
+    guard: CallGuard
 
-    def add_to(self, server: grpc.aio.Server) -> None:
-        """Add the service to a server."""
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+    def __init__(self, settings: Settings, access: Access, calls: Calls, tracing: "Tracing | None") -> None:
+        """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them."""
+        self._settings = settings
+        self._connections = Connections(settings.peers)
+        own = frozenset({SchedulerService.name, SessionService.name, MEMBERS})
+        self.guard = CallGuard(access, self._connections, settings.peers, own, calls, tracing)
+        self._server: grpc.aio.Server | None = None
 
-    async def serving(self) -> None:
-        """Report SERVING for every service."""
-        await self._set_all(_SERVING)
+    async def open(self, services: Sequence[Service], members: MemberCalls, probes: Probes) -> str:
+        """Serve the services to callers and to other members; returns the bound ``HOST:PORT``.
 
-    def stalled(self) -> None:
-        """Report NOT_SERVING until `well`. This returns before watchers know."""
-        self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
+        Raises:
+            SettingsError: it cannot listen, or the store of the deployment does not answer.
+        """
+        settings = self._settings
+        interceptors = [self.guard, members.forwarding]
+        server = grpc_server(interceptors, self._connections.options(), shares=settings.shares_ports)
+        handlers = [service.handler() for service in services]
+        server.add_generic_rpc_handlers(handlers)
+        await members.start(self.guard, handlers, server)
+        names = list(dict.fromkeys(service.name for service in services))
+        probes.add_to(server, names)
+        if settings.reflects:
+            add_reflection(names, server)
+        self._server = server
+        address = bind(server, settings.listen, settings.tls, shares=settings.shares_ports)
+        if settings.coordination is not None and settings.shares_ports:
+            bind_socket(server, settings.coordination.advertise)
+        await server.start()
+        self._connections.start(int(address.rpartition(":")[2]))
+        return address
 
-    def well(self) -> None:
-        """Report SERVING for every service again, unless it failed or drains."""
-        self._report(_SERVING)
-
-    def failed(self) -> None:
-        """Report NOT_SERVING for ever."""
-        self._spawn(self.draining())
-
-    def _report(self, status: int) -> None:
-        self._spawn(self._set_all(status))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _set_all(self, status: int) -> None:
-        for service in self._services:
-            await self._servicer.set(service, status)
-
-    async def draining(self) -> None:
-        """Report NOT_SERVING for ever."""
-        await self._servicer.enter_graceful_shutdown()
+    async def stop(self, grace: float | None) -> None:
+        """End all calls, those under way after `grace` seconds; at once with None."""
+        await self._connections.stop()
+        if self._server is not None:
+            await self._server.stop(grace)
 
 
 def add_reflection(services: Sequence[str], server: grpc.aio.Server) -> None:

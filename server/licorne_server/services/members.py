@@ -5,8 +5,10 @@ the identity that the other member has authenticated. It is never passed on agai
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import grpc
@@ -15,13 +17,16 @@ import structlog
 from licorne_core.views import Views
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.packing import ACCEPTED, SERVICE, PackedCall, PackedStream
-from licorne_server.coordination.passing import Credentials, Passing
+from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.pb import members_pb2 as pb
+from licorne_server.coordination.reach import Reach
 from licorne_server.coordination.secret import deployment_secret, is_given
 from licorne_server.coordination.store import StoreError
-from licorne_server.process.settings import SettingsError
+from licorne_server.http.members import Members
+from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access, Caller, PassedOn
+from licorne_server.security.tls import member_credentials
 from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.forwarding import Forwarding, Names
 from licorne_server.wire.errors import CallError, permission_denied
@@ -91,29 +96,39 @@ class MemberCalls:
 
     passing: Passing
     forwarding: Forwarding
+    elsewhere: Passing | Reach
+    """The way of a session to its RM's owner: passed on between workers, which share their address,
+    or else redirected if the owner is within reach."""
+    http: Members | None
+    """The other members over HTTP; None for a server that is alone. They are not asked before `start`."""
 
     def __init__(
-        self, ownership: Ownership, access: Access, rms: Rms, views: Views, credentials: Credentials
+        self, settings: Settings, ownership: Ownership, access: Access, rms: Rms, views: Views
     ) -> None:
         """Pass calls on for callers that `access` knows, to the owners that `ownership` knows."""
         self._ownership = ownership
+        self.http = Members.beside(ownership, settings.tls, settings.member_ca)
+        credentials = partial(member_credentials, settings.tls, settings.member_ca)
         self.passing = Passing(ownership, access, credentials)
         self.forwarding = Forwarding(ownership, self.passing, Names(access, rms, views))
+        options = settings.coordination
+        if settings.shares_ports:
+            self.elsewhere = self.passing
+        else:
+            self.elsewhere = Reach(0.0 if options is None else options.lease, time.monotonic)
         self._service: MembersService | None = None
 
     async def start(
         self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: grpc.aio.Server
-    ) -> str:
+    ) -> None:
         """Be ready to pass calls on, and to take those of others for these handlers.
-
-        Returns the secret of the deployment; empty for a server that is alone.
 
         Raises:
             SettingsError: the store does not answer.
         """
         store = self._ownership.store
         if store is None:
-            return ""
+            return
         try:
             secret = self.passing.secret = await deployment_secret(store)
         except StoreError as error:
@@ -121,7 +136,8 @@ class MemberCalls:
         self._service = MembersService(secret, guard, [*handlers, self.forwarding.names.handler()])
         server.add_generic_rpc_handlers([self._service.handler()])
         self.passing.start()
-        return secret
+        if self.http is not None:
+            self.http.secret = secret
 
     async def stop(self) -> None:
         """End all calls, those of other members too."""

@@ -1,35 +1,30 @@
 """The composition root: puts the parts of a server together, and starts and stops them in order."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 
-import grpc
 import structlog
 
 from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
-from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.messages.effects import Effect
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.history import Configurations, Keeper
+from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.reloading import Changes, Default
-from licorne_server.configurations.shared import SharedKeeper
+from licorne_server.configurations.shared import keeper_of
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.handover import Handover
-from licorne_server.coordination.joining import http_url, join
-from licorne_server.coordination.ownership import Alone, Ownership
-from licorne_server.coordination.packing import SERVICE as MEMBERS
-from licorne_server.coordination.reach import Reach
+from licorne_server.coordination.joining import http_url, ownership_of
+from licorne_server.coordination.ownership import Ownership
 from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
-from licorne_server.http import Figures, HttpServer, Sources, Status
+from licorne_server.http import Figures, HttpServer, Sources
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.members import Members
 from licorne_server.http.sources import rm_figures
@@ -42,25 +37,17 @@ from licorne_server.process.settings import Settings
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.registry import DRAINING, Rms, any_connected
+from licorne_server.rms.registry import Rms, any_connected
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
-from licorne_server.security.connections import Connections
-from licorne_server.security.tls import CertificateEnd, member_credentials
-from licorne_server.security.tokens import tokens_in
+from licorne_server.security.tls import CertificateEnd
 from licorne_server.services.admin import AdminService
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
-from licorne_server.services.grpc_server import (
-    AboutService,
-    StandardHealth,
-    add_reflection,
-    bind,
-    bind_socket,
-    grpc_server,
-)
+from licorne_server.services.grpc_server import AboutService, GrpcDoor, Service
 from licorne_server.services.history import History
 from licorne_server.services.members import MemberCalls
+from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
@@ -68,7 +55,6 @@ from licorne_server.telemetry.logs import dropped, levels
 from licorne_server.telemetry.measures import Calls
 from licorne_server.telemetry.scheduler_log import SchedulerLog
 from licorne_server.telemetry.tracing.starting import TraceCounts, tracing_of
-from licorne_server.wire.errors import Stopped
 
 log = structlog.get_logger("core.app")
 
@@ -129,16 +115,21 @@ class Server:
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
         self._build = build_info()
-        self.ownership = ownership or self._ownership()
-        known = Configurations(default, self._keeper(), self.clock)
+        self.ownership = ownership or ownership_of(
+            settings, self._build.version, self.clock.now, lambda: engine.worked
+        )
+        known = Configurations(default, keeper_of(self.ownership, settings), self.clock)
         self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
         self.tracing = tracing_of(settings.traces, self._build, self.clock, self._time_slices, views)
         self.rms = Rms(
             engine.post, engine.now, settings.bounds, self.events, known, self.ownership, self.tracing
         )
-        self._follow_ownership()
-        self.members = Members.beside(self.ownership, settings.tls, settings.member_ca)
+        self._handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
+        self._handover.follow(self.ownership)
+        self._access = Access.by(settings)
+        self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
+        self.members = self._member_calls.http
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
@@ -148,59 +139,29 @@ class Server:
         self.eviction = Eviction(engine, self.rms, views, self.clock, settings.rms.forget_after)
         self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
-        self._status = Status()
+        self._probes = Probes()
         self._calls = Calls()
         self._collector = Collector(partial(any_connected, self.rms), self.scheduler.count_gone, engine.slow)
         self._certificate_end = CertificateEnd(settings.tls)
-        self.config_thread = ConfigThread()
+        thread = self.config_thread = ConfigThread()
         self._admission = Admission(
-            self.engine,
-            self.rms,
-            self.config_thread,
-            self.eviction,
-            known,
-            settings.rms,
-            shortage=lambda: self.memory.shortage,
+            engine, self.rms, thread, self.eviction, known, settings.rms, lambda: self.memory.shortage
         )
         refusal_of = self.scheduler.refusal_of
-        self.changes = Changes(engine, self.rms, known, self.config_thread, self.clock, refusal_of)
+        self.changes = Changes(engine, self.rms, known, thread, self.clock, refusal_of)
+        file = settings.budgets_file
         self.budgets = MemberBudgets(
-            engine,
-            self.rms,
-            views,
-            known.keeper,
-            self.config_thread,
-            self.clock,
-            settings.budgets_file,
-            self.ownership,
-            self.ownership.store,
+            engine, self.rms, views, known.keeper, thread, self.clock, file, self.ownership
         )
         self.copies = self._copies()
         self._history = History(self.scheduler.views, self.clock, self._time_slices)
         self._audits = Audits(self.scheduler.views, self.clock, self._time_slices)
         self.engine.on_failure = self._failed
-        self._access = Access(
-            enforced=settings.tls is not None and settings.tls.client_ca is not None,
-            identities=settings.rm_identities,
-            operators=settings.operators,
-            tokens=tokens_in(settings.rm_tokens, settings.operator_tokens),
-        )
-        credentials = partial(member_credentials, settings.tls, settings.member_ca)
-        self._member_calls = MemberCalls(self.ownership, self._access, self.rms, views, credentials)
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
         self._http: HttpServer | None = None
-        self._grpc: grpc.aio.Server | None = None
-        self._connections = Connections(settings.peers)
-        self._health: StandardHealth | None = None
+        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing)
         self._stopped = False
-
-    def _follow_ownership(self) -> None:
-        """Have RMs end here as `ownership` wants it, and decide only while decisions count."""
-        handover = Handover(self.engine, self.rms, self.settings.drain, self.settings.retry_after)
-        self.ownership.on_lost, self.ownership.on_handover = handover.lost, handover.hand_over
-        if self.ownership.store is not None:
-            self.engine.may_decide = self.ownership.may_decide
 
     async def start(self) -> None:
         """Listen, and be ready when this returns.
@@ -224,12 +185,11 @@ class Server:
         self._audits.start()
         if self.tracing is not None:
             self.tracing.start()
-        await self._start_grpc()
+        services = self._services(self._grpc.guard)
+        self.grpc_address = await self._grpc.open(services, self._member_calls, self._probes)
         await self._start_http()
         await self.ownership.start(self.grpc_address, http_url(self.settings, self.http_address))
-        assert self._health is not None
-        await self._health.serving()
-        self._status.started = True
+        await self._probes.serving()
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
             addresses["metrics"] = self.metrics_address
@@ -252,18 +212,14 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
-        self._status.draining = True
-        if self._health is not None:
-            await self._health.draining()
+        await self._probes.draining()
         await self.copies.stop()
         if self.engine.running and not at_once:
-            await self._drain()
+            await self._handover.stop_all(self._member_calls.passing)
         await self._member_calls.stop()
         await self.ownership.stop()
         self.events.close()
-        await self._connections.stop()
-        if self._grpc is not None:
-            await self._grpc.stop(None if at_once else GRACE_SECONDS)
+        await self._grpc.stop(None if at_once else GRACE_SECONDS)
         if self._http is not None:
             await self._http.stop()
         if self.members is not None:
@@ -284,35 +240,13 @@ class Server:
         self._log_levels.forget_all()
         if self.tracing is not None:
             await self.tracing.stop()
-        if self._status.started:
+        if self._probes.status.started:
             log.info("stopped")
 
-    async def _drain(self) -> None:
-        """Stop scheduling, send all decisions, and wait until the streams have ended."""
-        with suppress(Stopped):  # the engine may end in the middle
-            for rm in self.rms.all():
-                await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
-        streams = [*self.rms.drain(self.settings.retry_after), *self._member_calls.passing.drain(DRAINING)]
-        try:
-            async with asyncio.timeout(self.settings.drain):
-                for stream in streams:
-                    await stream.closed.wait()
-        except TimeoutError:
-            log.warning("drain not finished", seconds=self.settings.drain)
-        self.rms.close()
-
-    async def _start_grpc(self) -> None:
-        settings = self.settings
-        access = self._access
-        own = frozenset({SchedulerService.name, SessionService.name, MEMBERS})
-        guard = CallGuard(access, self._connections, settings.peers, own, self._calls, self.tracing)
-        interceptors = [guard, self._member_calls.forwarding]
-        server = grpc_server(interceptors, self._connections.options(), shares=settings.shares_ports)
-        views, passing = self.scheduler.views, self._member_calls.passing
-        thread = self.config_thread
-        admission = self._admission
-        started_time = self.clock.now()
-        services = (
+    def _services(self, guard: CallGuard) -> Sequence[Service]:
+        access, admission, passing = self._access, self._admission, self._member_calls.passing
+        views = self.scheduler.views
+        return (
             SchedulerService(self.engine, self.rms, access, guard, admission, passing),
             SessionService(
                 self.engine,
@@ -321,17 +255,17 @@ class Server:
                 guard,
                 admission,
                 self._time_slices,
-                settings.heartbeat,
+                self.settings.heartbeat,
                 self._build.version,
-                passing if settings.shares_ports else self._reach(),
+                self._member_calls.elsewhere,
             ),
-            AboutService(self._build, started_time, access),
+            AboutService(self._build, self.clock.now(), access),
             AdminService(
                 self.engine,
                 self.rms,
                 views,
                 access,
-                thread,
+                self.config_thread,
                 self.eviction,
                 self._dumps,
                 self.changes,
@@ -343,22 +277,6 @@ class Server:
             StateService(views, self.rms, access, self._time_slices, self.engine.now, self.budgets.states),
             EventsService(self.events, access, self._time_slices),
         )
-        names = list(dict.fromkeys(service.name for service in services))
-        handlers = [service.handler() for service in services]
-        server.add_generic_rpc_handlers(handlers)
-        secret = await self._member_calls.start(guard, handlers, server)
-        if self.members is not None:
-            self.members.secret = secret
-        self._health = StandardHealth(names)
-        self._health.add_to(server)
-        if settings.reflects:
-            add_reflection(names, server)
-        self._grpc = server
-        self.grpc_address = bind(server, settings.listen, settings.tls, shares=settings.shares_ports)
-        if settings.coordination is not None and settings.shares_ports:
-            bind_socket(server, settings.coordination.advertise)
-        await server.start()
-        self._connections.start(int(self.grpc_address.rpartition(":")[2]))
 
     async def _start_http(self) -> None:
         self._http = HttpServer(self._sources, self.settings.peers, self._dumps)
@@ -376,28 +294,6 @@ class Server:
         self._log_levels.forget(rm_id)
         self.budgets.forget(rm_id)
 
-    def _ownership(self) -> Ownership:
-        options = self.settings.coordination
-        if options is None:
-            # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
-            return Alone(int(self.clock.now() * 1e6))
-        return join(self.settings, options, self._build.version, lambda: self.engine.worked)
-
-    def _reach(self) -> Reach:
-        options = self.settings.coordination
-        return Reach(0.0 if options is None else options.lease, time.monotonic)
-
-    def _keeper(self) -> Keeper:
-        store = self.ownership.store
-        options, folder = self.settings.coordination, self.settings.state_dir
-        if store is None:
-            return Keeper(folder)
-        # Workers have the same files, and a supervisor that owns the state directory.
-        shared = options is None or not options.on_one_host
-        return SharedKeeper(
-            store, self.ownership.epoch, persistent=shared or folder is not None, shared=shared
-        )
-
     def _copies(self) -> Copies:
         shortage = self.memory.shortage_for_copy
         pauses = Pauses(self.settings.rms.plan_pause, lambda: self.memory.resident)
@@ -407,7 +303,7 @@ class Server:
         """Sources of HTTP and of state dumps."""
         return Sources(
             views=self.scheduler.views,
-            status=self._status,
+            status=self._probes.status,
             started_time=self.clock.now(),
             now=self.clock.now,
             rm_state=self.rms.state_of,
@@ -432,19 +328,12 @@ class Server:
 
     def stalled(self, reason: str) -> None:
         """Report a stall of the engine to the supervisor through the probes; empty: its end."""
-        self._status.stall = reason
-        if self._health is not None:
-            if reason:
-                self._health.stalled()
-            else:
-                self._health.well()
+        self._probes.stalled(reason)
 
     def _failed(self, reason: str) -> None:
         """Report to the supervisor, through the probes, that only a restart will help."""
-        self._status.failure = reason
+        self._probes.failed(reason)
         self.failed.set()
-        if self._health is not None:
-            self._health.failed()
 
     def _turned(self, partition: Partition, seconds: float, effects: Sequence[Effect]) -> None:
         """The engine gave the partition a turn."""

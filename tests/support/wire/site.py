@@ -192,7 +192,7 @@ class Site:
         admission = Admission(engine, rms, thread, eviction, configurations, places, lambda: "")
         changes = Changes(engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of)
         self.admission = admission
-        budgets = MemberBudgets(engine, rms, views, keeper, thread, self.clock, None, alone, None)
+        budgets = MemberBudgets(engine, rms, views, keeper, thread, self.clock, None, alone)
         sources = Sources(
             views=views,
             status=HttpStatus(),
