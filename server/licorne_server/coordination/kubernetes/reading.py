@@ -27,7 +27,7 @@ from licorne_server.coordination.kubernetes.objects import (
 from licorne_server.coordination.kubernetes.sightings import Sightings
 from licorne_server.coordination.store import Conflict, Document, Member, Ownership, Snapshot, StoreError
 
-log = structlog.get_logger("coordination.kubernetes")
+log = structlog.get_logger("core.coordination.kubernetes")
 
 _AT_ONCE = 10
 """Leases of members that have ended, of which a round removes so many at most."""
