@@ -138,7 +138,7 @@ def write_all(entries: Sequence[Entry]) -> None:
 def read(path: Path) -> list[Entry]:
     """The entries of a file."""
     blocks = path.read_text(encoding="utf-8").split("\n\n")
-    return [_entry(block.strip().splitlines()) for block in blocks if block.strip()]
+    return [_entry(block.strip("\n").split("\n")) for block in blocks if block.strip()]
 
 
 def write(path: Path, entries: Sequence[Entry]) -> None:

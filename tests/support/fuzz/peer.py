@@ -6,6 +6,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import session_pb2 as sp
 from support.fuzz.corpus import SESSION, TARGETS, Target
 from support.fuzz.values import APPLICATIONS, PLAIN, VARINT, Piece, encoded
@@ -64,6 +65,19 @@ class Peer:
             line = self.stream(target)
             self.say(line, message.SerializeToString())
             self.hear(target, line)
+
+    def take_back_marks(self) -> None:
+        """As an operator, undrain its node and start its queues, which no registration does."""
+        own = {"rm_id": self.rm_id}
+        calls: list[tuple[str, Message]] = [
+            ("SetNodeSchedulable", pb.SetNodeSchedulableRequest(**own, node_id="n0", schedulable=True)),
+            ("SetQueueStopped", pb.SetQueueStoppedRequest(**own, queue="root", stopped=False)),
+            ("SetQueueStopped", pb.SetQueueStoppedRequest(**own, queue=QUEUE, stopped=False)),
+        ]
+        for call, request in calls:
+            status, _ = self._site.call(TARGETS[call].method, request)
+            if status.code is not grpc.StatusCode.OK:
+                raise Broken(f"{call} of {self.rm_id} cannot be taken back: {status}")
 
     def _things(self) -> tuple[si.NodeRequest, si.ApplicationRequest]:
         return (

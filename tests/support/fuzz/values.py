@@ -50,6 +50,11 @@ TAG_VALUES = (
     '{"resources":[]}',
 )
 RESOURCES = ("vcore", "vcore", "memory", "memory", "pods", "nvidia.com/gpu")
+BUDGETS = (
+    *("", "budgets: []", "budgets: [{name: b, limit: {vcore: 1000}, members: [{rm: fuzz}]}]"),
+    *("budgets: [{name: b, limit: {vcore: -1}}]", "budgets: [{name: b}, {name: b}]", "budgets: &a [*a]"),
+)
+"""None of them stops the fuzzed RM, or touches the other one."""
 CONFIGS = tuple(config.text for config in (*GOOD, *GOOD, *BAD))
 PLAIN = GOOD[0].text
 
@@ -66,6 +71,7 @@ _BY_NAME: dict[str, Names] = {
     "taskGroupName": ("", "", "w", "lead"),
     "gangSchedulingStyle": ("", "Soft", "Hard", "soft"),
     "config": CONFIGS,
+    "budgets": BUDGETS,
     "policyGroup": ("", "queues"),
     "state": ("", "active", "completed", "rejected", "Running"),
     "page_token": ("", "root.a", "n0", "a0", "3", '["n0", 0.0, "a0", "k0"]', "[[[["),
