@@ -11,6 +11,10 @@ A renewal counts only if the leader that has renewed the lease was the leader af
 deposed meanwhile, and does not know, renews a lease that its successor may let end. A linearizable
 read after the renewal proves it, by the term in both answers. The same transaction reads the member's
 own key, and writes it if there is something to publish.
+
+Revisions begin anew in a store that was wiped or restored, so that an equal one proves little. A record
+is therefore read before it is replaced. A wipe between the two removes the member's own key, on which
+the transaction of a claim depends.
 """
 
 import asyncio
@@ -27,7 +31,14 @@ from licorne_server.coordination.etcd_connection import Connect, EtcdConnection,
 from licorne_server.coordination.etcd_snapshots import Keys, watch_snapshots
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.pb import etcd_pb2 as pb
-from licorne_server.coordination.records import claimed, released, write_member, write_ownership
+from licorne_server.coordination.records import (
+    Unreadable,
+    claimed,
+    read_ownership,
+    released,
+    write_member,
+    write_ownership,
+)
 from licorne_server.coordination.store import (
     MAX_DOCUMENT,
     Conflict,
@@ -147,6 +158,7 @@ class EtcdStore(Store):
         if not self._lease_id:
             raise Conflict(f"RM {rm_id!r} is claimed by a member without a lease")
         key = self._keys.rm(rm_id)
+        await self._check_record(rm_id, seen)
         compare = [_at_revision(key, seen.revision if seen else 0), self._is_mine()]
         if seen is not None and seen.owner not in {"", self._me}:
             gone = pb.Compare(target=CREATE, key=self._keys.member(seen.owner), create_revision=0)
@@ -166,6 +178,7 @@ class EtcdStore(Store):
     async def release(self, owned: Ownership) -> Ownership:
         """Write the record without its owner."""
         record = released(owned, self._me)
+        await self._check_record(owned.rm_id, owned)
         key = self._keys.rm(owned.rm_id)
         revision = await self._write(
             [_at_revision(key, owned.revision)],
@@ -202,6 +215,22 @@ class EtcdStore(Store):
     async def close(self) -> None:
         """Close the connections."""
         await self._etcd.close()
+
+    async def _check_record(self, rm_id: RmId, seen: Ownership | None) -> None:
+        """Refuse to replace another record, though it may have the same revision.
+
+        Raises:
+            Conflict: the record is not the one that was seen.
+        """
+        if seen is None:
+            return
+        answer = await self._etcd.call(calls.RANGE, pb.RangeRequest(key=self._keys.rm(rm_id)))
+        try:
+            found = [read_ownership(rm_id, one.value, one.mod_revision) for one in answer.kvs]
+        except Unreadable as error:
+            raise Conflict(f"the record of RM {rm_id!r} is not understood: {error}") from None
+        if found != [seen]:
+            raise Conflict(f"the record of RM {rm_id!r} is another one by now")
 
     async def _write(self, compare: list[pb.Compare], action: pb.RequestOp, otherwise: str) -> int:
         """Carry out an operation if everything holds; its revision. Raises Conflict with that text."""

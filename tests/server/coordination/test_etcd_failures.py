@@ -211,6 +211,26 @@ async def test_values_of_a_wiped_store_are_not_taken_for_the_old(
         await until(snapshots, lambda seen: seen.documents["shared/one"].value == b"new")
 
 
+async def test_a_record_of_a_wiped_store_is_not_replaced_for_its_revision(
+    fragile: EtcdServer, options: Coordination
+) -> None:
+    """Another member's record with the revision of an own one from before a wipe stays as it is."""
+    async with opened(options) as store, opened(options) as other:
+        fragile.wipe()
+        await insisted(lambda: store.join(A))
+        old = await store.claim(rm("one"), A.id, None, 0)
+        fragile.wipe()
+        await insisted(lambda: other.join(B))
+        new = await other.claim(rm("one"), B.id, None, 7)
+        assert new.revision == old.revision
+        await insisted(lambda: store.join(A))
+        with pytest.raises(Conflict):
+            await store.release(old)
+        with pytest.raises(Conflict):
+            await store.claim(rm("one"), A.id, old, 9)
+        assert await record(store, rm("one")) == new
+
+
 async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: Coordination) -> None:
     """What happened while the watch was cut, and was compacted since, is seen when it is back."""
     async with Proxy(fragile.target) as proxy:
