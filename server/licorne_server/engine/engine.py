@@ -8,7 +8,6 @@ A reader of the core between rounds therefore never sees half of a change.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import inf
 from time import perf_counter
@@ -17,7 +16,7 @@ from typing import Protocol
 import structlog
 
 from licorne_core.messages.commands import Command, Hold, OfNoRm, RemoveRm, SetHold, Tick
-from licorne_core.messages.effects import Effect, TickFailed, Unfinished
+from licorne_core.messages.effects import Effect, Registered, TickFailed, Unfinished
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
@@ -87,7 +86,7 @@ class Engine:
     """Turns of the core since the start."""
     turn_seconds: float
     """Seconds that these turns took."""
-    worked: defaultdict[RmId, float]
+    worked: dict[RmId, float]
     """Seconds of the core's work for each RM since it came."""
     commands: int
     """Commands handled since the start."""
@@ -124,7 +123,7 @@ class Engine:
         self.rounds = 0
         self.turns = 0
         self.turn_seconds = 0.0
-        self.worked = defaultdict(float)
+        self.worked = {}
         self.commands = 0
         self.defects = 0
 
@@ -282,8 +281,9 @@ class Engine:
         rm_id = None if isinstance(command, OfNoRm) else command.rm_id
         if isinstance(command, RemoveRm):
             self.worked.pop(command.rm_id, None)
-        elif rm_id is not None:
-            self.worked[rm_id] += spent
+        elif rm_id is not None and (rm_id in self.worked or any(isinstance(e, Registered) for e in new)):
+            # Ids that are refused leave nothing behind.
+            self.worked[rm_id] = self.worked.get(rm_id, 0.0) + spent
         if spent > SLOW_SECONDS:
             self.slow.note("command", spent, command=type(command).__name__, rm_id=rm_id)
 
@@ -305,7 +305,7 @@ class Engine:
         self.turn_seconds += spent
         partition = self._scheduler.last_turn
         if partition is not None:
-            self.worked[partition.rm_id] += spent
+            self.worked[partition.rm_id] = self.worked.get(partition.rm_id, 0.0) + spent
             if self.on_turn is not None:
                 self.on_turn(partition, spent, effects)
         if self.witness is not None and self.witness.looks:

@@ -21,6 +21,7 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
     PreemptionAnswer,
     RegisterRm,
+    RemoveRm,
     SetHold,
     UpdateNodes,
 )
@@ -146,6 +147,19 @@ async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledg
         engine.post(RegisterRm(rm_id=RmId(rm_id)))
     await engine.submit(RegisterRm(rm_id=RmId("c")))
     assert ledger.registered() == ["a", "b", "c"]
+
+
+async def test_work_is_counted_for_registered_rms_alone(engine: Engine) -> None:
+    """Commands of RMs that the core does not know leave nothing behind, as do RMs that go."""
+    for rm_id in (BAD, GOOD):
+        await engine.submit(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=True))
+    assert not engine.worked
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    spent = engine.worked[GOOD]
+    await engine.submit(SetHold(rm_id=GOOD, hold=Hold.OUTBOX_FULL, on=True))
+    assert engine.worked[GOOD] > spent > 0
+    await engine.submit(RemoveRm(rm_id=GOOD))
+    assert not engine.worked
 
 
 async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:
