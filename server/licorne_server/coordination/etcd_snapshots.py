@@ -14,7 +14,7 @@ import structlog
 from grpc import StatusCode
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.etcd_connection import RANGE, EtcdConnection, Refused
+from licorne_server.coordination.etcd_connection import RANGE, TXN, EtcdConnection, Refused
 from licorne_server.coordination.pb import etcd_pb2 as pb
 from licorne_server.coordination.records import Unreadable, read_member, read_ownership
 from licorne_server.coordination.store import (
@@ -36,6 +36,13 @@ SLICE = 64 * 1024
 MAX_KEYS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
 """Keys and bytes of a snapshot, at most. With more there is none."""
+
+MOST_FREE = 10_000
+"""Records of RMs without an owner, at most. With more those that were released first go: ids that are
+refused, or never come back, do not fill the store. Epochs rise without their records, with the time."""
+
+SWEPT = 100
+"""Records that go at once, at most: etcd takes 128 operations in a transaction."""
 
 RETRY = 0.5
 """Seconds before a read or a watch that has failed is repeated."""
@@ -156,6 +163,28 @@ class SnapshotReader:
         _tell(found.unreadable)
         self._stored, self.revision = found.stored, found.revision
         return self._snapshot()
+
+    async def sweep(self) -> None:
+        """Remove some of the records without an owner, if there are too many and they are as read.
+
+        Raises:
+            StoreError: etcd does not answer.
+        """
+        free = [
+            (stored.revision, key)
+            for key, stored in self._stored.items()
+            if isinstance(stored.record, Ownership) and not stored.record.owner
+        ]
+        oldest = sorted(free)[: min(len(free) - MOST_FREE, SWEPT)] if len(free) > MOST_FREE else []
+        if oldest:
+            mod = pb.Compare.Target.MOD
+            request = pb.TxnRequest(
+                compare=[pb.Compare(target=mod, key=key, mod_revision=revision) for revision, key in oldest],
+                success=[
+                    pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key)) for _, key in oldest
+                ],
+            )
+            await self._etcd.call(TXN, request)
 
     async def _take(self, page: pb.RangeResponse, found: _Found) -> None:
         """Add a page. What is as it was when it was read before is not decoded again."""
@@ -284,6 +313,8 @@ async def watch_snapshots(etcd: EtcdConnection, keys: Keys, reread: float) -> As
             rest = max(LEAST_REST, asyncio.get_running_loop().time() - begun)
             yield snapshot
             await asyncio.sleep(rest)
+            with suppress(StoreError):
+                await reader.sweep()
             await watching.wait(reread)
     finally:
         task.cancel()

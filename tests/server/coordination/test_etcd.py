@@ -341,3 +341,20 @@ async def test_closing_ends_calls_that_wait(etcd_backend: EtcdBackend) -> None:
                 await waiting
         finally:
             etcd_backend.server.resume()
+
+
+async def test_of_too_many_records_without_an_owner_the_oldest_go(
+    store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids that are claimed and released again and again do not fill etcd; owned RMs stay."""
+    monkeypatch.setattr(etcd_snapshots, "MOST_FREE", 2)
+    monkeypatch.setattr(etcd_snapshots, "SWEPT", 3)
+    await store.join(A)
+    owned = await store.claim(rm("owned"), A.id, None, 0)
+    for number in range(9):
+        await store.release(await store.claim(rm(f"rm-{number}"), A.id, None, 0))
+    async with watching(store) as snapshots:
+        seen = await until(snapshots, lambda seen: len(seen.rms) == 3)
+    assert set(seen.rms) == {"owned", "rm-7", "rm-8"}
+    assert seen.rms[rm("owned")] == owned
+    assert (await store.claim(rm("rm-0"), A.id, None, 41)).epoch == 42
