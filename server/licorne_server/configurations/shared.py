@@ -193,19 +193,16 @@ class SharedKeeper(Keeper):
         """
         async with self._lock(rm_id):
             try:
-                await self._set_again(rm_id, packed)
+                try:
+                    await self._set(rm_id, packed, self._written.get(rm_id, 0))
+                except Conflict:
+                    # An answer to an own write may have been lost.
+                    await self._set(rm_id, packed, await self._replaceable(rm_id))
             except StoreError as error:
                 if packed is not None or not isinstance(error, Conflict):
                     self._failed(rm_id, OSError(str(error)))
                 return False
         return True
-
-    async def _set_again(self, rm_id: RmId, packed: bytes | None) -> None:
-        """Replace the document of the last write, or one that this owner may replace as well."""
-        try:
-            await self._set(rm_id, packed, self._written.get(rm_id, 0))
-        except Conflict:
-            await self._set(rm_id, packed, await self._replaceable(rm_id))
 
     async def _replaceable(self, rm_id: RmId) -> int:
         """The revision of the document, which this server may replace.
