@@ -13,6 +13,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
@@ -103,7 +104,7 @@ class SharedKeeper(Keeper):
         if not packed:
             return None
         try:
-            found: Revisions = await self._in_thread(unpack, rm_id, packed)
+            found = await self._run(partial(unpack, rm_id, packed))
         except Damaged as error:
             log.error("stored revisions are damaged", rm_id=rm_id, reason=str(error))
             return None
@@ -118,7 +119,7 @@ class SharedKeeper(Keeper):
         """
         rm_id = revisions.rm_id
         try:
-            packed = await self._in_thread(pack, revisions)
+            packed = await self._run(partial(pack, revisions))
             value = document_of(packed, self._epoch(rm_id))
             await self._store.prepare(key_of(rm_id), value, await self._replaceable(rm_id))
         except StoreError as error:
@@ -180,7 +181,7 @@ class SharedKeeper(Keeper):
         if self._latest.get(revisions.rm_id) is not revisions:
             return False  # newer ones are about to be written
         try:
-            packed = await self._in_thread(pack, revisions)
+            packed = await self._run(partial(pack, revisions))
         except OSError as error:
             self._failed(revisions.rm_id, error)
             return False
@@ -233,9 +234,6 @@ class SharedKeeper(Keeper):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
 
 def key_of(rm_id: RmId) -> str:

@@ -36,7 +36,7 @@ class World:
             old=draw.choice((0.0, 0.0, 0.3)),
         )
         self._luck = draw.choice((0.0, 0.01, 0.05))
-        self.store = StoreModel(self.time, draw, LEASE, self._rate())
+        self.store = StoreModel(self.time, draw, LEASE, _rate(draw))
         self.addresses = [f"m{number}:1" for number in range(draw.choice((2, 3, 3, 4)))]
         self._versions = [draw.choice(((1,), (1,), (1, 2))) for _ in self.addresses]
         self.processes: dict[str, Process] = {}
@@ -63,7 +63,7 @@ class World:
     def start(self, address: str) -> None:
         """Start the process of a member."""
         draw = self.randomness
-        clock = DriftingClock(self.time, self._rate(), draw.uniform(0.0, 1e4), draw.uniform(-300.0, 300.0))
+        clock = DriftingClock(self.time, _rate(draw), draw.uniform(0.0, 1e4), draw.uniform(-300.0, 300.0))
         process = Process(self, address, clock, self._versions[self.addresses.index(address)])
         self.processes[address] = process
         self._all.append(process)
@@ -197,5 +197,7 @@ class World:
                 process.loop.post(process.decide)
             self.time.after(self.randomness.uniform(0.2, DECIDING), self._decide, process)
 
-    def _rate(self) -> float:
-        return self.randomness.choice((1 - RATE_ERROR, 1.0, 1 + RATE_ERROR))
+
+def _rate(draw: Random) -> float:
+    """The rate of a clock."""
+    return draw.choice((1 - RATE_ERROR, 1.0, 1 + RATE_ERROR))

@@ -134,7 +134,9 @@ class OwnershipInMemory(Ownership):
         """The member has not joined yet. Others reach it where it listens, or at the address."""
         self._address = address
         self.deployment = deployment
-        self.store = deployment.stores.setdefault(secret, Documents(secret))
+        # A store of its own, which it closes, with the documents of all.
+        self.store = Documents(secret)
+        self.store.documents = deployment.stores.setdefault(secret, self.store).documents
         self._me = MemberId(name)
 
     def me(self) -> MemberId:
