@@ -11,15 +11,7 @@ from licorne_server.coordination import store
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.secret import KEY
-from licorne_server.coordination.store import (
-    Conflict,
-    Document,
-    Member,
-    MemberId,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
 from licorne_server.process.settings import Settings
 from licorne_server.services.server import Server, running
 from licorne_server.wire.errors import unavailable
@@ -81,7 +73,8 @@ class Documents(Store):
     def __init__(self, secret: str = "") -> None:
         """Start with a secret, or without."""
         self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
-        self.closed = False
+        self.last = ""
+        """Key of the last write; empty again once a member has closed its access."""
 
     async def read(self, key: str) -> Document:
         """The document of the key."""
@@ -89,10 +82,9 @@ class Documents(Store):
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace a document."""
-        if self.closed:
-            raise StoreError("the store was closed")
         if self.documents.get(key, Document()).revision != revision:
             raise Conflict
+        self.last = key
         if value is None:
             del self.documents[key]
             return 0
@@ -123,8 +115,8 @@ class Documents(Store):
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Take no document any more."""
-        self.closed = True
+        """Note it. Other members go on."""
+        self.last = ""
 
 
 class OwnershipInMemory(Ownership):
