@@ -20,9 +20,10 @@ from licorne_server.coordination.packing import ACCEPTED, SERVICE, PackedCall, P
 from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.coordination.reach import Reach
-from licorne_server.coordination.secret import deployment_secret, is_given
+from licorne_server.coordination.secret import deployment_secret, is_given, keep_secret
 from licorne_server.coordination.store import StoreError
 from licorne_server.http.members import Members
+from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access, Caller, PassedOn
@@ -117,6 +118,7 @@ class MemberCalls:
         else:
             self.elsewhere = Reach(0.0 if options is None else options.lease, time.monotonic)
         self._service: MembersService | None = None
+        self._keeping: asyncio.Task[None] | None = None
 
     async def start(
         self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: grpc.aio.Server
@@ -133,6 +135,7 @@ class MemberCalls:
             secret = self.passing.secret = await deployment_secret(store)
         except StoreError as error:
             raise SettingsError(f"the secret of the deployment cannot be read: {error}") from None
+        self._keeping = asyncio.create_task(keep_secret(store, secret), name="secret of the deployment")
         self._service = MembersService(secret, guard, [*handlers, self.forwarding.names.handler()])
         server.add_generic_rpc_handlers([self._service.handler()])
         self.passing.start()
@@ -141,6 +144,7 @@ class MemberCalls:
 
     async def stop(self) -> None:
         """End all calls, those of other members too."""
+        await stop_task(self._keeping)
         await self.passing.stop()
         if self._service is not None:
             self._service.stop()
