@@ -19,6 +19,7 @@ from typing import Any
 
 import grpc
 
+from licorne_server.security.access import PassedOn
 from licorne_server.security.connections import Link
 from licorne_server.wire.errors import CallError, Malformed, unavailable
 
@@ -27,6 +28,9 @@ FLUSH_SECONDS = 5.0
 
 GATHER_SECONDS = 0.002
 """Seconds after a message in which the next one gathers items, while there is scheduling to do."""
+
+PASSED_GATHER_SECONDS = 0.004
+"""The same for a call that another member passes on: its messages are read and written once more."""
 
 ENOUGH_ITEMS = 256
 """Number of items with which a message leaves at once."""
@@ -73,6 +77,7 @@ class Stream:
         """Over a `grpc.aio` servicer context, on a connection."""
         self._context = context
         self._link = link or Link()
+        self._gather_seconds = PASSED_GATHER_SECONDS if isinstance(context, PassedOn) else GATHER_SECONDS
         # Done when the call was ended from outside; has the error to end it with.
         self._ended: asyncio.Future[CallError | None] = asyncio.get_running_loop().create_future()
         # The error to end the call with once the writer has written what waits.
@@ -158,7 +163,7 @@ class Stream:
         """
         if items >= ENOUGH_ITEMS or self.wrote_items < FEW_ITEMS or not busy:
             return False
-        pause = self.wrote_at + GATHER_SECONDS - asyncio.get_running_loop().time()
+        pause = self.wrote_at + self._gather_seconds - asyncio.get_running_loop().time()
         if pause <= 0:
             return False
         await asyncio.sleep(pause)

@@ -1,0 +1,44 @@
+"""Gathering of items for the next message of a stream."""
+
+import asyncio
+
+import pytest
+
+from licorne_server.rms import streams
+from licorne_server.rms.streams import FEW_ITEMS, Stream
+from licorne_server.security.access import PassedOn
+
+
+class Context:
+    """A call whose messages go nowhere."""
+
+    def peer(self) -> str:
+        """Its caller."""
+        return "ipv4:127.0.0.1:1"
+
+    async def write(self, message: bytes) -> None:
+        """Drop a message."""
+
+
+class PassedContext(Context, PassedOn):
+    """The same call, which another member passes on."""
+
+
+async def gathering(context: Context) -> asyncio.Task[bool]:
+    """A stream that has written many items just now, and asks if more may come."""
+    stream = Stream(context)
+    await stream.write(b"")
+    stream.wrote_items = FEW_ITEMS
+    task = asyncio.create_task(stream.more_may_come(1, busy=True))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_a_passed_stream_gathers_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message costs more on its way over two members: so a passed call waits a time of its own for more."""
+    monkeypatch.setattr(streams, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(streams, "PASSED_GATHER_SECONDS", 3600.0)
+    assert await (await gathering(Context())) is False
+    passed = await gathering(PassedContext())
+    assert not passed.done()
+    passed.cancel()
