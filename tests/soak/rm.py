@@ -105,6 +105,11 @@ class SoakRm(Ledger):
 
     # ---- What it hears ----
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last message that it has accepted."""
+        return self.client._context.session.stamp[0]
+
     async def all_run(self) -> None:
         """Wait until nothing waits but what has no room."""
         await self.until(lambda: not self.waiting, "allocations")

@@ -55,7 +55,7 @@ Credentials = Callable[[], grpc.ChannelCredentials | None]
 class _Connection:
     """The stream to one member. It is made with the first call, and anew after it has failed."""
 
-    def __init__(self, member: Member, secret: str, credentials: Credentials) -> None:
+    def __init__(self, member: Member, secret: Callable[[], str], credentials: Credentials) -> None:
         """Nothing is connected yet."""
         self._member = member
         self._secret = secret
@@ -91,7 +91,7 @@ class _Connection:
         member = self._member
         try:
             async with self._channel() as channel:
-                metadata = ((METADATA, self._secret),)
+                metadata = ((METADATA, self._secret()),)
                 call: Any = channel.stream_stream(f"/{SERVICE}/Pass")(metadata=metadata)
                 async with asyncio.timeout(CONNECT_SECONDS):
                     if await call.read() != ACCEPTED:
@@ -285,7 +285,8 @@ class Passing:
         )
         connection = self._connections.get(member.id)
         if connection is None:
-            connection = self._connections[member.id] = _Connection(member, self.secret, self._credentials)
+            connection = _Connection(member, lambda: self.secret, self._credentials)
+            self._connections[member.id] = connection
         return await connection.open(opening)
 
     @contextmanager

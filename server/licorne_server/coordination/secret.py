@@ -1,12 +1,8 @@
 """The secret of a deployment, by which its members know each other."""
 
-import asyncio
 import hmac
 import secrets
 from collections.abc import Iterable
-from contextlib import suppress
-
-import structlog
 
 from licorne_server.coordination.store import Conflict, Store, StoreError
 
@@ -16,18 +12,15 @@ KEY = "secret"
 METADATA = "licorne-secret"
 """Name of the secret in the metadata of a call between members."""
 
-CHECK_SECONDS = 10.0
-"""Seconds between two looks whether the store still has the secret."""
-
-log = structlog.get_logger("core.coordination.members")
-
 _BYTES = 32
 _LONGEST = 1024
 _TRIES = 3
 
 
-async def deployment_secret(store: Store) -> str:
+async def deployment_secret(store: Store, known: str = "") -> str:
     """The secret of the store's deployment, which the first member creates.
+
+    A store that was wiped gets the `known` one again.
 
     Raises:
         StoreError: the store does not answer, or its document is no secret.
@@ -36,26 +29,13 @@ async def deployment_secret(store: Store) -> str:
         document = await store.read(KEY)
         if document.revision:
             return _read(document.value)
-        made = secrets.token_hex(_BYTES)
+        made = known or secrets.token_hex(_BYTES)
         try:
             await store.compare_and_set(KEY, made.encode(), 0)
         except Conflict:
             continue
         return made
     raise StoreError(f"the document {KEY!r} comes and goes")
-
-
-async def keep_secret(store: Store, secret: str) -> None:
-    """Put the secret back into a store that was wiped. Never returns.
-
-    The next member that starts would make another one, and refuse the calls of all others.
-    """
-    while True:
-        await asyncio.sleep(CHECK_SECONDS)
-        with suppress(StoreError):
-            if not (await store.read(KEY)).revision:
-                await store.compare_and_set(KEY, secret.encode(), 0)
-                log.warning("the store has lost the secret of the deployment, which is back")
 
 
 def _read(value: bytes) -> str:

@@ -20,8 +20,8 @@ from licorne_server.coordination.packing import ACCEPTED, SERVICE, PackedCall, P
 from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.coordination.reach import Reach
-from licorne_server.coordination.secret import deployment_secret, is_given, keep_secret
-from licorne_server.coordination.store import StoreError
+from licorne_server.coordination.secret import deployment_secret, is_given
+from licorne_server.coordination.store import Store, StoreError
 from licorne_server.http.members import Members
 from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import Settings, SettingsError
@@ -33,6 +33,9 @@ from licorne_server.services.forwarding import Forwarding, Names
 from licorne_server.wire.errors import CallError, permission_denied
 
 log = structlog.get_logger("core.coordination.members")
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks for a lost lease."""
 
 _DETAILS = "grpc-status-details-bin"
 
@@ -118,7 +121,7 @@ class MemberCalls:
         else:
             self.elsewhere = Reach(0.0 if options is None else options.lease, time.monotonic)
         self._service: MembersService | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
 
     async def start(
         self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: grpc.aio.Server
@@ -132,19 +135,43 @@ class MemberCalls:
         if store is None:
             return
         try:
-            secret = self.passing.secret = await deployment_secret(store)
+            secret = await deployment_secret(store)
         except StoreError as error:
             raise SettingsError(f"the secret of the deployment cannot be read: {error}") from None
-        self._keeping = asyncio.create_task(keep_secret(store, secret), name="secret of the deployment")
         self._service = MembersService(secret, guard, [*handlers, self.forwarding.names.handler()])
         server.add_generic_rpc_handlers([self._service.handler()])
         self.passing.start()
+        self._use(secret)
+        self._following = asyncio.create_task(self._follow(store), name="secret of the deployment")
+
+    def _use(self, secret: str) -> None:
+        self.passing.secret = secret
+        if self._service is not None:
+            self._service.secret = secret
         if self.http is not None:
             self.http.secret = secret
 
+    async def _follow(self, store: Store) -> None:
+        """Look at the secret after each loss of the lease: the store may have lost both. Never returns."""
+        known = self._ownership.me()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            me = self._ownership.me()
+            if me == known:
+                continue
+            try:
+                secret = await deployment_secret(store, self.passing.secret)
+            except StoreError as error:
+                log.warning("the secret of the deployment was not read", reason=str(error))
+                continue
+            known = me
+            if secret != self.passing.secret:
+                log.warning("the deployment has another secret now")
+                self._use(secret)
+
     async def stop(self) -> None:
         """End all calls, those of other members too."""
-        await stop_task(self._keeping)
+        await stop_task(self._following)
         await self.passing.stop()
         if self._service is not None:
             self._service.stop()
@@ -157,7 +184,7 @@ class MembersService:
 
     def __init__(self, secret: str, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Serve members that know the `secret`; calls reach the `handlers` behind the `guard`."""
-        self._secret = secret
+        self.secret = secret
         self._guard = guard
         self._handlers = handlers
         self._streams: set[PackedStream] = set()
@@ -173,7 +200,7 @@ class MembersService:
             packed.close("this member is about to stop")
 
     async def _pass(self, context: Any) -> None:
-        if not is_given(self._secret, context.invocation_metadata() or ()):
+        if not is_given(self.secret, context.invocation_metadata() or ()):
             log.warning("member refused: it does not know the secret", peer=context.peer())
             raise permission_denied("the secret of the deployment is needed")
         stream = self._guard.stream(context)

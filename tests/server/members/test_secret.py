@@ -4,11 +4,9 @@ import asyncio
 
 import pytest
 
-from licorne_server.coordination import secret as secret_module
 from licorne_server.coordination.secret import KEY, METADATA, deployment_secret, is_given
 from licorne_server.coordination.store import Document, StoreError
-from support.peers.members import Documents, members
-from support.peers.shim import eventually
+from support.peers.members import Documents
 
 
 class Slow(Documents):
@@ -29,18 +27,6 @@ async def test_members_that_start_together_agree() -> None:
     assert len(secret) == 64
     assert await deployment_secret(store) == secret
     assert await deployment_secret(Documents()) != secret
-
-
-async def test_the_secret_comes_back_into_a_wiped_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members that run put it back, so that one that starts later is no stranger to them."""
-    monkeypatch.setattr(secret_module, "CHECK_SECONDS", 0.01)
-    async with members("a") as deployment:
-        store = deployment.servers["a"].ownership.store
-        assert isinstance(store, Documents)
-        before = store.documents[KEY].value
-        store.documents.clear()
-        await eventually(lambda: KEY in store.documents)
-        assert store.documents[KEY].value == before
 
 
 @pytest.mark.parametrize("value", [b"\xff", b"a b", b"x" * 2000])
