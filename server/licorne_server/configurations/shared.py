@@ -94,7 +94,7 @@ class SharedKeeper(Keeper):
         Raises:
             StoreError: the store does not answer, or another owner writes at the same time.
         """
-        async with self._lock(rm_id):
+        async with self._locks.setdefault(rm_id, asyncio.Lock()):
             document = await self._store.read(key_of(rm_id))
             packed = packed_of(document.value)
             # For an RM that never comes nothing is stored.
@@ -192,7 +192,7 @@ class SharedKeeper(Keeper):
 
         What belongs to another owner by now is not deleted.
         """
-        async with self._lock(rm_id):
+        async with self._locks.setdefault(rm_id, asyncio.Lock()):
             try:
                 try:
                     await self._set(rm_id, packed, self._written.get(rm_id, 0))
@@ -225,9 +225,6 @@ class SharedKeeper(Keeper):
             return
         value = document_of(packed, self._epoch(rm_id))
         self._written[rm_id] = await self._store.compare_and_set(key, value, revision)
-
-    def _lock(self, rm_id: RmId) -> asyncio.Lock:
-        return self._locks.setdefault(rm_id, asyncio.Lock())
 
     def _spawn(self, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
         task = asyncio.get_running_loop().create_task(work, name="shared revisions")

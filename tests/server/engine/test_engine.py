@@ -151,13 +151,9 @@ async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledg
 
 async def test_work_is_counted_for_registered_rms_alone(engine: Engine) -> None:
     """Commands of RMs that the core does not know leave nothing behind, as do RMs that go."""
-    for rm_id in (BAD, GOOD):
-        await engine.submit(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=True))
-    assert not engine.worked
-    await engine.submit(RegisterRm(rm_id=GOOD))
-    spent = engine.worked[GOOD]
-    await engine.submit(SetHold(rm_id=GOOD, hold=Hold.OUTBOX_FULL, on=True))
-    assert engine.worked[GOOD] > spent > 0
+    for command in (RegisterRm(rm_id=GOOD), SetHold(rm_id=BAD, hold=Hold.OUTBOX_FULL, on=True)):
+        await engine.submit(command)
+    assert list(engine.worked) == [GOOD]
     await engine.submit(RemoveRm(rm_id=GOOD))
     assert not engine.worked
 
