@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.timeout(1200)
+"""A dozen processes start for each run, and a machine may be slow."""
+
 
 def bench(*arguments: str) -> dict[str, Any]:
     """The JSON of the only line of `licorne bench`."""
@@ -16,7 +19,7 @@ def bench(*arguments: str) -> dict[str, Any]:
         [sys.executable, "-m", "licorne_server", "bench", *arguments, "--json"],
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=1190,
         check=False,
     )
     assert done.returncode == 0, done.stderr

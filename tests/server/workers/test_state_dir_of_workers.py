@@ -22,6 +22,9 @@ from support.peers.shim import Shim
 from support.server.configuring import A, Admin, B, C, D, refusal
 from support.server.server_process import PROGRAM, START_SECONDS, ServerProcess
 
+pytestmark = pytest.mark.timeout(1200)
+"""Each test starts several servers of several processes, and a machine may be slow."""
+
 BUDGETS = "budgets: [{name: company, limit: {vcore: 300m}, members: [{rm: '*'}]}]"
 WIDER = BUDGETS.replace("300m", "500m")
 
