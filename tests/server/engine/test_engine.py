@@ -21,7 +21,6 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
     PreemptionAnswer,
     RegisterRm,
-    RemoveRm,
     SetHold,
     UpdateNodes,
 )
@@ -147,15 +146,6 @@ async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledg
         engine.post(RegisterRm(rm_id=RmId(rm_id)))
     await engine.submit(RegisterRm(rm_id=RmId("c")))
     assert ledger.registered() == ["a", "b", "c"]
-
-
-async def test_work_is_counted_for_registered_rms_alone(engine: Engine) -> None:
-    """Commands of RMs that the core does not know leave nothing behind, as do RMs that go."""
-    for command in (RegisterRm(rm_id=GOOD), SetHold(rm_id=BAD, hold=Hold.OUTBOX_FULL, on=True)):
-        await engine.submit(command)
-    assert list(engine.worked) == [GOOD]
-    await engine.submit(RemoveRm(rm_id=GOOD))
-    assert not engine.worked
 
 
 async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:

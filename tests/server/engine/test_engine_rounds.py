@@ -1,11 +1,11 @@
-"""How much of what waits is done in one round of the engine, counted and not timed."""
+"""How much of what waits is done in one round of the engine, counted and not timed; and for whom."""
 
 from collections.abc import Sequence
 
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_core.messages.commands import Command, Tick
+from licorne_core.messages.commands import Command, Hold, RegisterRm, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import AllocationsMade, Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
@@ -120,3 +120,20 @@ async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) 
     slow, turns = asked.engine.slow, asked.engine.turns
     assert slow.count["turn"] == len(told) == turns
     assert slow.seconds["turn"] == pytest.approx(2 * SLOW_SECONDS * turns)
+
+
+async def test_work_is_counted_for_registered_rms_alone() -> None:
+    """Commands of RMs that the core does not know leave nothing behind, as do RMs that go."""
+    one, other = RmId("one"), RmId("other")
+    engine = Engine(Scheduler(), VirtualClock())
+    engine.start(Served())
+    for rm_id in (one, other):
+        await engine.submit(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=True))
+    assert not engine.worked
+    await engine.submit(RegisterRm(rm_id=one))
+    spent = engine.worked[one]
+    await engine.submit(SetHold(rm_id=one, hold=Hold.OUTBOX_FULL, on=True))
+    assert engine.worked[one] > spent > 0
+    await engine.submit(RemoveRm(rm_id=one))
+    assert not engine.worked
+    await engine.stop()
