@@ -22,7 +22,7 @@ from soak.plain_rm import PlainRm
 from soak.rm import SoakRm, compare
 from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
-from support.server.server_process import ServerProcess
+from support.server.server_process import ForkedServer, ServerProcess
 
 CONFIG = """\
 partitions:
@@ -97,8 +97,10 @@ class Stage:
         self.done: list[str] = []
         """The faults of the cycle, for the error."""
         self._heal: list[tuple[str, Fault]] = []
+        self._drawn: list[Fault] = []
         self._last: dict[str, list[str]] = {}
-        self._epochs: dict[RmId, int] = {}
+        self._epochs: dict[str, int] = {}
+        self._has_forgotten = False
 
     async def cycle(self, number: int) -> None:
         """New asks and faults; then no fault, the ends of the last asks, and equal books.
@@ -107,6 +109,7 @@ class Stage:
             SoakFailed: an RM was not served, or books differ.
         """
         self.done = []
+        self._has_forgotten = False
         try:
             apps = {rm.rm_id: [f"app-{number}-{n}" for n in range(2)] for rm in self.rms}
             for rm in self.rms:
@@ -143,25 +146,34 @@ class Stage:
         """Every RM has an owner that lives, and its epoch has not fallen."""
         if self.reader is None:
             return
-        wanted = {rm.rm_id for rm in self.rms}
+        wanted = {RmId(rm.rm_id) for rm in self.rms}
 
         def all_owned(seen: Snapshot) -> bool:
             return wanted == {rm_id for rm_id, record in seen.rms.items() if record.owner in seen.members}
 
         async with watching(self.reader) as snapshots:
             seen = await until(snapshots, all_owned)
-        for rm_id, record in seen.rms.items():
-            if record.epoch < self._epochs.get(rm_id, 0):
-                raise SoakFailed(f"{rm_id} had the epoch {self._epochs[rm_id]}, and has {record.epoch}")
-            self._epochs[rm_id] = record.epoch
+        for rm in self.rms:
+            epoch = seen.rms[RmId(rm.rm_id)].epoch
+            least = self._epochs.get(rm.rm_id, 0)
+            if isinstance(rm, SoakRm):
+                least = max(least, rm.epoch)
+            elif self._has_forgotten:
+                # An RM with plain stubs names no epoch to a store that has lost it.
+                least = 0
+            if epoch < least:
+                raise SoakFailed(f"{rm.rm_id} had the epoch {least}, and has {epoch}")
+            self._epochs[rm.rm_id] = epoch
 
     async def _fail(self) -> None:
-        """Draw a fault, and let it last for a while."""
+        """Draw a fault, each once before any comes again, and let it last for a while."""
         faults = [self._kill, self._stop, self._cut, self._hold]
         if self.store is not None:
-            faults += [self._kill_the_store, self._stop_the_store]
-        await self._random.choice(faults)()
-        await asyncio.sleep(self._random.uniform(0, 2 * LEASE))
+            faults += [self._kill_the_store, self._stop_the_store, self._wipe_the_store]
+            faults += [self._restore_the_store, self._stop_past_the_lease]
+        self._drawn = self._drawn or self._random.sample(faults, len(faults))
+        await self._drawn.pop()()
+        await asyncio.sleep(self._random.uniform(0, LEASE))
         # Some faults end before the next one begins, and some do not.
         if self._random.random() < 0.5:
             await self._heal_all()
@@ -196,6 +208,22 @@ class Stage:
 
         if self._begin(f"stop member-{number}", resume):
             member.send(signal.SIGSTOP)
+
+    async def _stop_past_the_lease(self) -> None:
+        """Stop a member, and wait until the store has ended its lease."""
+        if any("etcd" in known for known, _ in self._heal):
+            return
+        assert self.reader is not None
+        number = self._random.randrange(len(self.members))
+        member = self.members[number]
+
+        async def resume() -> None:
+            member.send(signal.SIGCONT)
+
+        if self._begin(f"stop past its lease member-{number}", resume):
+            member.send(signal.SIGSTOP)
+            async with watching(self.reader) as snapshots:
+                await until(snapshots, lambda seen: not _has_lease(seen, member))
 
     async def _cut(self) -> None:
         line = self._random.choice(self.lines)
@@ -232,6 +260,33 @@ class Stage:
         if self._begin("stop etcd", resume):
             store.pause()
 
+    async def _wipe_the_store(self) -> None:
+        """The store has lost everything: whoever is served has to be served under a higher epoch."""
+        assert self.store is not None
+        if self._begin("wipe etcd", _nothing):
+            self._has_forgotten = True
+            await asyncio.to_thread(self.store.wipe)
+
+    async def _restore_the_store(self) -> None:
+        """Back up the store now, and put the copy in place of what it has when faults end."""
+        assert self.store is not None
+        store = self.store
+
+        async def restore() -> None:
+            await asyncio.to_thread(store.restore)
+
+        if self._begin("restore etcd", restore):
+            self._has_forgotten = True
+            await asyncio.to_thread(self.store.back_up)
+
+
+async def _nothing() -> None:
+    """Nothing is to be done for a fault to end."""
+
+
+def _has_lease(seen: Snapshot, member: ServerProcess) -> bool:
+    return any(each.address == member.target for each in seen.members.values())
+
 
 @asynccontextmanager
 async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
@@ -248,7 +303,7 @@ async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
                 line = await stack.enter_async_context(Proxy(made.store.target))
                 made.lines.append(line)
                 flags = ("--coordination", f"etcd://{line.target}/{PREFIX}", "--lease", f"{LEASE:g}")
-            made.members.append(await stack.enter_async_context(ServerProcess(*flags)))
+            made.members.append(await stack.enter_async_context(ForkedServer(*flags)))
         targets = [member.target for member in made.members]
         for number in range(CLIENTS + 1):
             line = await stack.enter_async_context(Balancer(targets))

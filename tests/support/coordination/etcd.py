@@ -52,6 +52,7 @@ class EtcdServer:
         self._folder = Path(
             tempfile.mkdtemp(prefix="licorne-etcd-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
         )
+        self._backup = self._folder / "backup"
         self._client, self._peer, self._health = free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -148,6 +149,20 @@ class EtcdServer:
         """kill -9, and start without data."""
         self.kill()
         shutil.rmtree(self._folder / "data")
+        self.start()
+
+    def back_up(self) -> None:
+        """kill -9, keep a copy of the data, and start again."""
+        self.kill()
+        shutil.rmtree(self._backup, ignore_errors=True)
+        shutil.copytree(self._folder / "data", self._backup)
+        self.start()
+
+    def restore(self) -> None:
+        """kill -9, and start with the data of the last copy."""
+        self.kill()
+        shutil.rmtree(self._folder / "data")
+        shutil.copytree(self._backup, self._folder / "data")
         self.start()
 
     def _send(self, number: signal.Signals) -> None:
