@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds after which an answer that did not come is a failure."""
 VCORE = 100
 """What every ask wants."""
