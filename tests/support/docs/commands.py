@@ -48,6 +48,8 @@ TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
 """Of options that are given twice the last one counts."""
 TINY_GROWTH = ("--only", "gangs", "--runs", "1")
 FEW_SCENARIOS = 2
+MEMBER = "host-1:7070"
+"""The member that pages act on."""
 ALREADY_RUNNING = 20
 """So many asks of the fake RM's first application run at once; the others wait."""
 
@@ -156,7 +158,7 @@ class Shell:
     def _members(self, words: list[str]) -> None:
         """With one member of its own, whose name is that of the page. Nobody is asked to confirm."""
         with EtcdServer() as etcd:
-            member = ("--coordination", f"etcd://{etcd.target}", "--member-name", "NAME")
+            member = ("--coordination", f"etcd://{etcd.target}", "--member-name", MEMBER)
             with serving(*member, cwd=self._folder) as served:
                 asyncio.run(asyncio.wait_for(joined(served.target), PATIENCE))
                 sure = ["--yes"] if "drain" in words else []
