@@ -143,6 +143,8 @@ class Lease:
         self._until = -inf
         self._sent = -inf
         self._hurry = asyncio.Event()
+        self.joined = asyncio.Event()
+        """Set once the member has had a lease."""
         self.me = me
         """The member as it is published. It has another id after each fence."""
         self.problem = "the store was not reached yet"
@@ -206,6 +208,7 @@ class Lease:
                 self._note_failure(error)
             else:
                 if self._extend(sent):
+                    self.joined.set()
                     log.info("joined", member=self.me.id, name=self.me.name, lease=self._store.lease)
                     return
             await asyncio.sleep(back_off * self._randomness.uniform(0.5, 1.0))

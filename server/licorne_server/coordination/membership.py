@@ -7,6 +7,7 @@ served after an own claim, and lost with the lease, or when a newer record names
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 
 import structlog
@@ -59,6 +60,12 @@ class Membership(Ownership):
         loop = asyncio.get_running_loop()
         for work in (self._lease.run(), self._snapshots.run(), self._moves.run()):
             self._tasks.append(loop.create_task(work, name="member"))
+
+    async def joined(self) -> None:
+        """Return once there is a lease, or has been none for as long as one would be."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.store.lease):
+                await self._lease.joined.wait()
 
     async def stop(self) -> None:
         """Drain: hand all RMs over, or release them. Then leave. At most a lease and `on_lost` long."""

@@ -102,6 +102,10 @@ class Ownership(ABC):
         A member that advertises others publishes those.
         """
 
+    async def joined(self) -> None:
+        """Return once RMs can be served here, or that takes too long to wait for."""
+        return
+
     @abstractmethod
     async def stop(self) -> None:
         """Leave the other members. No RM has a stream here any more."""

@@ -189,6 +189,7 @@ class Server:
         self.grpc_address = await self._grpc.open(services, self._member_calls, self._probes)
         await self._start_http()
         await self.ownership.start(self.grpc_address, http_url(self.settings, self.http_address))
+        await self.ownership.joined()
         await self._probes.serving()
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
