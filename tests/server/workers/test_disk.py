@@ -129,14 +129,18 @@ async def test_refused_revisions_leave_nothing_on_the_disk(tmp_path: Path) -> No
 
 async def test_a_worker_without_the_rm_writes_nothing(tmp_path: Path) -> None:
     """A former owner is refused when it prepares, before the disk has anything of it."""
-    revisions = revisions_of("rm", A)
+    before, after = revisions_of("rm", A), revisions_of("rm", A, B)
     async with open_disk(tmp_path) as disk, storing(disk) as store:
         former, present = keeper(store), keeper(store, 8)
-        await former.fetch(revisions.rm_id)
-        await present.fetch(revisions.rm_id)
-        with pytest.raises(OSError, match="RM rm has another owner"):
-            await former.prepare(revisions)
-    assert found_in(tmp_path) == []
+        await former.fetch(before.rm_id)
+        await former.prepare(before)
+        await former.commit(before)
+        assert await present.fetch(before.rm_id) == before
+        content = (tmp_path / "state.sqlite").read_bytes()
+        with pytest.raises(OSError, match="has another owner"):
+            await former.prepare(after)
+        assert (tmp_path / "state.sqlite").read_bytes() == content
+    assert found_in(tmp_path) == [before]
 
 
 async def test_a_document_that_is_no_configuration_is_refused(tmp_path: Path) -> None:

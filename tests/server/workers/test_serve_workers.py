@@ -63,7 +63,7 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
 
 async def test_all_workers_serve_one_address_and_stop_in_order() -> None:
     """One line says where they listen once all are ready; SIGTERM drains them, and is a success."""
-    async with ServerProcess(*TWO, http=ANY_PORT) as server:
+    async with ServerProcess(*TWO, "--drain", "60", http=ANY_PORT) as server:
         assert server.line == f"listening grpc={server.target} http={server.http}\n"
         workers = children(server.pid)
         assert len(workers) == 2
