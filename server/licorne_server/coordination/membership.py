@@ -59,7 +59,15 @@ class Membership(Ownership):
         self._lease.publish_at(address, http)
         loop = asyncio.get_running_loop()
         for work in (self._lease.run(), self._snapshots.run(), self._moves.run()):
-            self._tasks.append(loop.create_task(work, name="member"))
+            task = loop.create_task(work, name="member")
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Report the end of a task that `stop` did not cause: without it the lease or the view is lost."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("member failed", member=self.me(), exc_info=error)
+            self.on_failure(f"member failed: {type(error).__name__}")
 
     async def joined(self) -> None:
         """Return once there is a lease, or has been none for as long as one would be."""

@@ -45,6 +45,9 @@ class Ownership(ABC):
     """Called before an RM is given to another member. Nothing new is decided, everything decided is
     sent, its streams end, and then its books are gone. It takes a bounded time, and does not fail."""
 
+    on_failure: Callable[[str], None]
+    """Called with the reason when only a restart of the process will help."""
+
     @abstractmethod
     def may_decide(self) -> bool:
         """True while this server's decisions count, by its own clock. Cheap: asked for each message."""

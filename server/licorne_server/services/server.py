@@ -127,6 +127,7 @@ class Server:
         )
         self._handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
         self._handover.follow(self.ownership)
+        self.ownership.on_failure = self._failed
         self._access = Access.by(settings)
         self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
         self.members = self._member_calls.http

@@ -35,6 +35,16 @@ def test_a_newer_record_of_another_owner_ends_an_rm_at_once(deploy: Deploy) -> N
     assert node.lost == ["rm"]
 
 
+def test_a_fault_of_the_member_itself_is_reported(deploy: Deploy) -> None:
+    """A member whose renewals have ended for good says that only a restart helps, and decides no more."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.load_fails = True
+    deployment.pass_time(6.0)
+    assert node.failed == ["member failed: ZeroDivisionError"]
+    assert not node.member.may_decide()
+
+
 def test_an_old_snapshot_takes_and_gives_nothing(deploy: Deploy) -> None:
     """Records of lower epochs, and such that name this member without a claim of its own, are of no
     consequence."""

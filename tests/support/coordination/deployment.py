@@ -34,15 +34,18 @@ class Node:
         self.store = ModelStore(deployment.store, self.network, self.loop)
         me = Member(id=MemberId(""), name=address, address=address, protocols=spoken, started=self._time.now)
         self.load: dict[RmId, float] = {}
-        self.member = Membership(
-            self.store, me, clock, Random(f"{address} {self._time.now}"), lambda: self.load
-        )
+        self.load_fails = False
+        """True if the measurement of load fails."""
+        self.member = Membership(self.store, me, clock, Random(f"{address} {self._time.now}"), self._measured)
         self.lost: list[RmId] = []
         self.handed_over: list[RmId] = []
         self.drain_seconds = 0.0
         """Duration of `on_lost` and `on_handover`."""
         self.failures = 0
         """So often `on_lost` fails."""
+        self.failed: list[str] = []
+        """Failures that only a restart ends."""
+        self.member.on_failure = self.failed.append
         self.member.on_lost = self._lost
         self.member.on_handover = self._handed_over
         self.do(self.member.start(address, ""))
@@ -60,6 +63,11 @@ class Node:
     def take(self, rm_id: str, named: int = 0) -> int | Member:
         """As an RM asks for it."""
         return self.do(self.member.take(RmId(rm_id), named))
+
+    def _measured(self) -> dict[RmId, float]:
+        if self.load_fails:
+            raise ZeroDivisionError
+        return self.load
 
     async def _lost(self, rm_id: RmId, reason: str) -> None:
         await asyncio.sleep(self.drain_seconds)
