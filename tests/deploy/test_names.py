@@ -7,8 +7,16 @@ import pytest
 
 from support.deployment import alerts, all_metrics, metrics_of, targets
 
-ELSEWHERE = {"up", "licorne_tls_certificate_end_timestamp_seconds"}
-"""What Prometheus itself makes of a scrape, and what only a server with TLS has."""
+ELSEWHERE = {
+    "up",
+    "licorne_tls_certificate_end_timestamp_seconds",
+    "licorne_worker_looping",
+    "licorne_worker_scraped",
+}
+"""What Prometheus itself makes of a scrape, and what only a server with TLS or with workers has.
+
+That workers have theirs is tested in `server/workers`.
+"""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
