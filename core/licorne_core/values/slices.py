@@ -23,7 +23,10 @@ class Tuning:
     fill_work: int = 4_000
     """Most work of one search for the nodes of a class, in units of about a microsecond."""
     slice_size: int = 500
-    """Most applications, requests and nodes that end in one slice: a few milliseconds of work."""
+    """Most applications, requests and nodes that end in one slice: a few milliseconds of work.
+
+    It changes no decision but those that come before a change of budgets has counted all members.
+    """
     timeout_size: int = 500
     """Most requests that a deadline stops or drops in one slice.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from licorne_core.messages.budgets import SetBudgets
 from licorne_core.messages.commands import Command, NotePredicatesSent, OfNoRm, Tick
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -68,6 +69,8 @@ def compare(
             pair.hear_answers()
             if command is REST:
                 pair.rest()
+            elif isinstance(command, SetBudgets):
+                pair.change_budgets(command)
             else:
                 pair.hand_in(command)
         except AssertionError as error:
@@ -117,7 +120,28 @@ class _Pair:
         for name, theirs in self.oracle.partitions.items():
             said = [*theirs.checks.said, *theirs.judging.said]
             assert not said, f"in {name} the core also asks {said}"
-        self._compare_books(self._concerned(command))
+        names = self._concerned(command)
+        if not self._is_counting:
+            self._compare_books(names)
+
+    def change_budgets(self, command: SetBudgets) -> None:
+        """Other budgets to both; nothing is decided until the core has counted all members.
+
+        The core promises no more: a member is not bounded before its turn in the count, whose slices
+        come with the ticks. The oracle counts at once. So what is due comes before the change.
+        """
+        self.hand_in(Tick(decisions=0))
+        self.hand_in(command)
+        for _ in range(1000):
+            if not self._is_counting:
+                return
+            self.hand_in(Tick(decisions=0))
+        raise AssertionError("the core never ends the count")
+
+    @property
+    def _is_counting(self) -> bool:
+        # No view says so of a change to no budgets at all.
+        return self.driver.scheduler._registry.counting is not None
 
     def _concerned(self, command: Command) -> list[PartitionName]:
         """The partitions that the command can have changed; time changes all."""
