@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from licorne_core.messages.commands import NewApplication
+from licorne_core.messages.commands import NewApplication, PredicatePolicy
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
 from licorne_core.whatif import SubmissionPlan, plan_submission
@@ -114,3 +114,14 @@ def test_a_gang_is_planned_with_the_quota_that_it_brings() -> None:
     driver.do(apps(gang("two", 3, 3)))
     larger = planned(driver, gang("three", 5, 6))
     assert (larger.accepted, larger.queue) == (True, "root.ns")
+
+
+def test_a_core_is_copied_while_an_ask_waits_for_an_answer() -> None:
+    """The copy meets the ask as a key, by way of the blocker of its group, before the ask is whole."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy()))
+    driver.do(nodes(node("n", vcore=5)), apps(app("old", "root.a")))
+    for key in ("k1", "k2"):
+        driver.do(asks(ask("old", key, vcore=3, predicate="p")))
+    [placed] = planned(driver, app("new", "root.a"), ask("new", "w", vcore=2)).asks
+    assert (placed.node_id, placed.seconds) == ("n", 0.0)
