@@ -67,7 +67,8 @@ class Handover:
         with suppress(Stopped):  # the engine may end in the middle
             for rm in self._rms.all():
                 await self._engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
-        await self._drained([*self._rms.drain(self._retry_after), *passing.drain(DRAINING)])
+        passed = passing.drain(DRAINING, self._retry_after)
+        await self._drained([*self._rms.drain(self._retry_after), *passed])
         self._rms.close()
 
     async def _drained(self, streams: Sequence[Stream], **of: str) -> None:

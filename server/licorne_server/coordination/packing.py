@@ -80,6 +80,8 @@ class PackedCall:
         """Set when the call has ended. Messages that came before may still be read."""
         self.on_end: Callable[[], object] | None = None
         """Called when the call has ended."""
+        self.leaving: asyncio.Future[pb.Leave] = asyncio.get_running_loop().create_future()
+        """Done when the other side has asked to leave."""
         self._stream = stream
         # Bytes that may be sent; a whole frame is sent as long as there is any room.
         self._room = WINDOW
@@ -116,6 +118,10 @@ class PackedCall:
             self._has_halved = True
             self._stream.put(pb.Frame(call=self.number, half=pb.Half()))
 
+    def ask_to_leave(self, leave: pb.Leave) -> None:
+        """Ask the other side to end the call in order, and its RM to leave."""
+        self._stream.put(pb.Frame(call=self.number, leave=leave))
+
     def finish(self, code: int = 0, message: str = "", details: bytes = b"") -> None:
         """End the call, unless it has ended; what was sent before arrives before it."""
         if self.end is None:
@@ -124,9 +130,11 @@ class PackedCall:
             self.over(end)
 
     def lose(self, code: int, message: str) -> None:
-        """End the call with a status of this side; messages that were not received are dropped."""
+        """End the call with a status of this side, unless it has ended and nothing is left to receive."""
         if self.end is None:
             self._stream.put(pb.Frame(call=self.number, end=pb.End(code=CANCELLED)))
+        elif not self._messages:
+            return
         self.end = None
         self._messages.clear()
         self.over(pb.End(code=code, message=message))
@@ -170,6 +178,8 @@ class PackedCall:
         elif part == "half":
             self._is_half = True
             self._news.set()
+        elif part == "leave" and not self.leaving.done():
+            self.leaving.set_result(frame.leave)
         elif part == "end":
             self.over(frame.end)
 
@@ -306,9 +316,8 @@ class PackedStream:
         Raises:
             Malformed: the other side keeps to no protocol.
         """
-        tasks = [
-            asyncio.ensure_future(part) for part in (self._read_all(), self._write_all(), self._closed.wait())
-        ]
+        parts = (self._read_all(), self._write_all(), self._closed.wait())
+        tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -320,14 +329,20 @@ class PackedStream:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
+    def finish(self, reason: str) -> None:
+        """End all calls with UNAVAILABLE, and the stream once it has sent what waits."""
+        for call in tuple(self._calls.values()):
+            call.finish(grpc.StatusCode.UNAVAILABLE.value[0], reason)
+        self._over = self._over or reason
+        self._news.set()
+
     def close(self, reason: str) -> None:
         """End the stream, and all calls with UNAVAILABLE."""
         self._over = self._over or reason
         self._closed.set()
         self._waiting.clear()
-        end = pb.End(code=grpc.StatusCode.UNAVAILABLE.value[0], message=self._over)
         for call in tuple(self._calls.values()):
-            call.over(end)
+            call.over(pb.End(code=grpc.StatusCode.UNAVAILABLE.value[0], message=self._over))
 
     async def _read_all(self) -> None:
         while (raw := await self._read()) is not None:
@@ -356,13 +371,14 @@ class PackedStream:
         self._opened(call, frame.open)
 
     async def _write_all(self) -> None:
-        while True:
-            self._news.clear()
-            while self._waiting.size:
+        while self._waiting.size or not self._over:
+            if self._waiting.size:
                 await self._gather()
                 self._wrote = self._loop.time()
                 await self._write(self._pack())
-            await self._news.wait()
+            else:
+                self._news.clear()
+                await self._news.wait()
 
     async def _gather(self) -> None:
         """Wait a moment in a rush for more frames to join those that wait."""

@@ -181,11 +181,14 @@ class Passing:
         """Begin to follow the owners of RMs."""
         self._task = asyncio.create_task(self._follow(), name="owners of passed calls")
 
-    def drain(self, reason: str) -> list[Stream]:
-        """End the passed streams once their owners have sent what waits; returns them."""
-        for call, stream in self._streams.items():
-            stream.finish(unavailable(reason))
-            call.half()
+    def drain(self, reason: str, retry_after: float) -> list[Stream]:
+        """Have the owners end the passed streams in order; returns them.
+
+        Only the owner can: it has what waits, and the numbers of a session. It may be about to stop too.
+        """
+        leave = pb.Leave(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
+        for call in self._streams:
+            call.ask_to_leave(leave)
         return list(self._streams.values())
 
     async def stop(self) -> None:

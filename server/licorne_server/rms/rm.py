@@ -10,6 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 
 import grpc
 import structlog
@@ -307,6 +308,7 @@ class Rm:
             self.since = self._now()
             self.measures.connections += 1
         self.streams[kind] = stream
+        stream.when_leaving(partial(self._leave, kind, stream))
         log.info("stream opened", rm_id=self.rm_id, stream=kind.value, peer=stream.peer)
 
     def detach(self, kind: Kind, stream: Stream) -> None:
@@ -336,14 +338,21 @@ class Rm:
 
         A stream of `si.v1` ends once its queue is sent. A session is asked to say goodbye.
         """
-        notice = Drain(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
         for kind, stream in self.streams.items():
-            if kind is not Kind.SESSION:
-                stream.finish(unavailable(reason))
-        if Kind.SESSION in self.streams:
-            data = delimited(UpdateResponse.DRAIN_FIELD_NUMBER, notice.SerializeToString())
-            self.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
+            self._leave(kind, stream, reason, retry_after)
         return list(self.streams.values())
+
+    def _leave(self, kind: Kind, stream: Stream, reason: str, retry_after: float) -> None:
+        """End one open stream in order. Its owner and the member between may both ask: the first counts."""
+        if self.streams.get(kind) is not stream or stream.is_leaving:
+            return
+        stream.is_leaving = True
+        if kind is not Kind.SESSION:
+            stream.finish(unavailable(reason))
+            return
+        notice = Drain(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
+        data = delimited(UpdateResponse.DRAIN_FIELD_NUMBER, notice.SerializeToString())
+        self.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
 
     def check(self) -> None:
         """Refuse to go on with an RM that has to register anew first.

@@ -65,6 +65,8 @@ class Stream:
     """True once the stream has ended: nothing more is read, begun or written."""
     is_handling: bool
     """True while a request is carried out: it comes to its end, even if the stream ends first."""
+    is_leaving: bool
+    """True once its RM was asked to leave."""
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
     peer: str
@@ -86,7 +88,7 @@ class Stream:
         self._wake: Callable[[], None] | None = None
         # Since when, in the loop's time, a message has been waited for; None while none is.
         self._reading_since: float | None = None
-        self.over = self.is_handling = False
+        self.over = self.is_handling = self.is_leaving = False
         self.peer = context.peer()
         self.traffic = Traffic()
         self.reason = ""
@@ -103,6 +105,11 @@ class Stream:
         self.over = True
         if not self._ended.done():
             self._ended.set_result(error)
+
+    def when_leaving(self, leave: Callable[[str, float], object]) -> None:
+        """Call it as `PassedOn.when_leaving` says, if another member passes the call on."""
+        if isinstance(self._context, PassedOn):
+            self._context.when_leaving(leave)
 
     def finish(self, error: CallError | None = None) -> None:
         """End the call, with an error or in order, once its writer has written what waits."""

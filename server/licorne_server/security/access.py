@@ -49,6 +49,10 @@ class PassedOn:
 
     caller: Caller
 
+    def when_leaving(self, leave: Callable[[str, float], object]) -> None:
+        """Call it with a reason and the seconds to stay away, once the other member is about to stop."""
+        raise NotImplementedError
+
 
 Right = Callable[[Caller, str], str]
 """Returns the reason why a caller has no right to a subject, such as an RM; empty if it has."""

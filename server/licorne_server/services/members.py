@@ -6,7 +6,8 @@ the identity that the other member has authenticated. It is never passed on agai
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -37,6 +38,8 @@ log = structlog.get_logger("core.coordination.members")
 LOOK_SECONDS = 1.0
 """Seconds between two looks for a lost lease."""
 
+STOPPING = "this member is about to stop"
+
 _DETAILS = "grpc-status-details-bin"
 
 
@@ -60,6 +63,15 @@ class PassedContext(PassedOn):
         self._address = caller.address
         self._metadata = tuple(opening.metadata.items())
         self._call = call
+
+    def when_leaving(self, leave: Callable[[str, float], object]) -> None:
+        """See `PassedOn`; at once if the other member has said so already."""
+
+        def asked(leaving: asyncio.Future[pb.Leave]) -> None:
+            wish = leaving.result()
+            leave(wish.reason, wish.retry_after_milliseconds / 1000)
+
+        self._call.leaving.add_done_callback(asked)
 
     def peer(self) -> str:
         """The caller's address, as gRPC writes it."""
@@ -169,12 +181,12 @@ class MemberCalls:
                 log.warning("the deployment has another secret now")
                 self._use(secret)
 
-    async def stop(self) -> None:
-        """End all calls, those of other members too."""
+    async def stop(self, grace: float | None) -> None:
+        """End all calls, those of other members too; at once with None, see `MembersService.stop`."""
         await stop_task(self._following)
         await self.passing.stop()
         if self._service is not None:
-            self._service.stop()
+            await self._service.stop(grace)
 
 
 class MembersService:
@@ -187,17 +199,35 @@ class MembersService:
         self.secret = secret
         self._guard = guard
         self._handlers = handlers
-        self._streams: set[PackedStream] = set()
+        # Each with the event of its end.
+        self._streams: dict[PackedStream, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Calls of streams of RMs.
+        self._of_rms: set[PackedCall] = set()
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The method by name, bytes in and bytes out."""
         return grpc.method_handlers_generic_handler(self.name, {"Pass": stream_handler(self._pass)})
 
-    def stop(self) -> None:
-        """End the streams of all members."""
+    async def stop(self, grace: float | None) -> None:
+        """End the streams of all members.
+
+        Within `grace` seconds the streams of RMs, which are about to end, come to their statuses, and
+        what waits is sent. With None all break off.
+        """
+        if grace is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    for call in tuple(self._of_rms):
+                        await call.ended.wait()
+            for packed in tuple(self._streams):
+                packed.finish(STOPPING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    for closed in tuple(self._streams.values()):
+                        await closed.wait()
         for packed in tuple(self._streams):
-            packed.close("this member is about to stop")
+            packed.close(STOPPING)
 
     async def _pass(self, context: Any) -> None:
         if not is_given(self.secret, context.invocation_metadata() or ()):
@@ -207,11 +237,12 @@ class MembersService:
         await stream.write(ACCEPTED)
         log.info("member connected", peer=stream.peer)
         packed = PackedStream(stream.read, stream.write, self._begin)
-        self._streams.add(packed)
+        closed = self._streams[packed] = asyncio.Event()
         try:
             await packed.run()
         finally:
-            self._streams.discard(packed)
+            del self._streams[packed]
+            closed.set()
             log.info("member disconnected", peer=stream.peer, **asdict(stream.traffic))
 
     def _begin(self, call: PackedCall, opening: pb.Open) -> None:
@@ -233,6 +264,8 @@ class MembersService:
         else:
             call.on_end = None
             call.finish()
+        finally:
+            self._of_rms.discard(call)
 
     async def _carry_out(self, call: PackedCall, opening: pb.Open, context: PassedContext) -> None:
         details = _Details(opening.method, context.invocation_metadata())
@@ -246,6 +279,7 @@ class MembersService:
 
         handler = await self._guard.intercept_service(continuation, details)
         if handler.stream_stream is not None:
+            self._of_rms.add(call)
             await handler.stream_stream(None, context)
             return
         request = await call.receive()

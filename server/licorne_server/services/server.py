@@ -218,10 +218,11 @@ class Server:
         await self.copies.stop()
         if self.engine.running and not at_once:
             await self._handover.stop_all(self._member_calls.passing)
-        await self._member_calls.stop()
+        grace = None if at_once else GRACE_SECONDS
+        await self._member_calls.stop(grace)
         await self.ownership.stop()
         self.events.close()
-        await self._grpc.stop(None if at_once else GRACE_SECONDS)
+        await self._grpc.stop(grace)
         if self._http is not None:
             await self._http.stop()
         if self.members is not None:

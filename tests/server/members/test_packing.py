@@ -226,6 +226,35 @@ async def test_a_lost_call_gives_nothing_any_more() -> None:
             call.check()
 
 
+async def test_a_call_that_has_ended_with_all_taken_is_not_lost() -> None:
+    """A change of the owner, behind its last word, does not turn that into an error."""
+    async with both() as ends:
+        call, served = await ends.call()
+        await served.send(b"last")
+        served.finish()
+        await call.ended.wait()
+        assert await call.receive() == b"last"
+        call.lose(14, "it is served elsewhere")
+        call.check()
+
+
+async def test_a_stream_that_is_finished_sends_what_waits() -> None:
+    """All messages and statuses before arrive; calls that are open end with UNAVAILABLE."""
+    async with both() as ends:
+        calls = [await ends.call() for _ in range(2)]
+        for _, served in calls:
+            for number in range(500):
+                await served.send(b"%d" % number)
+        calls[0][1].finish()
+        ends.server.finish("about to stop")
+        for call, _ in calls:
+            await call.ended.wait()
+            assert [await call.receive() for _ in range(501)] == [*(b"%d" % n for n in range(500)), None]
+        calls[0][0].check()
+        with pytest.raises(Answered, match="about to stop"):
+            calls[1][0].check()
+
+
 async def test_the_end_of_the_stream_ends_its_calls() -> None:
     """Calls end with UNAVAILABLE at both ends, and none is begun afterwards."""
     async with both() as ends:

@@ -9,12 +9,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
 from licorne_server.coordination import packing
 from licorne_server.coordination.secret import METADATA
 from licorne_server.services.server import Server
 from support.peers.members import SECRET, Deployment, OwnershipInMemory, members
-from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations
+from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations, node
 from support.peers.tls import Bearing, connected_as, tls
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
@@ -138,6 +139,35 @@ async def test_an_owner_that_stops_ends_passed_streams_in_its_words(shim: Shim, 
     for call in calls:
         assert await call.ending() == (UNAVAILABLE, "the server is about to stop")
     await stopping
+
+
+@pytest.mark.parametrize("first", ["a", "b", "ab", "ba"])
+async def test_a_passed_session_ends_in_order_whoever_stops(tmp_path: Path, first: str) -> None:
+    """A worker that stops has the RM asked for its goodbye, and what it says last is carried out."""
+    async with members("a", "b", sockets=tmp_path, drain=60.0) as deployment:
+        deployment.home = "b"
+        async with connected(deployment.servers["a"]) as channel:
+            session = RawSession(channel)
+            call, _ = await session.begin()
+            await session.replay(call, asks={"k": "app"})
+            await session.until(call, "allocations")
+            rm = rm_on(deployment.servers["b"])
+            stopping = [asyncio.create_task(deployment.servers[name].stop()) for name in first]
+            notice = await session.until(call, "drain")
+            assert notice.drain.reason == "the server is about to stop"
+            # Each of them has asked by now, and the RM is asked once.
+            await session.send(call, nodes=si.NodeRequest(nodes=[node("late", vcore=1)]))
+            assert [answer.nodeID for answer in (await session.until(call, "nodes")).nodes.accepted] == [
+                "late"
+            ]
+            await session.send(call, goodbye=sp.Goodbye())
+            kinds = []
+            while (message := await call.read()) is not None:
+                kinds.append(message.WhichOneof("message"))
+            assert "drain" not in kinds
+            assert (await call.ending())[0] is grpc.StatusCode.OK
+            assert rm.session.received == session.number
+            await asyncio.gather(*stopping)
 
 
 async def test_what_was_passed_on_is_never_passed_on_again() -> None:

@@ -54,6 +54,7 @@ class Frame(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     PIECE_FIELD_NUMBER: _builtins.int
     CREDIT_FIELD_NUMBER: _builtins.int
+    LEAVE_FIELD_NUMBER: _builtins.int
     call: _builtins.int
     message: _builtins.bytes
     """A message of the caller, or of the service; or the last piece of one."""
@@ -71,6 +72,10 @@ class Frame(_message.Message):
 
     @_builtins.property
     def end(self) -> Global___End: ...
+    @_builtins.property
+    def leave(self) -> Global___Leave:
+        """The member that has passed the call on is about to stop: its RM should leave."""
+
     def __init__(
         self,
         *,
@@ -81,12 +86,13 @@ class Frame(_message.Message):
         end: Global___End | None = ...,
         piece: _builtins.bytes = ...,
         credit: _builtins.int = ...,
+        leave: Global___Leave | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "end", b"end", "half", b"half", "message", b"message", "open", b"open", "part", b"part", "piece", b"piece"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "end", b"end", "half", b"half", "leave", b"leave", "message", b"message", "open", b"open", "part", b"part", "piece", b"piece"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "credit", b"credit", "end", b"end", "half", b"half", "message", b"message", "open", b"open", "part", b"part", "piece", b"piece"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "credit", b"credit", "end", b"end", "half", b"half", "leave", b"leave", "message", b"message", "open", b"open", "part", b"part", "piece", b"piece"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["open", "message", "half", "end", "piece", "credit"]  # noqa: Y015
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["open", "message", "half", "end", "piece", "credit", "leave"]  # noqa: Y015
     _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
@@ -106,6 +112,30 @@ class Half(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Half: _TypeAlias = Half  # noqa: Y015
+
+@_typing.final
+class Leave(_message.Message):
+    """As the Drain of a session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_MILLISECONDS_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    retry_after_milliseconds: _builtins.int
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        retry_after_milliseconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "retry_after_milliseconds", b"retry_after_milliseconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Leave: _TypeAlias = Leave  # noqa: Y015
 
 @_typing.final
 class Open(_message.Message):
