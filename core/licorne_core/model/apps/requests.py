@@ -256,7 +256,7 @@ class Request:
 
         It reads no attribute: a deep copy meets a request as a key before the request has its ask.
         """
-        return id(self) >> 4
+        return object.__hash__(self)
 
     @property
     def key(self) -> AllocationKey:
