@@ -2839,6 +2839,436 @@ func (x *SetNodeSchedulableResponse) GetAllocations() uint32 {
 	return 0
 }
 
+type DrainNodeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// The bare or normalized name; empty for `default`.
+	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	NodeId    string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Seconds until the last allocation is told to stop; 0 for all at once. At most 7 days.
+	DeadlineSeconds uint32 `protobuf:"varint,4,opt,name=deadline_seconds,json=deadlineSeconds,proto3" json:"deadline_seconds,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeRequest) Reset() {
+	*x = DrainNodeRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeRequest) ProtoMessage() {}
+
+func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DrainNodeRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *DrainNodeRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *DrainNodeRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *DrainNodeRequest) GetDeadlineSeconds() uint32 {
+	if x != nil {
+		return x.DeadlineSeconds
+	}
+	return 0
+}
+
+func (x *DrainNodeRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type DrainNodeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Allocations that are to stop, and those that stay: foreign ones, and those of asks that require
+	// the node.
+	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
+	Exempt        uint32 `protobuf:"varint,2,opt,name=exempt,proto3" json:"exempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeResponse) Reset() {
+	*x = DrainNodeResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeResponse) ProtoMessage() {}
+
+func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DrainNodeResponse) GetAllocations() uint32 {
+	if x != nil {
+		return x.Allocations
+	}
+	return 0
+}
+
+func (x *DrainNodeResponse) GetExempt() uint32 {
+	if x != nil {
+		return x.Exempt
+	}
+	return 0
+}
+
+type HoldApplicationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	Held          bool                   `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldApplicationRequest) Reset() {
+	*x = HoldApplicationRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldApplicationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldApplicationRequest) ProtoMessage() {}
+
+func (x *HoldApplicationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldApplicationRequest.ProtoReflect.Descriptor instead.
+func (*HoldApplicationRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *HoldApplicationRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *HoldApplicationRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *HoldApplicationRequest) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *HoldApplicationRequest) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *HoldApplicationRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type HoldApplicationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: it was so already.
+	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Asks that wait, and allocations that go on.
+	Asks          uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
+	Allocations   uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldApplicationResponse) Reset() {
+	*x = HoldApplicationResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldApplicationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldApplicationResponse) ProtoMessage() {}
+
+func (x *HoldApplicationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldApplicationResponse.ProtoReflect.Descriptor instead.
+func (*HoldApplicationResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *HoldApplicationResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *HoldApplicationResponse) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+func (x *HoldApplicationResponse) GetAllocations() uint32 {
+	if x != nil {
+		return x.Allocations
+	}
+	return 0
+}
+
+type ChangeApplicationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	// The priority of all its asks, those to come as well, whatever their own are.
+	Priority *int32 `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Gives each ask its own priority again.
+	ResetPriority bool `protobuf:"varint,5,opt,name=reset_priority,json=resetPriority,proto3" json:"reset_priority,omitempty"`
+	// The leaf that it is moved to; empty to leave it. Refused with FAILED_PRECONDITION if the application
+	// has allocations, and if the queue would not accept it.
+	Queue string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeApplicationRequest) Reset() {
+	*x = ChangeApplicationRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeApplicationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeApplicationRequest) ProtoMessage() {}
+
+func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
+func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ChangeApplicationRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *ChangeApplicationRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ChangeApplicationRequest) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *ChangeApplicationRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *ChangeApplicationRequest) GetResetPriority() bool {
+	if x != nil {
+		return x.ResetPriority
+	}
+	return false
+}
+
+func (x *ChangeApplicationRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ChangeApplicationRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type ChangeApplicationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: it was so already.
+	Changed          bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Queue            string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	OperatorPriority *int32 `protobuf:"varint,3,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ChangeApplicationResponse) Reset() {
+	*x = ChangeApplicationResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeApplicationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeApplicationResponse) ProtoMessage() {}
+
+func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
+func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ChangeApplicationResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *ChangeApplicationResponse) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ChangeApplicationResponse) GetOperatorPriority() int32 {
+	if x != nil && x.OperatorPriority != nil {
+		return *x.OperatorPriority
+	}
+	return 0
+}
+
 type StopApplicationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -2852,7 +3282,7 @@ type StopApplicationRequest struct {
 
 func (x *StopApplicationRequest) Reset() {
 	*x = StopApplicationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3294,7 @@ func (x *StopApplicationRequest) String() string {
 func (*StopApplicationRequest) ProtoMessage() {}
 
 func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3307,7 @@ func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationRequest.ProtoReflect.Descriptor instead.
 func (*StopApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StopApplicationRequest) GetRmId() string {
@@ -2919,7 +3349,7 @@ type StopApplicationResponse struct {
 
 func (x *StopApplicationResponse) Reset() {
 	*x = StopApplicationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3361,7 @@ func (x *StopApplicationResponse) String() string {
 func (*StopApplicationResponse) ProtoMessage() {}
 
 func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3374,7 @@ func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationResponse.ProtoReflect.Descriptor instead.
 func (*StopApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StopApplicationResponse) GetAllocations() uint32 {
@@ -2975,7 +3405,7 @@ type SetQueueStoppedRequest struct {
 
 func (x *SetQueueStoppedRequest) Reset() {
 	*x = SetQueueStoppedRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3417,7 @@ func (x *SetQueueStoppedRequest) String() string {
 func (*SetQueueStoppedRequest) ProtoMessage() {}
 
 func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3430,7 @@ func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetQueueStoppedRequest) GetRmId() string {
@@ -3049,7 +3479,7 @@ type SetQueueStoppedResponse struct {
 
 func (x *SetQueueStoppedResponse) Reset() {
 	*x = SetQueueStoppedResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3491,7 @@ func (x *SetQueueStoppedResponse) String() string {
 func (*SetQueueStoppedResponse) ProtoMessage() {}
 
 func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3504,7 @@ func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedResponse.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SetQueueStoppedResponse) GetChanged() bool {
@@ -3102,7 +3532,7 @@ type GetLogLevelsRequest struct {
 
 func (x *GetLogLevelsRequest) Reset() {
 	*x = GetLogLevelsRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3544,7 @@ func (x *GetLogLevelsRequest) String() string {
 func (*GetLogLevelsRequest) ProtoMessage() {}
 
 func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3557,7 @@ func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsRequest.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetLogLevelsRequest) GetPageSize() uint32 {
@@ -3162,7 +3592,7 @@ type GetLogLevelsResponse struct {
 
 func (x *GetLogLevelsResponse) Reset() {
 	*x = GetLogLevelsResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3604,7 @@ func (x *GetLogLevelsResponse) String() string {
 func (*GetLogLevelsResponse) ProtoMessage() {}
 
 func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3617,7 @@ func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsResponse.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetLogLevelsResponse) GetLevels() map[string]string {
@@ -3229,7 +3659,7 @@ type WantedLogLevels struct {
 
 func (x *WantedLogLevels) Reset() {
 	*x = WantedLogLevels{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[41]
+	mi := &file_licorne_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3671,7 @@ func (x *WantedLogLevels) String() string {
 func (*WantedLogLevels) ProtoMessage() {}
 
 func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[41]
+	mi := &file_licorne_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3684,7 @@ func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedLogLevels.ProtoReflect.Descriptor instead.
 func (*WantedLogLevels) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WantedLogLevels) GetRmId() string {
@@ -3283,7 +3713,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[42]
+	mi := &file_licorne_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3725,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[42]
+	mi := &file_licorne_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3738,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SetLogLevelRequest) GetLogger() string {
@@ -3337,7 +3767,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[43]
+	mi := &file_licorne_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3349,7 +3779,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[43]
+	mi := &file_licorne_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3362,7 +3792,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetLogLevelResponse) GetLevels() map[string]string {
@@ -3389,7 +3819,7 @@ type DumpStateRequest struct {
 
 func (x *DumpStateRequest) Reset() {
 	*x = DumpStateRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[44]
+	mi := &file_licorne_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3831,7 @@ func (x *DumpStateRequest) String() string {
 func (*DumpStateRequest) ProtoMessage() {}
 
 func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[44]
+	mi := &file_licorne_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3844,7 @@ func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateRequest.ProtoReflect.Descriptor instead.
 func (*DumpStateRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DumpStateRequest) GetRmId() string {
@@ -3433,7 +3863,7 @@ type DumpStateResponse struct {
 
 func (x *DumpStateResponse) Reset() {
 	*x = DumpStateResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[45]
+	mi := &file_licorne_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3875,7 @@ func (x *DumpStateResponse) String() string {
 func (*DumpStateResponse) ProtoMessage() {}
 
 func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[45]
+	mi := &file_licorne_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3888,7 @@ func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateResponse.ProtoReflect.Descriptor instead.
 func (*DumpStateResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DumpStateResponse) GetJson() []byte {
@@ -3479,7 +3909,7 @@ type ForgetRmRequest struct {
 
 func (x *ForgetRmRequest) Reset() {
 	*x = ForgetRmRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[46]
+	mi := &file_licorne_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3921,7 @@ func (x *ForgetRmRequest) String() string {
 func (*ForgetRmRequest) ProtoMessage() {}
 
 func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[46]
+	mi := &file_licorne_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3934,7 @@ func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ForgetRmRequest) GetRmId() string {
@@ -3529,7 +3959,7 @@ type ForgetRmResponse struct {
 
 func (x *ForgetRmResponse) Reset() {
 	*x = ForgetRmResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[47]
+	mi := &file_licorne_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3541,7 +3971,7 @@ func (x *ForgetRmResponse) String() string {
 func (*ForgetRmResponse) ProtoMessage() {}
 
 func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[47]
+	mi := &file_licorne_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3554,7 +3984,7 @@ func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
 func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 type ListMembersRequest struct {
@@ -3565,7 +3995,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[48]
+	mi := &file_licorne_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +4007,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[48]
+	mi := &file_licorne_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +4020,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 type ListMembersResponse struct {
@@ -3609,7 +4039,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[49]
+	mi := &file_licorne_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +4051,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[49]
+	mi := &file_licorne_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +4064,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -3692,7 +4122,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[50]
+	mi := &file_licorne_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +4134,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[50]
+	mi := &file_licorne_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +4147,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Member) GetId() string {
@@ -3812,7 +4242,7 @@ type MemberRm struct {
 
 func (x *MemberRm) Reset() {
 	*x = MemberRm{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[51]
+	mi := &file_licorne_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3824,7 +4254,7 @@ func (x *MemberRm) String() string {
 func (*MemberRm) ProtoMessage() {}
 
 func (x *MemberRm) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[51]
+	mi := &file_licorne_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3837,7 +4267,7 @@ func (x *MemberRm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRm.ProtoReflect.Descriptor instead.
 func (*MemberRm) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *MemberRm) GetRmId() string {
@@ -3882,7 +4312,7 @@ type DrainMemberRequest struct {
 
 func (x *DrainMemberRequest) Reset() {
 	*x = DrainMemberRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[52]
+	mi := &file_licorne_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +4324,7 @@ func (x *DrainMemberRequest) String() string {
 func (*DrainMemberRequest) ProtoMessage() {}
 
 func (x *DrainMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[52]
+	mi := &file_licorne_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +4337,7 @@ func (x *DrainMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMemberRequest.ProtoReflect.Descriptor instead.
 func (*DrainMemberRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DrainMemberRequest) GetMember() string {
@@ -3944,7 +4374,7 @@ type DrainMemberResponse struct {
 
 func (x *DrainMemberResponse) Reset() {
 	*x = DrainMemberResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[53]
+	mi := &file_licorne_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4386,7 @@ func (x *DrainMemberResponse) String() string {
 func (*DrainMemberResponse) ProtoMessage() {}
 
 func (x *DrainMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[53]
+	mi := &file_licorne_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4399,7 @@ func (x *DrainMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMemberResponse.ProtoReflect.Descriptor instead.
 func (*DrainMemberResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DrainMemberResponse) GetChanged() bool {
@@ -4267,7 +4697,40 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\"X\n" +
 	"\x1aSetNodeSchedulableResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12 \n" +
-	"\vallocations\x18\x02 \x01(\rR\vallocations\"\x8a\x01\n" +
+	"\vallocations\x18\x02 \x01(\rR\vallocations\"\xa3\x01\n" +
+	"\x10DrainNodeRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12)\n" +
+	"\x10deadline_seconds\x18\x04 \x01(\rR\x0fdeadlineSeconds\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"M\n" +
+	"\x11DrainNodeResponse\x12 \n" +
+	"\vallocations\x18\x01 \x01(\rR\vallocations\x12\x16\n" +
+	"\x06exempt\x18\x02 \x01(\rR\x06exempt\"\xa0\x01\n" +
+	"\x16HoldApplicationRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12%\n" +
+	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\bR\x04held\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"i\n" +
+	"\x17HoldApplicationResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x12\n" +
+	"\x04asks\x18\x02 \x01(\rR\x04asks\x12 \n" +
+	"\vallocations\x18\x03 \x01(\rR\vallocations\"\xf9\x01\n" +
+	"\x18ChangeApplicationRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12%\n" +
+	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12\x1f\n" +
+	"\bpriority\x18\x04 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12%\n" +
+	"\x0ereset_priority\x18\x05 \x01(\bR\rresetPriority\x12\x14\n" +
+	"\x05queue\x18\x06 \x01(\tR\x05queue\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessageB\v\n" +
+	"\t_priority\"\x93\x01\n" +
+	"\x19ChangeApplicationResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x120\n" +
+	"\x11operator_priority\x18\x03 \x01(\x05H\x00R\x10operatorPriority\x88\x01\x01B\x14\n" +
+	"\x12_operator_priority\"\x8a\x01\n" +
 	"\x16StopApplicationRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12%\n" +
@@ -4353,7 +4816,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x13DrainMemberResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03rms\x18\x03 \x01(\rR\x03rms2\x9e\x0e\n" +
+	"\x03rms\x18\x03 \x01(\rR\x03rms2\xa6\x10\n" +
 	"\x05Admin\x12]\n" +
 	"\x10GetConfiguration\x12#.licorne.v1.GetConfigurationRequest\x1a$.licorne.v1.GetConfigurationResponse\x12l\n" +
 	"\x15ValidateConfiguration\x12(.licorne.v1.ValidateConfigurationRequest\x1a).licorne.v1.ValidateConfigurationResponse\x12f\n" +
@@ -4369,7 +4832,10 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\vDrainMember\x12\x1e.licorne.v1.DrainMemberRequest\x1a\x1f.licorne.v1.DrainMemberResponse\x12`\n" +
 	"\x11PlanConfiguration\x12$.licorne.v1.PlanConfigurationRequest\x1a%.licorne.v1.PlanConfigurationResponse\x12W\n" +
 	"\x0ePlanSubmission\x12!.licorne.v1.PlanSubmissionRequest\x1a\".licorne.v1.PlanSubmissionResponse\x12c\n" +
-	"\x12SetNodeSchedulable\x12%.licorne.v1.SetNodeSchedulableRequest\x1a&.licorne.v1.SetNodeSchedulableResponse\x12Z\n" +
+	"\x12SetNodeSchedulable\x12%.licorne.v1.SetNodeSchedulableRequest\x1a&.licorne.v1.SetNodeSchedulableResponse\x12H\n" +
+	"\tDrainNode\x12\x1c.licorne.v1.DrainNodeRequest\x1a\x1d.licorne.v1.DrainNodeResponse\x12Z\n" +
+	"\x0fHoldApplication\x12\".licorne.v1.HoldApplicationRequest\x1a#.licorne.v1.HoldApplicationResponse\x12`\n" +
+	"\x11ChangeApplication\x12$.licorne.v1.ChangeApplicationRequest\x1a%.licorne.v1.ChangeApplicationResponse\x12Z\n" +
 	"\x0fStopApplication\x12\".licorne.v1.StopApplicationRequest\x1a#.licorne.v1.StopApplicationResponse\x12Z\n" +
 	"\x0fSetQueueStopped\x12\".licorne.v1.SetQueueStoppedRequest\x1a#.licorne.v1.SetQueueStoppedResponse\x12Q\n" +
 	"\fGetLogLevels\x12\x1f.licorne.v1.GetLogLevelsRequest\x1a .licorne.v1.GetLogLevelsResponse\x12N\n" +
@@ -4392,7 +4858,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -4429,48 +4895,54 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*PlanSubmissionResponse)(nil),        // 32: licorne.v1.PlanSubmissionResponse
 	(*SetNodeSchedulableRequest)(nil),     // 33: licorne.v1.SetNodeSchedulableRequest
 	(*SetNodeSchedulableResponse)(nil),    // 34: licorne.v1.SetNodeSchedulableResponse
-	(*StopApplicationRequest)(nil),        // 35: licorne.v1.StopApplicationRequest
-	(*StopApplicationResponse)(nil),       // 36: licorne.v1.StopApplicationResponse
-	(*SetQueueStoppedRequest)(nil),        // 37: licorne.v1.SetQueueStoppedRequest
-	(*SetQueueStoppedResponse)(nil),       // 38: licorne.v1.SetQueueStoppedResponse
-	(*GetLogLevelsRequest)(nil),           // 39: licorne.v1.GetLogLevelsRequest
-	(*GetLogLevelsResponse)(nil),          // 40: licorne.v1.GetLogLevelsResponse
-	(*WantedLogLevels)(nil),               // 41: licorne.v1.WantedLogLevels
-	(*SetLogLevelRequest)(nil),            // 42: licorne.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),           // 43: licorne.v1.SetLogLevelResponse
-	(*DumpStateRequest)(nil),              // 44: licorne.v1.DumpStateRequest
-	(*DumpStateResponse)(nil),             // 45: licorne.v1.DumpStateResponse
-	(*ForgetRmRequest)(nil),               // 46: licorne.v1.ForgetRmRequest
-	(*ForgetRmResponse)(nil),              // 47: licorne.v1.ForgetRmResponse
-	(*ListMembersRequest)(nil),            // 48: licorne.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),           // 49: licorne.v1.ListMembersResponse
-	(*Member)(nil),                        // 50: licorne.v1.Member
-	(*MemberRm)(nil),                      // 51: licorne.v1.MemberRm
-	(*DrainMemberRequest)(nil),            // 52: licorne.v1.DrainMemberRequest
-	(*DrainMemberResponse)(nil),           // 53: licorne.v1.DrainMemberResponse
-	nil,                                   // 54: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 55: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	nil,                                   // 56: licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	nil,                                   // 57: licorne.v1.PlannedQueue.OverMaxEntry
-	nil,                                   // 58: licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	nil,                                   // 59: licorne.v1.ExceededLimit.UsedEntry
-	nil,                                   // 60: licorne.v1.ExceededLimit.LimitEntry
-	nil,                                   // 61: licorne.v1.PlannedAsk.ResourceEntry
-	nil,                                   // 62: licorne.v1.PlannedVictim.ResourceEntry
-	nil,                                   // 63: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 64: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 65: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 66: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 67: si.v1.Allocation
+	(*DrainNodeRequest)(nil),              // 35: licorne.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 36: licorne.v1.DrainNodeResponse
+	(*HoldApplicationRequest)(nil),        // 37: licorne.v1.HoldApplicationRequest
+	(*HoldApplicationResponse)(nil),       // 38: licorne.v1.HoldApplicationResponse
+	(*ChangeApplicationRequest)(nil),      // 39: licorne.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil),     // 40: licorne.v1.ChangeApplicationResponse
+	(*StopApplicationRequest)(nil),        // 41: licorne.v1.StopApplicationRequest
+	(*StopApplicationResponse)(nil),       // 42: licorne.v1.StopApplicationResponse
+	(*SetQueueStoppedRequest)(nil),        // 43: licorne.v1.SetQueueStoppedRequest
+	(*SetQueueStoppedResponse)(nil),       // 44: licorne.v1.SetQueueStoppedResponse
+	(*GetLogLevelsRequest)(nil),           // 45: licorne.v1.GetLogLevelsRequest
+	(*GetLogLevelsResponse)(nil),          // 46: licorne.v1.GetLogLevelsResponse
+	(*WantedLogLevels)(nil),               // 47: licorne.v1.WantedLogLevels
+	(*SetLogLevelRequest)(nil),            // 48: licorne.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),           // 49: licorne.v1.SetLogLevelResponse
+	(*DumpStateRequest)(nil),              // 50: licorne.v1.DumpStateRequest
+	(*DumpStateResponse)(nil),             // 51: licorne.v1.DumpStateResponse
+	(*ForgetRmRequest)(nil),               // 52: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 53: licorne.v1.ForgetRmResponse
+	(*ListMembersRequest)(nil),            // 54: licorne.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),           // 55: licorne.v1.ListMembersResponse
+	(*Member)(nil),                        // 56: licorne.v1.Member
+	(*MemberRm)(nil),                      // 57: licorne.v1.MemberRm
+	(*DrainMemberRequest)(nil),            // 58: licorne.v1.DrainMemberRequest
+	(*DrainMemberResponse)(nil),           // 59: licorne.v1.DrainMemberResponse
+	nil,                                   // 60: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 61: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 62: licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	nil,                                   // 63: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 64: licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	nil,                                   // 65: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 66: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 67: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 68: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 69: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 70: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 71: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 72: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 73: si.v1.Allocation
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	54, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	60, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
 	5,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
 	4,  // 2: licorne.v1.ValidateConfigurationResponse.changes:type_name -> licorne.v1.ConfigurationChange
 	26, // 3: licorne.v1.ConfigurationChange.values:type_name -> licorne.v1.PlannedValue
-	55, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	61, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
 	10, // 5: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
-	56, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	62, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
 	21, // 7: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
 	25, // 8: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
 	27, // 9: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
@@ -4480,23 +4952,23 @@ var file_licorne_v1_admin_proto_depIdxs = []int32{
 	30, // 13: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
 	24, // 14: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
 	26, // 15: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
-	57, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
-	58, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	59, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
-	60, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
-	61, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
-	62, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	66, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	67, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	63, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	64, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	65, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	66, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	67, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	68, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	72, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	73, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
 	28, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
 	29, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
-	63, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	41, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	64, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	65, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	50, // 30: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
-	51, // 31: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
-	51, // 32: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
+	69, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	47, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	70, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	71, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	56, // 30: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
+	57, // 31: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
+	57, // 32: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
 	0,  // 33: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
 	2,  // 34: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
 	6,  // 35: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
@@ -4506,39 +4978,45 @@ var file_licorne_v1_admin_proto_depIdxs = []int32{
 	13, // 39: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
 	15, // 40: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
 	17, // 41: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
-	48, // 42: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
-	52, // 43: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
+	54, // 42: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
+	58, // 43: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
 	22, // 44: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
 	31, // 45: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
 	33, // 46: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	35, // 47: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	37, // 48: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	39, // 49: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	42, // 50: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	44, // 51: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	46, // 52: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 53: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 54: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	7,  // 55: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	9,  // 56: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	12, // 57: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	20, // 58: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	14, // 59: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
-	16, // 60: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
-	18, // 61: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
-	49, // 62: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
-	53, // 63: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
-	23, // 64: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	32, // 65: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	34, // 66: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	36, // 67: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	38, // 68: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	40, // 69: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	43, // 70: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	45, // 71: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	47, // 72: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	53, // [53:73] is the sub-list for method output_type
-	33, // [33:53] is the sub-list for method input_type
+	35, // 47: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
+	37, // 48: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
+	39, // 49: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
+	41, // 50: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	43, // 51: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	45, // 52: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	48, // 53: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	50, // 54: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	52, // 55: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 56: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 57: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 58: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 59: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 60: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	20, // 61: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	14, // 62: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
+	16, // 63: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
+	18, // 64: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
+	55, // 65: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
+	59, // 66: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
+	23, // 67: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	32, // 68: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	34, // 69: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	36, // 70: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
+	38, // 71: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
+	40, // 72: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
+	42, // 73: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	44, // 74: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	46, // 75: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	49, // 76: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	51, // 77: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	53, // 78: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	56, // [56:79] is the sub-list for method output_type
+	33, // [33:56] is the sub-list for method input_type
 	33, // [33:33] is the sub-list for extension type_name
 	33, // [33:33] is the sub-list for extension extendee
 	0,  // [0:33] is the sub-list for field type_name
@@ -4549,13 +5027,15 @@ func file_licorne_v1_admin_proto_init() {
 	if File_licorne_v1_admin_proto != nil {
 		return
 	}
+	file_licorne_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
+	file_licorne_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   66,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,9 @@ const (
 	Admin_PlanConfiguration_FullMethodName     = "/licorne.v1.Admin/PlanConfiguration"
 	Admin_PlanSubmission_FullMethodName        = "/licorne.v1.Admin/PlanSubmission"
 	Admin_SetNodeSchedulable_FullMethodName    = "/licorne.v1.Admin/SetNodeSchedulable"
+	Admin_DrainNode_FullMethodName             = "/licorne.v1.Admin/DrainNode"
+	Admin_HoldApplication_FullMethodName       = "/licorne.v1.Admin/HoldApplication"
+	Admin_ChangeApplication_FullMethodName     = "/licorne.v1.Admin/ChangeApplication"
 	Admin_StopApplication_FullMethodName       = "/licorne.v1.Admin/StopApplication"
 	Admin_SetQueueStopped_FullMethodName       = "/licorne.v1.Admin/SetQueueStopped"
 	Admin_GetLogLevels_FullMethodName          = "/licorne.v1.Admin/GetLogLevels"
@@ -83,6 +86,13 @@ type AdminClient interface {
 	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
 	// beside it: a node is schedulable if both say so.
 	SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error)
+	// Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
+	// far it is; SetNodeSchedulable ends it.
+	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
+	// Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
+	HoldApplication(ctx context.Context, in *HoldApplicationRequest, opts ...grpc.CallOption) (*HoldApplicationResponse, error)
+	// Gives an application another priority, or one that waits another queue.
+	ChangeApplication(ctx context.Context, in *ChangeApplicationRequest, opts ...grpc.CallOption) (*ChangeApplicationResponse, error)
 	// Ends an application: its RM is told to stop all that runs, and that the application failed.
 	StopApplication(ctx context.Context, in *StopApplicationRequest, opts ...grpc.CallOption) (*StopApplicationResponse, error)
 	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
@@ -247,6 +257,36 @@ func (c *adminClient) SetNodeSchedulable(ctx context.Context, in *SetNodeSchedul
 	return out, nil
 }
 
+func (c *adminClient) DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainNodeResponse)
+	err := c.cc.Invoke(ctx, Admin_DrainNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) HoldApplication(ctx context.Context, in *HoldApplicationRequest, opts ...grpc.CallOption) (*HoldApplicationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldApplicationResponse)
+	err := c.cc.Invoke(ctx, Admin_HoldApplication_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ChangeApplication(ctx context.Context, in *ChangeApplicationRequest, opts ...grpc.CallOption) (*ChangeApplicationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeApplicationResponse)
+	err := c.cc.Invoke(ctx, Admin_ChangeApplication_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) StopApplication(ctx context.Context, in *StopApplicationRequest, opts ...grpc.CallOption) (*StopApplicationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StopApplicationResponse)
@@ -358,6 +398,13 @@ type AdminServer interface {
 	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
 	// beside it: a node is schedulable if both say so.
 	SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error)
+	// Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
+	// far it is; SetNodeSchedulable ends it.
+	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
+	// Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
+	HoldApplication(context.Context, *HoldApplicationRequest) (*HoldApplicationResponse, error)
+	// Gives an application another priority, or one that waits another queue.
+	ChangeApplication(context.Context, *ChangeApplicationRequest) (*ChangeApplicationResponse, error)
 	// Ends an application: its RM is told to stop all that runs, and that the application failed.
 	StopApplication(context.Context, *StopApplicationRequest) (*StopApplicationResponse, error)
 	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
@@ -423,6 +470,15 @@ func (UnimplementedAdminServer) PlanSubmission(context.Context, *PlanSubmissionR
 }
 func (UnimplementedAdminServer) SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetNodeSchedulable not implemented")
+}
+func (UnimplementedAdminServer) DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainNode not implemented")
+}
+func (UnimplementedAdminServer) HoldApplication(context.Context, *HoldApplicationRequest) (*HoldApplicationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method HoldApplication not implemented")
+}
+func (UnimplementedAdminServer) ChangeApplication(context.Context, *ChangeApplicationRequest) (*ChangeApplicationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeApplication not implemented")
 }
 func (UnimplementedAdminServer) StopApplication(context.Context, *StopApplicationRequest) (*StopApplicationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopApplication not implemented")
@@ -715,6 +771,60 @@ func _Admin_SetNodeSchedulable_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_DrainNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).DrainNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_DrainNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).DrainNode(ctx, req.(*DrainNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_HoldApplication_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldApplicationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).HoldApplication(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_HoldApplication_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).HoldApplication(ctx, req.(*HoldApplicationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ChangeApplication_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeApplicationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ChangeApplication(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ChangeApplication_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ChangeApplication(ctx, req.(*ChangeApplicationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_StopApplication_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StopApplicationRequest)
 	if err := dec(in); err != nil {
@@ -878,6 +988,18 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetNodeSchedulable",
 			Handler:    _Admin_SetNodeSchedulable_Handler,
+		},
+		{
+			MethodName: "DrainNode",
+			Handler:    _Admin_DrainNode_Handler,
+		},
+		{
+			MethodName: "HoldApplication",
+			Handler:    _Admin_HoldApplication_Handler,
+		},
+		{
+			MethodName: "ChangeApplication",
+			Handler:    _Admin_ChangeApplication_Handler,
 		},
 		{
 			MethodName: "StopApplication",

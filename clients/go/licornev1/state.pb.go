@@ -933,7 +933,9 @@ type Queue struct {
 	QuotaPreemptionTime int64 `protobuf:"varint,20,opt,name=quota_preemption_time,json=quotaPreemptionTime,proto3" json:"quota_preemption_time,omitempty"`
 	// What allocated is divided by for the share, of each type that is not guaranteed: the maximum of
 	// the queue, or else of the nearest queue above it that has one.
-	FairMax       map[string]int64 `protobuf:"bytes,21,rep,name=fair_max,json=fairMax,proto3" json:"fair_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	FairMax map[string]int64 `protobuf:"bytes,21,rep,name=fair_max,json=fairMax,proto3" json:"fair_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The operator that stopped it; absent unless one did.
+	Stop          *OperatorMark `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1111,6 +1113,13 @@ func (x *Queue) GetQuotaPreemptionTime() int64 {
 func (x *Queue) GetFairMax() map[string]int64 {
 	if x != nil {
 		return x.FairMax
+	}
+	return nil
+}
+
+func (x *Queue) GetStop() *OperatorMark {
+	if x != nil {
+		return x.Stop
 	}
 	return nil
 }
@@ -1345,6 +1354,12 @@ type Application struct {
 	TaskGroups          []*TaskGroup `protobuf:"bytes,25,rep,name=task_groups,json=taskGroups,proto3" json:"task_groups,omitempty"`
 	// Placeholders that are allocated. They are in `allocation_count`.
 	PlaceholderCount uint32 `protobuf:"varint,26,opt,name=placeholder_count,json=placeholderCount,proto3" json:"placeholder_count,omitempty"`
+	// The operator that holds it, so that no ask of it is allocated; absent unless one does.
+	Hold *OperatorMark `protobuf:"bytes,27,opt,name=hold,proto3" json:"hold,omitempty"`
+	// The operator that gave it another priority or queue; absent unless one did.
+	Change *OperatorMark `protobuf:"bytes,28,opt,name=change,proto3" json:"change,omitempty"`
+	// The priority of all its asks, whatever their own are; absent unless an operator gave it.
+	OperatorPriority *int32 `protobuf:"varint,29,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1557,6 +1572,27 @@ func (x *Application) GetTaskGroups() []*TaskGroup {
 func (x *Application) GetPlaceholderCount() uint32 {
 	if x != nil {
 		return x.PlaceholderCount
+	}
+	return 0
+}
+
+func (x *Application) GetHold() *OperatorMark {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *Application) GetChange() *OperatorMark {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *Application) GetOperatorPriority() int32 {
+	if x != nil && x.OperatorPriority != nil {
+		return *x.OperatorPriority
 	}
 	return 0
 }
@@ -2567,7 +2603,11 @@ type Node struct {
 	// How many asks the node is reserved for.
 	ReservationCount uint32 `protobuf:"varint,14,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`
 	// What other asks have to leave free for all of these.
-	Kept          map[string]int64 `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Kept map[string]int64 `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The operator that cordoned it; absent unless one did.
+	Cordon *OperatorMark `protobuf:"bytes,16,opt,name=cordon,proto3" json:"cordon,omitempty"`
+	// How far an operator's drain is; absent without one.
+	Drain         *NodeDrain `protobuf:"bytes,17,opt,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2707,6 +2747,172 @@ func (x *Node) GetKept() map[string]int64 {
 	return nil
 }
 
+func (x *Node) GetCordon() *OperatorMark {
+	if x != nil {
+		return x.Cordon
+	}
+	return nil
+}
+
+func (x *Node) GetDrain() *NodeDrain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+// What an operator did to a node, a queue or an application.
+type OperatorMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the caller; empty if callers have none.
+	By   string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	Time int64  `protobuf:"varint,2,opt,name=time,proto3" json:"time,omitempty"`
+	// Why, in the operator's words.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatorMark) Reset() {
+	*x = OperatorMark{}
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorMark) ProtoMessage() {}
+
+func (x *OperatorMark) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorMark.ProtoReflect.Descriptor instead.
+func (*OperatorMark) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *OperatorMark) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *OperatorMark) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *OperatorMark) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline.
+type NodeDrain struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	StartTime int64                  `protobuf:"varint,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// When the last allocation is told to stop.
+	Deadline int64 `protobuf:"varint,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Allocations at the start, and those of them that are still there.
+	Allocations uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`
+	Remaining   uint32 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// Those of the remaining that the RM was told to stop.
+	Stopping uint32 `protobuf:"varint,5,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	// Allocations that stay: foreign ones, and those of asks that require the node.
+	Exempt        uint32 `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeDrain) Reset() {
+	*x = NodeDrain{}
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeDrain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeDrain) ProtoMessage() {}
+
+func (x *NodeDrain) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
+func (*NodeDrain) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *NodeDrain) GetStartTime() int64 {
+	if x != nil {
+		return x.StartTime
+	}
+	return 0
+}
+
+func (x *NodeDrain) GetDeadline() int64 {
+	if x != nil {
+		return x.Deadline
+	}
+	return 0
+}
+
+func (x *NodeDrain) GetAllocations() uint32 {
+	if x != nil {
+		return x.Allocations
+	}
+	return 0
+}
+
+func (x *NodeDrain) GetRemaining() uint32 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *NodeDrain) GetStopping() uint32 {
+	if x != nil {
+		return x.Stopping
+	}
+	return 0
+}
+
+func (x *NodeDrain) GetExempt() uint32 {
+	if x != nil {
+		return x.Exempt
+	}
+	return 0
+}
+
 type Reservation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -2732,7 +2938,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2950,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2963,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Reservation) GetNodeId() string {
@@ -2846,7 +3052,7 @@ type HolderReason struct {
 
 func (x *HolderReason) Reset() {
 	*x = HolderReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2858,7 +3064,7 @@ func (x *HolderReason) String() string {
 func (*HolderReason) ProtoMessage() {}
 
 func (x *HolderReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2871,7 +3077,7 @@ func (x *HolderReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderReason.ProtoReflect.Descriptor instead.
 func (*HolderReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HolderReason) GetCode() string {
@@ -2906,7 +3112,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3124,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3137,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListReservationsRequest) GetPartition() string {
@@ -2966,7 +3172,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3184,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3197,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3022,7 +3228,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3240,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3253,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListUsageRequest) GetPartition() string {
@@ -3096,7 +3302,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3108,7 +3314,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3121,7 +3327,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListUsageResponse) GetUsages() []*Usage {
@@ -3151,7 +3357,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3369,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3382,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Usage) GetName() string {
@@ -3217,7 +3423,7 @@ type QueueUsage struct {
 
 func (x *QueueUsage) Reset() {
 	*x = QueueUsage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3435,7 @@ func (x *QueueUsage) String() string {
 func (*QueueUsage) ProtoMessage() {}
 
 func (x *QueueUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3448,7 @@ func (x *QueueUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
 func (*QueueUsage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *QueueUsage) GetQueue() string {
@@ -3296,7 +3502,7 @@ type ListOutstandingRequest struct {
 
 func (x *ListOutstandingRequest) Reset() {
 	*x = ListOutstandingRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3308,7 +3514,7 @@ func (x *ListOutstandingRequest) String() string {
 func (*ListOutstandingRequest) ProtoMessage() {}
 
 func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3321,7 +3527,7 @@ func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingRequest.ProtoReflect.Descriptor instead.
 func (*ListOutstandingRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListOutstandingRequest) GetPartition() string {
@@ -3341,7 +3547,7 @@ type ListOutstandingResponse struct {
 
 func (x *ListOutstandingResponse) Reset() {
 	*x = ListOutstandingResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3559,7 @@ func (x *ListOutstandingResponse) String() string {
 func (*ListOutstandingResponse) ProtoMessage() {}
 
 func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3572,7 @@ func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingResponse.ProtoReflect.Descriptor instead.
 func (*ListOutstandingResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
@@ -3389,7 +3595,7 @@ type OutstandingShape struct {
 
 func (x *OutstandingShape) Reset() {
 	*x = OutstandingShape{}
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3607,7 @@ func (x *OutstandingShape) String() string {
 func (*OutstandingShape) ProtoMessage() {}
 
 func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3620,7 @@ func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutstandingShape.ProtoReflect.Descriptor instead.
 func (*OutstandingShape) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OutstandingShape) GetResources() map[string]int64 {
@@ -3438,6 +3644,597 @@ func (x *OutstandingShape) GetQueues() map[string]uint32 {
 	return nil
 }
 
+type ListReasonsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all partitions that the caller may see.
+	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Only asks of this queue and of those below it; empty for all.
+	Queue         string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReasonsRequest) Reset() {
+	*x = ListReasonsRequest{}
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReasonsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReasonsRequest) ProtoMessage() {}
+
+func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReasonsRequest.ProtoReflect.Descriptor instead.
+func (*ListReasonsRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListReasonsRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ListReasonsRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+type ListReasonsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most asks first.
+	Reasons []*WaitReason `protobuf:"bytes,1,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// All asks that wait; the sum over the reasons.
+	Asks uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
+	// The time of the answer.
+	Time int64 `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
+	// Members that did not answer in time, by their names: their asks are not counted.
+	MissingMembers []string `protobuf:"bytes,4,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ListReasonsResponse) Reset() {
+	*x = ListReasonsResponse{}
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReasonsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReasonsResponse) ProtoMessage() {}
+
+func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReasonsResponse.ProtoReflect.Descriptor instead.
+func (*ListReasonsResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListReasonsResponse) GetReasons() []*WaitReason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *ListReasonsResponse) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+func (x *ListReasonsResponse) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *ListReasonsResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
+	}
+	return nil
+}
+
+// Asks that the same kind of check stops.
+type WaitReason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS, as in Check.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Asks uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
+	// What these asks want together.
+	Resources map[string]int64 `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// How many queues have such asks, and those with most of them, five at most.
+	Queues      uint32         `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
+	FirstQueues []*ReasonQueue `protobuf:"bytes,5,rep,name=first_queues,json=firstQueues,proto3" json:"first_queues,omitempty"`
+	// For NO_NODE_FITS: what most nodes lack for how many of the asks, by cause, such as "full: memory",
+	// "reserved" or "refused: <reason>". The most frequent first, ten at most.
+	Causes []*ReasonCause `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
+	// One of these asks.
+	ApplicationId string `protobuf:"bytes,7,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string `protobuf:"bytes,8,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitReason) Reset() {
+	*x = WaitReason{}
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitReason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitReason) ProtoMessage() {}
+
+func (x *WaitReason) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
+func (*WaitReason) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *WaitReason) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *WaitReason) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+func (x *WaitReason) GetResources() map[string]int64 {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *WaitReason) GetQueues() uint32 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+func (x *WaitReason) GetFirstQueues() []*ReasonQueue {
+	if x != nil {
+		return x.FirstQueues
+	}
+	return nil
+}
+
+func (x *WaitReason) GetCauses() []*ReasonCause {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *WaitReason) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *WaitReason) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+type ReasonQueue struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The queue of the asks.
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The queue, user or group whose limit stops them; empty if the reason is about none.
+	Subject       string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	Asks          uint32 `protobuf:"varint,4,opt,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReasonQueue) Reset() {
+	*x = ReasonQueue{}
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReasonQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReasonQueue) ProtoMessage() {}
+
+func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReasonQueue.ProtoReflect.Descriptor instead.
+func (*ReasonQueue) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ReasonQueue) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ReasonQueue) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ReasonQueue) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ReasonQueue) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+type ReasonCause struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cause         string                 `protobuf:"bytes,1,opt,name=cause,proto3" json:"cause,omitempty"`
+	Asks          uint32                 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReasonCause) Reset() {
+	*x = ReasonCause{}
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReasonCause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReasonCause) ProtoMessage() {}
+
+func (x *ReasonCause) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReasonCause.ProtoReflect.Descriptor instead.
+func (*ReasonCause) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ReasonCause) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *ReasonCause) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+type ListResourceHoursRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all partitions that the caller may see.
+	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// "queue", "user" or "group"; empty for "queue".
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// From this time, rounded down to an hour, until that; 0 for all that is kept, and for now.
+	Since         int64  `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
+	Until         int64  `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"`
+	PageSize      uint32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListResourceHoursRequest) Reset() {
+	*x = ListResourceHoursRequest{}
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListResourceHoursRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListResourceHoursRequest) ProtoMessage() {}
+
+func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListResourceHoursRequest.ProtoReflect.Descriptor instead.
+func (*ListResourceHoursRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListResourceHoursRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ListResourceHoursRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ListResourceHoursRequest) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *ListResourceHoursRequest) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *ListResourceHoursRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListResourceHoursRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListResourceHoursResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          []*ResourceHours       `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The hour from which records are kept; 0 if none are.
+	KeptSince     int64 `protobuf:"varint,3,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListResourceHoursResponse) Reset() {
+	*x = ListResourceHoursResponse{}
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListResourceHoursResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListResourceHoursResponse) ProtoMessage() {}
+
+func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListResourceHoursResponse.ProtoReflect.Descriptor instead.
+func (*ListResourceHoursResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListResourceHoursResponse) GetRows() []*ResourceHours {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *ListResourceHoursResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListResourceHoursResponse) GetKeptSince() int64 {
+	if x != nil {
+		return x.KeptSince
+	}
+	return 0
+}
+
+type ResourceHours struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The path of a queue, or the name of a user or group.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Resources times hours: milli-core-hours, byte-hours, or counts times hours. A queue includes those
+	// below it.
+	Hours map[string]float64 `protobuf:"bytes,3,rep,name=hours,proto3" json:"hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Allocations that ended, and those of them that were preempted, with what these had used.
+	Allocations    uint64             `protobuf:"varint,4,opt,name=allocations,proto3" json:"allocations,omitempty"`
+	Preempted      uint64             `protobuf:"varint,5,opt,name=preempted,proto3" json:"preempted,omitempty"`
+	PreemptedHours map[string]float64 `protobuf:"bytes,6,rep,name=preempted_hours,json=preemptedHours,proto3" json:"preempted_hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ResourceHours) Reset() {
+	*x = ResourceHours{}
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceHours) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceHours) ProtoMessage() {}
+
+func (x *ResourceHours) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceHours.ProtoReflect.Descriptor instead.
+func (*ResourceHours) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ResourceHours) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ResourceHours) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResourceHours) GetHours() map[string]float64 {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+func (x *ResourceHours) GetAllocations() uint64 {
+	if x != nil {
+		return x.Allocations
+	}
+	return 0
+}
+
+func (x *ResourceHours) GetPreempted() uint64 {
+	if x != nil {
+		return x.Preempted
+	}
+	return 0
+}
+
+func (x *ResourceHours) GetPreemptedHours() map[string]float64 {
+	if x != nil {
+		return x.PreemptedHours
+	}
+	return nil
+}
+
 type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the RM that registered first.
@@ -3452,7 +4249,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +4261,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +4274,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListEventsRequest) GetRmId() string {
@@ -3515,7 +4312,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +4324,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +4337,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListEventsResponse) GetInstance() string {
@@ -3581,7 +4378,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +4390,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +4403,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Event) GetId() uint64 {
@@ -3637,7 +4434,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3649,7 +4446,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3662,7 +4459,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WatchEventsRequest) GetRmId() string {
@@ -3696,7 +4493,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +4505,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +4518,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchEventsResponse) GetInstance() string {
@@ -3750,7 +4547,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +4559,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +4572,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ExplainRequest) GetPartition() string {
@@ -3825,7 +4622,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3837,7 +4634,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3850,7 +4647,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ExplainResponse) GetAllocationKey() string {
@@ -3954,7 +4751,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4763,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4776,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Check) GetKind() string {
@@ -4090,7 +4887,7 @@ type BudgetHolder struct {
 
 func (x *BudgetHolder) Reset() {
 	*x = BudgetHolder{}
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4899,7 @@ func (x *BudgetHolder) String() string {
 func (*BudgetHolder) ProtoMessage() {}
 
 func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4912,7 @@ func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
 func (*BudgetHolder) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *BudgetHolder) GetRmId() string {
@@ -4149,7 +4946,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4161,7 +4958,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4174,7 +4971,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -4226,7 +5023,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +5035,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +5048,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -4292,7 +5089,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4304,7 +5101,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4317,7 +5114,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListBudgetsRequest) GetPageSize() uint32 {
@@ -4346,7 +5143,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4358,7 +5155,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4371,7 +5168,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -4417,7 +5214,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4429,7 +5226,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4442,7 +5239,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Budget) GetName() string {
@@ -4513,7 +5310,7 @@ type BudgetMember struct {
 
 func (x *BudgetMember) Reset() {
 	*x = BudgetMember{}
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4525,7 +5322,7 @@ func (x *BudgetMember) String() string {
 func (*BudgetMember) ProtoMessage() {}
 
 func (x *BudgetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4538,7 +5335,7 @@ func (x *BudgetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
 func (*BudgetMember) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *BudgetMember) GetRm() string {
@@ -4580,7 +5377,7 @@ type BudgetHolding struct {
 
 func (x *BudgetHolding) Reset() {
 	*x = BudgetHolding{}
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4592,7 +5389,7 @@ func (x *BudgetHolding) String() string {
 func (*BudgetHolding) ProtoMessage() {}
 
 func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4605,7 +5402,7 @@ func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
 func (*BudgetHolding) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *BudgetHolding) GetRmId() string {
@@ -4740,7 +5537,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"g\n" +
 	"\x12ListQueuesResponse\x12)\n" +
 	"\x06queues\x18\x01 \x03(\v2\x11.licorne.v1.QueueR\x06queues\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd9\v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x87\f\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x17\n" +
@@ -4771,7 +5568,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"preempting\x12;\n" +
 	"\bpromised\x18\x13 \x03(\v2\x1f.licorne.v1.Queue.PromisedEntryR\bpromised\x126\n" +
 	"\x15quota_preemption_time\x18\x14 \x01(\x03B\x020\x01R\x13quotaPreemptionTime\x129\n" +
-	"\bfair_max\x18\x15 \x03(\v2\x1e.licorne.v1.Queue.FairMaxEntryR\afairMax\x1a=\n" +
+	"\bfair_max\x18\x15 \x03(\v2\x1e.licorne.v1.Queue.FairMaxEntryR\afairMax\x12,\n" +
+	"\x04stop\x18\x16 \x01(\v2\x18.licorne.v1.OperatorMarkR\x04stop\x1a=\n" +
 	"\x0fGuaranteedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a6\n" +
@@ -4812,7 +5610,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x15GetApplicationRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xb4\v\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xdc\f\n" +
 	"\vApplication\x12%\n" +
 	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
@@ -4842,7 +5640,10 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x14placeholder_deadline\x18\x18 \x01(\x03B\x020\x01R\x13placeholderDeadline\x126\n" +
 	"\vtask_groups\x18\x19 \x03(\v2\x15.licorne.v1.TaskGroupR\n" +
 	"taskGroups\x12+\n" +
-	"\x11placeholder_count\x18\x1a \x01(\rR\x10placeholderCount\x1a<\n" +
+	"\x11placeholder_count\x18\x1a \x01(\rR\x10placeholderCount\x12,\n" +
+	"\x04hold\x18\x1b \x01(\v2\x18.licorne.v1.OperatorMarkR\x04hold\x120\n" +
+	"\x06change\x18\x1c \x01(\v2\x18.licorne.v1.OperatorMarkR\x06change\x120\n" +
+	"\x11operator_priority\x18\x1d \x01(\x05H\x00R\x10operatorPriority\x88\x01\x01\x1a<\n" +
 	"\x0eAllocatedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -4854,7 +5655,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aA\n" +
 	"\x13PlaceholderAskEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xf9\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
+	"\x12_operator_priority\"\xf9\x01\n" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x1a\n" +
@@ -4981,7 +5783,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"c\n" +
 	"\x11ListNodesResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.licorne.v1.NodeR\x05nodes\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xab\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8a\t\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12 \n" +
@@ -5000,7 +5802,9 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\rforeign_count\x18\f \x01(\rR\fforeignCount\x12\x18\n" +
 	"\adrained\x18\r \x01(\bR\adrained\x12+\n" +
 	"\x11reservation_count\x18\x0e \x01(\rR\x10reservationCount\x12.\n" +
-	"\x04kept\x18\x0f \x03(\v2\x1a.licorne.v1.Node.KeptEntryR\x04kept\x1a;\n" +
+	"\x04kept\x18\x0f \x03(\v2\x1a.licorne.v1.Node.KeptEntryR\x04kept\x120\n" +
+	"\x06cordon\x18\x10 \x01(\v2\x18.licorne.v1.OperatorMarkR\x06cordon\x12+\n" +
+	"\x05drain\x18\x11 \x01(\v2\x15.licorne.v1.NodeDrainR\x05drain\x1a;\n" +
 	"\rCapacityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a<\n" +
@@ -5018,7 +5822,19 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
 	"\tKeptEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa1\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"P\n" +
+	"\fOperatorMark\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x04time\x18\x02 \x01(\x03B\x020\x01R\x04time\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xc2\x01\n" +
+	"\tNodeDrain\x12!\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\x03B\x020\x01R\tstartTime\x12\x1e\n" +
+	"\bdeadline\x18\x02 \x01(\x03B\x020\x01R\bdeadline\x12 \n" +
+	"\vallocations\x18\x03 \x01(\rR\vallocations\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\rR\tremaining\x12\x1a\n" +
+	"\bstopping\x18\x05 \x01(\rR\bstopping\x12\x16\n" +
+	"\x06exempt\x18\x06 \x01(\rR\x06exempt\"\xa1\x03\n" +
 	"\vReservation\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
@@ -5095,7 +5911,63 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
 	"\vQueuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"T\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"H\n" +
+	"\x12ListReasonsRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\"\x9c\x01\n" +
+	"\x13ListReasonsResponse\x120\n" +
+	"\areasons\x18\x01 \x03(\v2\x16.licorne.v1.WaitReasonR\areasons\x12\x12\n" +
+	"\x04asks\x18\x02 \x01(\rR\x04asks\x12\x16\n" +
+	"\x04time\x18\x03 \x01(\x03B\x020\x01R\x04time\x12'\n" +
+	"\x0fmissing_members\x18\x04 \x03(\tR\x0emissingMembers\"\x8a\x03\n" +
+	"\n" +
+	"WaitReason\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04asks\x18\x02 \x01(\rR\x04asks\x12C\n" +
+	"\tresources\x18\x03 \x03(\v2%.licorne.v1.WaitReason.ResourcesEntryR\tresources\x12\x16\n" +
+	"\x06queues\x18\x04 \x01(\rR\x06queues\x12:\n" +
+	"\ffirst_queues\x18\x05 \x03(\v2\x17.licorne.v1.ReasonQueueR\vfirstQueues\x12/\n" +
+	"\x06causes\x18\x06 \x03(\v2\x17.licorne.v1.ReasonCauseR\x06causes\x12%\n" +
+	"\x0eapplication_id\x18\a \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\b \x01(\tR\rallocationKey\x1a<\n" +
+	"\x0eResourcesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"o\n" +
+	"\vReasonQueue\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x12\n" +
+	"\x04asks\x18\x04 \x01(\rR\x04asks\"7\n" +
+	"\vReasonCause\x12\x14\n" +
+	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x12\n" +
+	"\x04asks\x18\x02 \x01(\rR\x04asks\"\xb8\x01\n" +
+	"\x18ListResourceHoursRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
+	"\x05since\x18\x03 \x01(\x03B\x020\x01R\x05since\x12\x18\n" +
+	"\x05until\x18\x04 \x01(\x03B\x020\x01R\x05until\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\x95\x01\n" +
+	"\x19ListResourceHoursResponse\x12-\n" +
+	"\x04rows\x18\x01 \x03(\v2\x19.licorne.v1.ResourceHoursR\x04rows\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12!\n" +
+	"\n" +
+	"kept_since\x18\x03 \x01(\x03B\x020\x01R\tkeptSince\"\x92\x03\n" +
+	"\rResourceHours\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12:\n" +
+	"\x05hours\x18\x03 \x03(\v2$.licorne.v1.ResourceHours.HoursEntryR\x05hours\x12 \n" +
+	"\vallocations\x18\x04 \x01(\x04R\vallocations\x12\x1c\n" +
+	"\tpreempted\x18\x05 \x01(\x04R\tpreempted\x12V\n" +
+	"\x0fpreempted_hours\x18\x06 \x03(\v2-.licorne.v1.ResourceHours.PreemptedHoursEntryR\x0epreemptedHours\x1a8\n" +
+	"\n" +
+	"HoursEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1aA\n" +
+	"\x13PreemptedHoursEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"T\n" +
 	"\x11ListEventsRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x04R\x05start\x12\x14\n" +
@@ -5239,7 +6111,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*4\n" +
 	"\tUsageKind\x12\x12\n" +
 	"\x0eUSAGE_OF_USERS\x10\x00\x12\x13\n" +
-	"\x0fUSAGE_OF_GROUPS\x10\x012\xc6\t\n" +
+	"\x0fUSAGE_OF_GROUPS\x10\x012\xf8\n" +
+	"\n" +
 	"\x05State\x12H\n" +
 	"\tGetServer\x12\x1c.licorne.v1.GetServerRequest\x1a\x1d.licorne.v1.GetServerResponse\x12B\n" +
 	"\aListRms\x12\x1a.licorne.v1.ListRmsRequest\x1a\x1b.licorne.v1.ListRmsResponse\x12W\n" +
@@ -5254,6 +6127,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x10ListReservations\x12#.licorne.v1.ListReservationsRequest\x1a$.licorne.v1.ListReservationsResponse\x12Z\n" +
 	"\x0fListPreemptions\x12\".licorne.v1.ListPreemptionsRequest\x1a#.licorne.v1.ListPreemptionsResponse\x12Z\n" +
 	"\x0fListOutstanding\x12\".licorne.v1.ListOutstandingRequest\x1a#.licorne.v1.ListOutstandingResponse\x12N\n" +
+	"\vListReasons\x12\x1e.licorne.v1.ListReasonsRequest\x1a\x1f.licorne.v1.ListReasonsResponse\x12`\n" +
+	"\x11ListResourceHours\x12$.licorne.v1.ListResourceHoursRequest\x1a%.licorne.v1.ListResourceHoursResponse\x12N\n" +
 	"\vListBudgets\x12\x1e.licorne.v1.ListBudgetsRequest\x1a\x1f.licorne.v1.ListBudgetsResponse\x12K\n" +
 	"\n" +
 	"ListEvents\x12\x1d.licorne.v1.ListEventsRequest\x1a\x1e.licorne.v1.ListEventsResponse\x12P\n" +
@@ -5275,245 +6150,274 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 122)
 var file_licorne_v1_state_proto_goTypes = []any{
-	(UsageKind)(0),                   // 0: licorne.v1.UsageKind
-	(*GetServerRequest)(nil),         // 1: licorne.v1.GetServerRequest
-	(*GetServerResponse)(nil),        // 2: licorne.v1.GetServerResponse
-	(*ListRmsRequest)(nil),           // 3: licorne.v1.ListRmsRequest
-	(*ListRmsResponse)(nil),          // 4: licorne.v1.ListRmsResponse
-	(*ResourceManager)(nil),          // 5: licorne.v1.ResourceManager
-	(*RmAmounts)(nil),                // 6: licorne.v1.RmAmounts
-	(*ListPartitionsRequest)(nil),    // 7: licorne.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),   // 8: licorne.v1.ListPartitionsResponse
-	(*Partition)(nil),                // 9: licorne.v1.Partition
-	(*ListQueuesRequest)(nil),        // 10: licorne.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),       // 11: licorne.v1.ListQueuesResponse
-	(*Queue)(nil),                    // 12: licorne.v1.Queue
-	(*ListApplicationsRequest)(nil),  // 13: licorne.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil), // 14: licorne.v1.ListApplicationsResponse
-	(*GetApplicationRequest)(nil),    // 15: licorne.v1.GetApplicationRequest
-	(*Application)(nil),              // 16: licorne.v1.Application
-	(*TaskGroup)(nil),                // 17: licorne.v1.TaskGroup
-	(*StateChange)(nil),              // 18: licorne.v1.StateChange
-	(*Ask)(nil),                      // 19: licorne.v1.Ask
-	(*AllocationLogEntry)(nil),       // 20: licorne.v1.AllocationLogEntry
-	(*Allocation)(nil),               // 21: licorne.v1.Allocation
-	(*ListPreemptionsRequest)(nil),   // 22: licorne.v1.ListPreemptionsRequest
-	(*ListPreemptionsResponse)(nil),  // 23: licorne.v1.ListPreemptionsResponse
-	(*Preemption)(nil),               // 24: licorne.v1.Preemption
-	(*PreemptionQueue)(nil),          // 25: licorne.v1.PreemptionQueue
-	(*ListNodesRequest)(nil),         // 26: licorne.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),        // 27: licorne.v1.ListNodesResponse
-	(*Node)(nil),                     // 28: licorne.v1.Node
-	(*Reservation)(nil),              // 29: licorne.v1.Reservation
-	(*HolderReason)(nil),             // 30: licorne.v1.HolderReason
-	(*ListReservationsRequest)(nil),  // 31: licorne.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil), // 32: licorne.v1.ListReservationsResponse
-	(*ListUsageRequest)(nil),         // 33: licorne.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),        // 34: licorne.v1.ListUsageResponse
-	(*Usage)(nil),                    // 35: licorne.v1.Usage
-	(*QueueUsage)(nil),               // 36: licorne.v1.QueueUsage
-	(*ListOutstandingRequest)(nil),   // 37: licorne.v1.ListOutstandingRequest
-	(*ListOutstandingResponse)(nil),  // 38: licorne.v1.ListOutstandingResponse
-	(*OutstandingShape)(nil),         // 39: licorne.v1.OutstandingShape
-	(*ListEventsRequest)(nil),        // 40: licorne.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),       // 41: licorne.v1.ListEventsResponse
-	(*Event)(nil),                    // 42: licorne.v1.Event
-	(*WatchEventsRequest)(nil),       // 43: licorne.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),      // 44: licorne.v1.WatchEventsResponse
-	(*ExplainRequest)(nil),           // 45: licorne.v1.ExplainRequest
-	(*ExplainResponse)(nil),          // 46: licorne.v1.ExplainResponse
-	(*Check)(nil),                    // 47: licorne.v1.Check
-	(*BudgetHolder)(nil),             // 48: licorne.v1.BudgetHolder
-	(*QueueReservations)(nil),        // 49: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),         // 50: licorne.v1.ReservationBound
-	(*ListBudgetsRequest)(nil),       // 51: licorne.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),      // 52: licorne.v1.ListBudgetsResponse
-	(*Budget)(nil),                   // 53: licorne.v1.Budget
-	(*BudgetMember)(nil),             // 54: licorne.v1.BudgetMember
-	(*BudgetHolding)(nil),            // 55: licorne.v1.BudgetHolding
-	nil,                              // 56: licorne.v1.Partition.CapacityEntry
-	nil,                              // 57: licorne.v1.Partition.AllocatedEntry
-	nil,                              // 58: licorne.v1.Partition.ApplicationsEntry
-	nil,                              // 59: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                              // 60: licorne.v1.Queue.GuaranteedEntry
-	nil,                              // 61: licorne.v1.Queue.MaxEntry
-	nil,                              // 62: licorne.v1.Queue.AllocatedEntry
-	nil,                              // 63: licorne.v1.Queue.PendingEntry
-	nil,                              // 64: licorne.v1.Queue.HeadroomEntry
-	nil,                              // 65: licorne.v1.Queue.PropertiesEntry
-	nil,                              // 66: licorne.v1.Queue.PreemptingEntry
-	nil,                              // 67: licorne.v1.Queue.PromisedEntry
-	nil,                              // 68: licorne.v1.Queue.FairMaxEntry
-	nil,                              // 69: licorne.v1.Application.AllocatedEntry
-	nil,                              // 70: licorne.v1.Application.PendingEntry
-	nil,                              // 71: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                              // 72: licorne.v1.Application.PlaceholderAskEntry
-	nil,                              // 73: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                              // 74: licorne.v1.Ask.ResourcesEntry
-	nil,                              // 75: licorne.v1.Ask.TagsEntry
-	nil,                              // 76: licorne.v1.Allocation.ResourcesEntry
-	nil,                              // 77: licorne.v1.Allocation.TagsEntry
-	nil,                              // 78: licorne.v1.Preemption.ResourcesEntry
-	nil,                              // 79: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                              // 80: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                              // 81: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                              // 82: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                              // 83: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                              // 84: licorne.v1.Node.CapacityEntry
-	nil,                              // 85: licorne.v1.Node.AllocatedEntry
-	nil,                              // 86: licorne.v1.Node.OccupiedEntry
-	nil,                              // 87: licorne.v1.Node.AvailableEntry
-	nil,                              // 88: licorne.v1.Node.AttributesEntry
-	nil,                              // 89: licorne.v1.Node.KeptEntry
-	nil,                              // 90: licorne.v1.Reservation.KeptEntry
-	nil,                              // 91: licorne.v1.HolderReason.LacksEntry
-	nil,                              // 92: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                              // 93: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                              // 94: licorne.v1.QueueUsage.MaxEntry
-	nil,                              // 95: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                              // 96: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                              // 97: licorne.v1.Check.RequestedEntry
-	nil,                              // 98: licorne.v1.Check.UsedEntry
-	nil,                              // 99: licorne.v1.Check.LimitEntry
-	nil,                              // 100: licorne.v1.Check.CausesEntry
-	nil,                              // 101: licorne.v1.BudgetHolder.UsedEntry
-	nil,                              // 102: licorne.v1.QueueReservations.KeptEntry
-	nil,                              // 103: licorne.v1.Budget.LimitEntry
-	nil,                              // 104: licorne.v1.Budget.UsedEntry
-	nil,                              // 105: licorne.v1.Budget.UnassignedEntry
-	nil,                              // 106: licorne.v1.BudgetHolding.UsedEntry
-	nil,                              // 107: licorne.v1.BudgetHolding.SliceEntry
-	nil,                              // 108: licorne.v1.BudgetHolding.WantedEntry
-	nil,                              // 109: licorne.v1.BudgetHolding.OverdraftEntry
-	(*si.EventRecord)(nil),           // 110: si.v1.EventRecord
+	(UsageKind)(0),                    // 0: licorne.v1.UsageKind
+	(*GetServerRequest)(nil),          // 1: licorne.v1.GetServerRequest
+	(*GetServerResponse)(nil),         // 2: licorne.v1.GetServerResponse
+	(*ListRmsRequest)(nil),            // 3: licorne.v1.ListRmsRequest
+	(*ListRmsResponse)(nil),           // 4: licorne.v1.ListRmsResponse
+	(*ResourceManager)(nil),           // 5: licorne.v1.ResourceManager
+	(*RmAmounts)(nil),                 // 6: licorne.v1.RmAmounts
+	(*ListPartitionsRequest)(nil),     // 7: licorne.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),    // 8: licorne.v1.ListPartitionsResponse
+	(*Partition)(nil),                 // 9: licorne.v1.Partition
+	(*ListQueuesRequest)(nil),         // 10: licorne.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),        // 11: licorne.v1.ListQueuesResponse
+	(*Queue)(nil),                     // 12: licorne.v1.Queue
+	(*ListApplicationsRequest)(nil),   // 13: licorne.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 14: licorne.v1.ListApplicationsResponse
+	(*GetApplicationRequest)(nil),     // 15: licorne.v1.GetApplicationRequest
+	(*Application)(nil),               // 16: licorne.v1.Application
+	(*TaskGroup)(nil),                 // 17: licorne.v1.TaskGroup
+	(*StateChange)(nil),               // 18: licorne.v1.StateChange
+	(*Ask)(nil),                       // 19: licorne.v1.Ask
+	(*AllocationLogEntry)(nil),        // 20: licorne.v1.AllocationLogEntry
+	(*Allocation)(nil),                // 21: licorne.v1.Allocation
+	(*ListPreemptionsRequest)(nil),    // 22: licorne.v1.ListPreemptionsRequest
+	(*ListPreemptionsResponse)(nil),   // 23: licorne.v1.ListPreemptionsResponse
+	(*Preemption)(nil),                // 24: licorne.v1.Preemption
+	(*PreemptionQueue)(nil),           // 25: licorne.v1.PreemptionQueue
+	(*ListNodesRequest)(nil),          // 26: licorne.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 27: licorne.v1.ListNodesResponse
+	(*Node)(nil),                      // 28: licorne.v1.Node
+	(*OperatorMark)(nil),              // 29: licorne.v1.OperatorMark
+	(*NodeDrain)(nil),                 // 30: licorne.v1.NodeDrain
+	(*Reservation)(nil),               // 31: licorne.v1.Reservation
+	(*HolderReason)(nil),              // 32: licorne.v1.HolderReason
+	(*ListReservationsRequest)(nil),   // 33: licorne.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),  // 34: licorne.v1.ListReservationsResponse
+	(*ListUsageRequest)(nil),          // 35: licorne.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),         // 36: licorne.v1.ListUsageResponse
+	(*Usage)(nil),                     // 37: licorne.v1.Usage
+	(*QueueUsage)(nil),                // 38: licorne.v1.QueueUsage
+	(*ListOutstandingRequest)(nil),    // 39: licorne.v1.ListOutstandingRequest
+	(*ListOutstandingResponse)(nil),   // 40: licorne.v1.ListOutstandingResponse
+	(*OutstandingShape)(nil),          // 41: licorne.v1.OutstandingShape
+	(*ListReasonsRequest)(nil),        // 42: licorne.v1.ListReasonsRequest
+	(*ListReasonsResponse)(nil),       // 43: licorne.v1.ListReasonsResponse
+	(*WaitReason)(nil),                // 44: licorne.v1.WaitReason
+	(*ReasonQueue)(nil),               // 45: licorne.v1.ReasonQueue
+	(*ReasonCause)(nil),               // 46: licorne.v1.ReasonCause
+	(*ListResourceHoursRequest)(nil),  // 47: licorne.v1.ListResourceHoursRequest
+	(*ListResourceHoursResponse)(nil), // 48: licorne.v1.ListResourceHoursResponse
+	(*ResourceHours)(nil),             // 49: licorne.v1.ResourceHours
+	(*ListEventsRequest)(nil),         // 50: licorne.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 51: licorne.v1.ListEventsResponse
+	(*Event)(nil),                     // 52: licorne.v1.Event
+	(*WatchEventsRequest)(nil),        // 53: licorne.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 54: licorne.v1.WatchEventsResponse
+	(*ExplainRequest)(nil),            // 55: licorne.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 56: licorne.v1.ExplainResponse
+	(*Check)(nil),                     // 57: licorne.v1.Check
+	(*BudgetHolder)(nil),              // 58: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),         // 59: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),          // 60: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),        // 61: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),       // 62: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                    // 63: licorne.v1.Budget
+	(*BudgetMember)(nil),              // 64: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),             // 65: licorne.v1.BudgetHolding
+	nil,                               // 66: licorne.v1.Partition.CapacityEntry
+	nil,                               // 67: licorne.v1.Partition.AllocatedEntry
+	nil,                               // 68: licorne.v1.Partition.ApplicationsEntry
+	nil,                               // 69: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                               // 70: licorne.v1.Queue.GuaranteedEntry
+	nil,                               // 71: licorne.v1.Queue.MaxEntry
+	nil,                               // 72: licorne.v1.Queue.AllocatedEntry
+	nil,                               // 73: licorne.v1.Queue.PendingEntry
+	nil,                               // 74: licorne.v1.Queue.HeadroomEntry
+	nil,                               // 75: licorne.v1.Queue.PropertiesEntry
+	nil,                               // 76: licorne.v1.Queue.PreemptingEntry
+	nil,                               // 77: licorne.v1.Queue.PromisedEntry
+	nil,                               // 78: licorne.v1.Queue.FairMaxEntry
+	nil,                               // 79: licorne.v1.Application.AllocatedEntry
+	nil,                               // 80: licorne.v1.Application.PendingEntry
+	nil,                               // 81: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                               // 82: licorne.v1.Application.PlaceholderAskEntry
+	nil,                               // 83: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                               // 84: licorne.v1.Ask.ResourcesEntry
+	nil,                               // 85: licorne.v1.Ask.TagsEntry
+	nil,                               // 86: licorne.v1.Allocation.ResourcesEntry
+	nil,                               // 87: licorne.v1.Allocation.TagsEntry
+	nil,                               // 88: licorne.v1.Preemption.ResourcesEntry
+	nil,                               // 89: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                               // 90: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                               // 91: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                               // 92: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                               // 93: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                               // 94: licorne.v1.Node.CapacityEntry
+	nil,                               // 95: licorne.v1.Node.AllocatedEntry
+	nil,                               // 96: licorne.v1.Node.OccupiedEntry
+	nil,                               // 97: licorne.v1.Node.AvailableEntry
+	nil,                               // 98: licorne.v1.Node.AttributesEntry
+	nil,                               // 99: licorne.v1.Node.KeptEntry
+	nil,                               // 100: licorne.v1.Reservation.KeptEntry
+	nil,                               // 101: licorne.v1.HolderReason.LacksEntry
+	nil,                               // 102: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                               // 103: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                               // 104: licorne.v1.QueueUsage.MaxEntry
+	nil,                               // 105: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                               // 106: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                               // 107: licorne.v1.WaitReason.ResourcesEntry
+	nil,                               // 108: licorne.v1.ResourceHours.HoursEntry
+	nil,                               // 109: licorne.v1.ResourceHours.PreemptedHoursEntry
+	nil,                               // 110: licorne.v1.Check.RequestedEntry
+	nil,                               // 111: licorne.v1.Check.UsedEntry
+	nil,                               // 112: licorne.v1.Check.LimitEntry
+	nil,                               // 113: licorne.v1.Check.CausesEntry
+	nil,                               // 114: licorne.v1.BudgetHolder.UsedEntry
+	nil,                               // 115: licorne.v1.QueueReservations.KeptEntry
+	nil,                               // 116: licorne.v1.Budget.LimitEntry
+	nil,                               // 117: licorne.v1.Budget.UsedEntry
+	nil,                               // 118: licorne.v1.Budget.UnassignedEntry
+	nil,                               // 119: licorne.v1.BudgetHolding.UsedEntry
+	nil,                               // 120: licorne.v1.BudgetHolding.SliceEntry
+	nil,                               // 121: licorne.v1.BudgetHolding.WantedEntry
+	nil,                               // 122: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),            // 123: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	5,   // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
 	6,   // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
 	6,   // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
 	9,   // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	56,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	57,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	58,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	59,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	66,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	67,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	68,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	69,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
 	12,  // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	60,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	61,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	62,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	63,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	64,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	65,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	66,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	67,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	68,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
-	16,  // 18: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	69,  // 19: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	70,  // 20: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
-	18,  // 21: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
-	19,  // 22: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
-	21,  // 23: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	71,  // 24: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	72,  // 25: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
-	17,  // 26: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	73,  // 27: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	74,  // 28: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	75,  // 29: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
-	20,  // 30: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	76,  // 31: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	77,  // 32: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
-	24,  // 33: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	78,  // 34: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	25,  // 35: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	25,  // 36: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	79,  // 37: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	80,  // 38: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	81,  // 39: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	82,  // 40: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	83,  // 41: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	28,  // 42: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	84,  // 43: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	85,  // 44: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	86,  // 45: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	87,  // 46: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	88,  // 47: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	29,  // 48: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	89,  // 49: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	90,  // 50: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	30,  // 51: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	91,  // 52: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	29,  // 53: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,   // 54: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	35,  // 55: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	92,  // 56: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	36,  // 57: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	93,  // 58: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	94,  // 59: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	36,  // 60: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	39,  // 61: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	95,  // 62: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	96,  // 63: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	42,  // 64: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	110, // 65: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	42,  // 66: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	47,  // 67: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	24,  // 68: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	97,  // 69: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	98,  // 70: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	99,  // 71: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	100, // 72: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	49,  // 73: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	50,  // 74: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	48,  // 75: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
-	101, // 76: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
-	102, // 77: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	30,  // 78: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	53,  // 79: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
-	103, // 80: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
-	54,  // 81: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
-	104, // 82: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
-	105, // 83: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
-	55,  // 84: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
-	106, // 85: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
-	107, // 86: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
-	108, // 87: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
-	109, // 88: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
-	1,   // 89: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,   // 90: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,   // 91: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10,  // 92: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	13,  // 93: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	15,  // 94: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	26,  // 95: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	45,  // 96: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	33,  // 97: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	31,  // 98: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	22,  // 99: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	37,  // 100: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	51,  // 101: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
-	40,  // 102: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	43,  // 103: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,   // 104: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,   // 105: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,   // 106: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11,  // 107: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	14,  // 108: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	16,  // 109: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	27,  // 110: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	46,  // 111: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	34,  // 112: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	32,  // 113: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	23,  // 114: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	38,  // 115: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	52,  // 116: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
-	41,  // 117: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	44,  // 118: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	104, // [104:119] is the sub-list for method output_type
-	89,  // [89:104] is the sub-list for method input_type
-	89,  // [89:89] is the sub-list for extension type_name
-	89,  // [89:89] is the sub-list for extension extendee
-	0,   // [0:89] is the sub-list for field type_name
+	70,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	71,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	72,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	73,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	74,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	75,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	76,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	77,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	78,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	29,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
+	16,  // 19: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
+	79,  // 20: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	80,  // 21: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	18,  // 22: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
+	19,  // 23: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
+	21,  // 24: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
+	81,  // 25: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	82,  // 26: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	17,  // 27: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
+	29,  // 28: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
+	29,  // 29: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
+	83,  // 30: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	84,  // 31: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	85,  // 32: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	20,  // 33: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
+	86,  // 34: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	87,  // 35: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	24,  // 36: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
+	88,  // 37: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	25,  // 38: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	25,  // 39: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	89,  // 40: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	90,  // 41: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	91,  // 42: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	92,  // 43: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	93,  // 44: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	28,  // 45: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	94,  // 46: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	95,  // 47: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	96,  // 48: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	97,  // 49: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	98,  // 50: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	31,  // 51: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	99,  // 52: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	29,  // 53: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
+	30,  // 54: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
+	100, // 55: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	32,  // 56: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	101, // 57: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	31,  // 58: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,   // 59: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	37,  // 60: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	102, // 61: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	38,  // 62: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	103, // 63: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	104, // 64: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	38,  // 65: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	41,  // 66: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	105, // 67: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	106, // 68: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	44,  // 69: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
+	107, // 70: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
+	45,  // 71: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
+	46,  // 72: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
+	49,  // 73: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
+	108, // 74: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
+	109, // 75: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
+	52,  // 76: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	123, // 77: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	52,  // 78: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	57,  // 79: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	24,  // 80: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	110, // 81: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	111, // 82: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	112, // 83: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	113, // 84: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	59,  // 85: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	60,  // 86: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	58,  // 87: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	114, // 88: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	115, // 89: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	32,  // 90: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	63,  // 91: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	116, // 92: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	64,  // 93: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	117, // 94: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	118, // 95: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	65,  // 96: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	119, // 97: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	120, // 98: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	121, // 99: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	122, // 100: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	1,   // 101: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,   // 102: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,   // 103: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10,  // 104: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	13,  // 105: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	15,  // 106: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	26,  // 107: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	55,  // 108: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	35,  // 109: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	33,  // 110: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	22,  // 111: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	39,  // 112: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	42,  // 113: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
+	47,  // 114: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
+	61,  // 115: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	50,  // 116: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	53,  // 117: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,   // 118: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,   // 119: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,   // 120: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11,  // 121: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	14,  // 122: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	16,  // 123: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	27,  // 124: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	56,  // 125: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	36,  // 126: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	34,  // 127: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	23,  // 128: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	40,  // 129: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	43,  // 130: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
+	48,  // 131: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
+	62,  // 132: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	51,  // 133: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	54,  // 134: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	118, // [118:135] is the sub-list for method output_type
+	101, // [101:118] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -5521,14 +6425,15 @@ func file_licorne_v1_state_proto_init() {
 	if File_licorne_v1_state_proto != nil {
 		return
 	}
-	file_licorne_v1_state_proto_msgTypes[42].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[15].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[52].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   109,
+			NumMessages:   122,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

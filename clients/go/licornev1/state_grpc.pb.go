@@ -19,21 +19,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	State_GetServer_FullMethodName        = "/licorne.v1.State/GetServer"
-	State_ListRms_FullMethodName          = "/licorne.v1.State/ListRms"
-	State_ListPartitions_FullMethodName   = "/licorne.v1.State/ListPartitions"
-	State_ListQueues_FullMethodName       = "/licorne.v1.State/ListQueues"
-	State_ListApplications_FullMethodName = "/licorne.v1.State/ListApplications"
-	State_GetApplication_FullMethodName   = "/licorne.v1.State/GetApplication"
-	State_ListNodes_FullMethodName        = "/licorne.v1.State/ListNodes"
-	State_Explain_FullMethodName          = "/licorne.v1.State/Explain"
-	State_ListUsage_FullMethodName        = "/licorne.v1.State/ListUsage"
-	State_ListReservations_FullMethodName = "/licorne.v1.State/ListReservations"
-	State_ListPreemptions_FullMethodName  = "/licorne.v1.State/ListPreemptions"
-	State_ListOutstanding_FullMethodName  = "/licorne.v1.State/ListOutstanding"
-	State_ListBudgets_FullMethodName      = "/licorne.v1.State/ListBudgets"
-	State_ListEvents_FullMethodName       = "/licorne.v1.State/ListEvents"
-	State_WatchEvents_FullMethodName      = "/licorne.v1.State/WatchEvents"
+	State_GetServer_FullMethodName         = "/licorne.v1.State/GetServer"
+	State_ListRms_FullMethodName           = "/licorne.v1.State/ListRms"
+	State_ListPartitions_FullMethodName    = "/licorne.v1.State/ListPartitions"
+	State_ListQueues_FullMethodName        = "/licorne.v1.State/ListQueues"
+	State_ListApplications_FullMethodName  = "/licorne.v1.State/ListApplications"
+	State_GetApplication_FullMethodName    = "/licorne.v1.State/GetApplication"
+	State_ListNodes_FullMethodName         = "/licorne.v1.State/ListNodes"
+	State_Explain_FullMethodName           = "/licorne.v1.State/Explain"
+	State_ListUsage_FullMethodName         = "/licorne.v1.State/ListUsage"
+	State_ListReservations_FullMethodName  = "/licorne.v1.State/ListReservations"
+	State_ListPreemptions_FullMethodName   = "/licorne.v1.State/ListPreemptions"
+	State_ListOutstanding_FullMethodName   = "/licorne.v1.State/ListOutstanding"
+	State_ListReasons_FullMethodName       = "/licorne.v1.State/ListReasons"
+	State_ListResourceHours_FullMethodName = "/licorne.v1.State/ListResourceHours"
+	State_ListBudgets_FullMethodName       = "/licorne.v1.State/ListBudgets"
+	State_ListEvents_FullMethodName        = "/licorne.v1.State/ListEvents"
+	State_WatchEvents_FullMethodName       = "/licorne.v1.State/WatchEvents"
 )
 
 // StateClient is the client API for State service.
@@ -71,6 +73,10 @@ type StateClient interface {
 	ListPreemptions(ctx context.Context, in *ListPreemptionsRequest, opts ...grpc.CallOption) (*ListPreemptionsResponse, error)
 	// What quota would admit and no node takes, by shape: how much the cluster is short of.
 	ListOutstanding(ctx context.Context, in *ListOutstandingRequest, opts ...grpc.CallOption) (*ListOutstandingResponse, error)
+	// Why asks wait: how many by the first check that stops them, the most frequent first.
+	ListReasons(ctx context.Context, in *ListReasonsRequest, opts ...grpc.CallOption) (*ListReasonsResponse, error)
+	// How much was used for how long, by queue, user or group.
+	ListResourceHours(ctx context.Context, in *ListResourceHoursRequest, opts ...grpc.CallOption) (*ListResourceHoursResponse, error)
 	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
 	// the caller may see.
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
@@ -209,6 +215,26 @@ func (c *stateClient) ListOutstanding(ctx context.Context, in *ListOutstandingRe
 	return out, nil
 }
 
+func (c *stateClient) ListReasons(ctx context.Context, in *ListReasonsRequest, opts ...grpc.CallOption) (*ListReasonsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReasonsResponse)
+	err := c.cc.Invoke(ctx, State_ListReasons_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *stateClient) ListResourceHours(ctx context.Context, in *ListResourceHoursRequest, opts ...grpc.CallOption) (*ListResourceHoursResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListResourceHoursResponse)
+	err := c.cc.Invoke(ctx, State_ListResourceHours_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *stateClient) ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListBudgetsResponse)
@@ -283,6 +309,10 @@ type StateServer interface {
 	ListPreemptions(context.Context, *ListPreemptionsRequest) (*ListPreemptionsResponse, error)
 	// What quota would admit and no node takes, by shape: how much the cluster is short of.
 	ListOutstanding(context.Context, *ListOutstandingRequest) (*ListOutstandingResponse, error)
+	// Why asks wait: how many by the first check that stops them, the most frequent first.
+	ListReasons(context.Context, *ListReasonsRequest) (*ListReasonsResponse, error)
+	// How much was used for how long, by queue, user or group.
+	ListResourceHours(context.Context, *ListResourceHoursRequest) (*ListResourceHoursResponse, error)
 	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
 	// the caller may see.
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
@@ -336,6 +366,12 @@ func (UnimplementedStateServer) ListPreemptions(context.Context, *ListPreemption
 }
 func (UnimplementedStateServer) ListOutstanding(context.Context, *ListOutstandingRequest) (*ListOutstandingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOutstanding not implemented")
+}
+func (UnimplementedStateServer) ListReasons(context.Context, *ListReasonsRequest) (*ListReasonsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReasons not implemented")
+}
+func (UnimplementedStateServer) ListResourceHours(context.Context, *ListResourceHoursRequest) (*ListResourceHoursResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListResourceHours not implemented")
 }
 func (UnimplementedStateServer) ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBudgets not implemented")
@@ -583,6 +619,42 @@ func _State_ListOutstanding_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _State_ListReasons_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReasonsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StateServer).ListReasons(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: State_ListReasons_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StateServer).ListReasons(ctx, req.(*ListReasonsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _State_ListResourceHours_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListResourceHoursRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StateServer).ListResourceHours(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: State_ListResourceHours_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StateServer).ListResourceHours(ctx, req.(*ListResourceHoursRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _State_ListBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListBudgetsRequest)
 	if err := dec(in); err != nil {
@@ -684,6 +756,14 @@ var State_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListOutstanding",
 			Handler:    _State_ListOutstanding_Handler,
+		},
+		{
+			MethodName: "ListReasons",
+			Handler:    _State_ListReasons_Handler,
+		},
+		{
+			MethodName: "ListResourceHours",
+			Handler:    _State_ListResourceHours_Handler,
 		},
 		{
 			MethodName: "ListBudgets",

@@ -1477,6 +1477,197 @@ class SetNodeSchedulableResponse(_message.Message):
 Global___SetNodeSchedulableResponse: _TypeAlias = SetNodeSchedulableResponse  # noqa: Y015
 
 @_typing.final
+class DrainNodeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    DEADLINE_SECONDS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    """The bare or normalized name; empty for `default`."""
+    node_id: _builtins.str
+    deadline_seconds: _builtins.int
+    """Seconds until the last allocation is told to stop; 0 for all at once. At most 7 days."""
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        deadline_seconds: _builtins.int = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_seconds", b"deadline_seconds", "message", b"message", "node_id", b"node_id", "partition", b"partition", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNodeRequest: _TypeAlias = DrainNodeRequest  # noqa: Y015
+
+@_typing.final
+class DrainNodeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    EXEMPT_FIELD_NUMBER: _builtins.int
+    allocations: _builtins.int
+    """Allocations that are to stop, and those that stay: foreign ones, and those of asks that require
+    the node.
+    """
+    exempt: _builtins.int
+    def __init__(
+        self,
+        *,
+        allocations: _builtins.int = ...,
+        exempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "exempt", b"exempt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNodeResponse: _TypeAlias = DrainNodeResponse  # noqa: Y015
+
+@_typing.final
+class HoldApplicationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    application_id: _builtins.str
+    held: _builtins.bool
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        held: _builtins.bool = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "held", b"held", "message", b"message", "partition", b"partition", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldApplicationRequest: _TypeAlias = HoldApplicationRequest  # noqa: Y015
+
+@_typing.final
+class HoldApplicationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """False: it was so already."""
+    asks: _builtins.int
+    """Asks that wait, and allocations that go on."""
+    allocations: _builtins.int
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        asks: _builtins.int = ...,
+        allocations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "asks", b"asks", "changed", b"changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldApplicationResponse: _TypeAlias = HoldApplicationResponse  # noqa: Y015
+
+@_typing.final
+class ChangeApplicationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    RESET_PRIORITY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    application_id: _builtins.str
+    priority: _builtins.int
+    """The priority of all its asks, those to come as well, whatever their own are."""
+    reset_priority: _builtins.bool
+    """Gives each ask its own priority again."""
+    queue: _builtins.str
+    """The leaf that it is moved to; empty to leave it. Refused with FAILED_PRECONDITION if the application
+    has allocations, and if the queue would not accept it.
+    """
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        priority: _builtins.int | None = ...,
+        reset_priority: _builtins.bool = ...,
+        queue: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "priority", b"priority"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "application_id", b"application_id", "message", b"message", "partition", b"partition", "priority", b"priority", "queue", b"queue", "reset_priority", b"reset_priority", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+
+Global___ChangeApplicationRequest: _TypeAlias = ChangeApplicationRequest  # noqa: Y015
+
+@_typing.final
+class ChangeApplicationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """False: it was so already."""
+    queue: _builtins.str
+    operator_priority: _builtins.int
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        queue: _builtins.str = ...,
+        operator_priority: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "operator_priority", b"operator_priority"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "changed", b"changed", "operator_priority", b"operator_priority", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__operator_priority: _TypeAlias = _typing.Literal["operator_priority"]  # noqa: Y015
+    _WhichOneofArgType__operator_priority: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__operator_priority) -> _WhichOneofReturnType__operator_priority | None: ...
+
+Global___ChangeApplicationResponse: _TypeAlias = ChangeApplicationResponse  # noqa: Y015
+
+@_typing.final
 class StopApplicationRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

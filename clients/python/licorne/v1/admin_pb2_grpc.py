@@ -109,6 +109,21 @@ class AdminStub(object):
                 request_serializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableResponse.FromString,
                 _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/licorne.v1.Admin/DrainNode',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.HoldApplication = channel.unary_unary(
+                '/licorne.v1.Admin/HoldApplication',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.HoldApplicationRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.HoldApplicationResponse.FromString,
+                _registered_method=True)
+        self.ChangeApplication = channel.unary_unary(
+                '/licorne.v1.Admin/ChangeApplication',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.ChangeApplicationRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.ChangeApplicationResponse.FromString,
+                _registered_method=True)
         self.StopApplication = channel.unary_unary(
                 '/licorne.v1.Admin/StopApplication',
                 request_serializer=licorne_dot_v1_dot_admin__pb2.StopApplicationRequest.SerializeToString,
@@ -251,6 +266,28 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainNode(self, request, context):
+        """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
+        far it is; SetNodeSchedulable ends it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HoldApplication(self, request, context):
+        """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeApplication(self, request, context):
+        """Gives an application another priority, or one that waits another queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StopApplication(self, request, context):
         """Ends an application: its RM is told to stop all that runs, and that the application failed.
         """
@@ -367,6 +404,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetNodeSchedulable,
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.DrainNodeRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'HoldApplication': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldApplication,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.HoldApplicationRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.HoldApplicationResponse.SerializeToString,
+            ),
+            'ChangeApplication': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeApplication,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.ChangeApplicationRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.ChangeApplicationResponse.SerializeToString,
             ),
             'StopApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.StopApplication,
@@ -782,6 +834,87 @@ class Admin(object):
             '/licorne.v1.Admin/SetNodeSchedulable',
             licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.SerializeToString,
             licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/DrainNode',
+            licorne_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldApplication(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/HoldApplication',
+            licorne_dot_v1_dot_admin__pb2.HoldApplicationRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.HoldApplicationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeApplication(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/ChangeApplication',
+            licorne_dot_v1_dot_admin__pb2.ChangeApplicationRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.ChangeApplicationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -75,6 +75,14 @@ class AdminStub:
     """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
     beside it: a node is schedulable if both say so.
     """
+    DrainNode: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]
+    """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
+    far it is; SetNodeSchedulable ends it.
+    """
+    HoldApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]
+    """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
+    ChangeApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ChangeApplicationRequest, _admin_pb2.ChangeApplicationResponse]
+    """Gives an application another priority, or one that waits another queue."""
     StopApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]
     """Ends an application: its RM is told to stop all that runs, and that the application failed."""
     SetQueueStopped: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]
@@ -139,6 +147,14 @@ class AdminAsyncStub(AdminStub):
     """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
     beside it: a node is schedulable if both say so.
     """
+    DrainNode: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]  # type: ignore[assignment]
+    """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
+    far it is; SetNodeSchedulable ends it.
+    """
+    HoldApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]  # type: ignore[assignment]
+    """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
+    ChangeApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.ChangeApplicationRequest, _admin_pb2.ChangeApplicationResponse]  # type: ignore[assignment]
+    """Gives an application another priority, or one that waits another queue."""
     StopApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]  # type: ignore[assignment]
     """Ends an application: its RM is told to stop all that runs, and that the application failed."""
     SetQueueStopped: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]  # type: ignore[assignment]
@@ -284,6 +300,32 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
         beside it: a node is schedulable if both say so.
         """
+
+    @_abc_1.abstractmethod
+    def DrainNode(
+        self,
+        request: _admin_pb2.DrainNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DrainNodeResponse, _abc.Awaitable[_admin_pb2.DrainNodeResponse]]:
+        """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
+        far it is; SetNodeSchedulable ends it.
+        """
+
+    @_abc_1.abstractmethod
+    def HoldApplication(
+        self,
+        request: _admin_pb2.HoldApplicationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.HoldApplicationResponse, _abc.Awaitable[_admin_pb2.HoldApplicationResponse]]:
+        """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
+
+    @_abc_1.abstractmethod
+    def ChangeApplication(
+        self,
+        request: _admin_pb2.ChangeApplicationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ChangeApplicationResponse, _abc.Awaitable[_admin_pb2.ChangeApplicationResponse]]:
+        """Gives an application another priority, or one that waits another queue."""
 
     @_abc_1.abstractmethod
     def StopApplication(

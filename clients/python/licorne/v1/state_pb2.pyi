@@ -697,6 +697,7 @@ class Queue(_message.Message):
     PROMISED_FIELD_NUMBER: _builtins.int
     QUOTA_PREEMPTION_TIME_FIELD_NUMBER: _builtins.int
     FAIR_MAX_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     parent: _builtins.str
     is_leaf: _builtins.bool
@@ -740,6 +741,10 @@ class Queue(_message.Message):
         the queue, or else of the nearest queue above it that has one.
         """
 
+    @_builtins.property
+    def stop(self) -> Global___OperatorMark:
+        """The operator that stopped it; absent unless one did."""
+
     def __init__(
         self,
         *,
@@ -764,10 +769,11 @@ class Queue(_message.Message):
         promised: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         quota_preemption_time: _builtins.int = ...,
         fair_max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        stop: Global___OperatorMark | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "fair_max", b"fair_max", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "fair_max", b"fair_max", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -970,6 +976,9 @@ class Application(_message.Message):
     PLACEHOLDER_DEADLINE_FIELD_NUMBER: _builtins.int
     TASK_GROUPS_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_COUNT_FIELD_NUMBER: _builtins.int
+    HOLD_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
@@ -993,6 +1002,8 @@ class Application(_message.Message):
     """When its placeholders time out; 0 while no time is running."""
     placeholder_count: _builtins.int
     """Placeholders that are allocated. They are in `allocation_count`."""
+    operator_priority: _builtins.int
+    """The priority of all its asks, whatever their own are; absent unless an operator gave it."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1015,6 +1026,14 @@ class Application(_message.Message):
 
     @_builtins.property
     def task_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskGroup]: ...
+    @_builtins.property
+    def hold(self) -> Global___OperatorMark:
+        """The operator that holds it, so that no ask of it is allocated; absent unless one does."""
+
+    @_builtins.property
+    def change(self) -> Global___OperatorMark:
+        """The operator that gave it another priority or queue; absent unless one did."""
+
     def __init__(
         self,
         *,
@@ -1044,12 +1063,17 @@ class Application(_message.Message):
         placeholder_deadline: _builtins.int = ...,
         task_groups: _abc.Iterable[Global___TaskGroup] | None = ...,
         placeholder_count: _builtins.int = ...,
+        hold: Global___OperatorMark | None = ...,
+        change: Global___OperatorMark | None = ...,
+        operator_priority: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "change", b"change", "hold", b"hold", "operator_priority", b"operator_priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__operator_priority: _TypeAlias = _typing.Literal["operator_priority"]  # noqa: Y015
+    _WhichOneofArgType__operator_priority: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__operator_priority) -> _WhichOneofReturnType__operator_priority | None: ...
 
 Global___Application: _TypeAlias = Application  # noqa: Y015
 
@@ -1854,6 +1878,8 @@ class Node(_message.Message):
     DRAINED_FIELD_NUMBER: _builtins.int
     RESERVATION_COUNT_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
+    CORDON_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     partition: _builtins.str
     schedulable: _builtins.bool
@@ -1885,6 +1911,14 @@ class Node(_message.Message):
     def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What other asks have to leave free for all of these."""
 
+    @_builtins.property
+    def cordon(self) -> Global___OperatorMark:
+        """The operator that cordoned it; absent unless one did."""
+
+    @_builtins.property
+    def drain(self) -> Global___NodeDrain:
+        """How far an operator's drain is; absent without one."""
+
     def __init__(
         self,
         *,
@@ -1903,14 +1937,85 @@ class Node(_message.Message):
         drained: _builtins.bool = ...,
         reservation_count: _builtins.int = ...,
         kept: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        cordon: Global___OperatorMark | None = ...,
+        drain: Global___NodeDrain | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cordon", b"cordon", "drain", b"drain"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "foreign_count", b"foreign_count", "kept", b"kept", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservation_count", b"reservation_count", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "cordon", b"cordon", "drain", b"drain", "drained", b"drained", "foreign_count", b"foreign_count", "kept", b"kept", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservation_count", b"reservation_count", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class OperatorMark(_message.Message):
+    """What an operator did to a node, a queue or an application."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BY_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    by: _builtins.str
+    """The name of the caller; empty if callers have none."""
+    time: _builtins.int
+    message: _builtins.str
+    """Why, in the operator's words."""
+    def __init__(
+        self,
+        *,
+        by: _builtins.str = ...,
+        time: _builtins.int = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "message", b"message", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperatorMark: _TypeAlias = OperatorMark  # noqa: Y015
+
+@_typing.final
+class NodeDrain(_message.Message):
+    """Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    DEADLINE_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
+    STOPPING_FIELD_NUMBER: _builtins.int
+    EXEMPT_FIELD_NUMBER: _builtins.int
+    start_time: _builtins.int
+    deadline: _builtins.int
+    """When the last allocation is told to stop."""
+    allocations: _builtins.int
+    """Allocations at the start, and those of them that are still there."""
+    remaining: _builtins.int
+    stopping: _builtins.int
+    """Those of the remaining that the RM was told to stop."""
+    exempt: _builtins.int
+    """Allocations that stay: foreign ones, and those of asks that require the node."""
+    def __init__(
+        self,
+        *,
+        start_time: _builtins.int = ...,
+        deadline: _builtins.int = ...,
+        allocations: _builtins.int = ...,
+        remaining: _builtins.int = ...,
+        stopping: _builtins.int = ...,
+        exempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "deadline", b"deadline", "exempt", b"exempt", "remaining", b"remaining", "start_time", b"start_time", "stopping", b"stopping"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeDrain: _TypeAlias = NodeDrain  # noqa: Y015
 
 @_typing.final
 class Reservation(_message.Message):
@@ -2396,6 +2501,338 @@ class OutstandingShape(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OutstandingShape: _TypeAlias = OutstandingShape  # noqa: Y015
+
+@_typing.final
+class ListReasonsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """Empty: all partitions that the caller may see."""
+    queue: _builtins.str
+    """Only asks of this queue and of those below it; empty for all."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReasonsRequest: _TypeAlias = ListReasonsRequest  # noqa: Y015
+
+@_typing.final
+class ListReasonsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASONS_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
+    asks: _builtins.int
+    """All asks that wait; the sum over the reasons."""
+    time: _builtins.int
+    """The time of the answer."""
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitReason]:
+        """Most asks first."""
+
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that did not answer in time, by their names: their asks are not counted."""
+
+    def __init__(
+        self,
+        *,
+        reasons: _abc.Iterable[Global___WaitReason] | None = ...,
+        asks: _builtins.int = ...,
+        time: _builtins.int = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks", b"asks", "missing_members", b"missing_members", "reasons", b"reasons", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReasonsResponse: _TypeAlias = ListReasonsResponse  # noqa: Y015
+
+@_typing.final
+class WaitReason(_message.Message):
+    """Asks that the same kind of check stops."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CODE_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    FIRST_QUEUES_FIELD_NUMBER: _builtins.int
+    CAUSES_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    code: _builtins.str
+    """Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS, as in Check."""
+    asks: _builtins.int
+    queues: _builtins.int
+    """How many queues have such asks, and those with most of them, five at most."""
+    application_id: _builtins.str
+    """One of these asks."""
+    allocation_key: _builtins.str
+    @_builtins.property
+    def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What these asks want together."""
+
+    @_builtins.property
+    def first_queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonQueue]: ...
+    @_builtins.property
+    def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCause]:
+        """For NO_NODE_FITS: what most nodes lack for how many of the asks, by cause, such as "full: memory",
+        "reserved" or "refused: <reason>". The most frequent first, ten at most.
+        """
+
+    def __init__(
+        self,
+        *,
+        code: _builtins.str = ...,
+        asks: _builtins.int = ...,
+        resources: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        queues: _builtins.int = ...,
+        first_queues: _abc.Iterable[Global___ReasonQueue] | None = ...,
+        causes: _abc.Iterable[Global___ReasonCause] | None = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "asks", b"asks", "causes", b"causes", "code", b"code", "first_queues", b"first_queues", "queues", b"queues", "resources", b"resources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WaitReason: _TypeAlias = WaitReason  # noqa: Y015
+
+@_typing.final
+class ReasonQueue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    """The queue of the asks."""
+    subject: _builtins.str
+    """The queue, user or group whose limit stops them; empty if the reason is about none."""
+    asks: _builtins.int
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        asks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks", b"asks", "partition", b"partition", "queue", b"queue", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReasonQueue: _TypeAlias = ReasonQueue  # noqa: Y015
+
+@_typing.final
+class ReasonCause(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAUSE_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    cause: _builtins.str
+    asks: _builtins.int
+    def __init__(
+        self,
+        *,
+        cause: _builtins.str = ...,
+        asks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks", b"asks", "cause", b"cause"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReasonCause: _TypeAlias = ReasonCause  # noqa: Y015
+
+@_typing.final
+class ListResourceHoursRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """Empty: all partitions that the caller may see."""
+    by: _builtins.str
+    """"queue", "user" or "group"; empty for "queue"."""
+    since: _builtins.int
+    """From this time, rounded down to an hour, until that; 0 for all that is kept, and for now."""
+    until: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        by: _builtins.str = ...,
+        since: _builtins.int = ...,
+        until: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListResourceHoursRequest: _TypeAlias = ListResourceHoursRequest  # noqa: Y015
+
+@_typing.final
+class ListResourceHoursResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    KEPT_SINCE_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    kept_since: _builtins.int
+    """The hour from which records are kept; 0 if none are."""
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceHours]: ...
+    def __init__(
+        self,
+        *,
+        rows: _abc.Iterable[Global___ResourceHours] | None = ...,
+        next_page_token: _builtins.str = ...,
+        kept_since: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_since", b"kept_since", "next_page_token", b"next_page_token", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListResourceHoursResponse: _TypeAlias = ListResourceHoursResponse  # noqa: Y015
+
+@_typing.final
+class ResourceHours(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HoursEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class PreemptedHoursEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    HOURS_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    PREEMPTED_FIELD_NUMBER: _builtins.int
+    PREEMPTED_HOURS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    name: _builtins.str
+    """The path of a queue, or the name of a user or group."""
+    allocations: _builtins.int
+    """Allocations that ended, and those of them that were preempted, with what these had used."""
+    preempted: _builtins.int
+    @_builtins.property
+    def hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Resources times hours: milli-core-hours, byte-hours, or counts times hours. A queue includes those
+        below it.
+        """
+
+    @_builtins.property
+    def preempted_hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        name: _builtins.str = ...,
+        hours: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        allocations: _builtins.int = ...,
+        preempted: _builtins.int = ...,
+        preempted_hours: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "hours", b"hours", "name", b"name", "partition", b"partition", "preempted", b"preempted", "preempted_hours", b"preempted_hours"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResourceHours: _TypeAlias = ResourceHours  # noqa: Y015
 
 @_typing.final
 class ListEventsRequest(_message.Message):

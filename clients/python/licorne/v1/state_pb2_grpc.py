@@ -107,6 +107,16 @@ class StateStub(object):
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.FromString,
                 _registered_method=True)
+        self.ListReasons = channel.unary_unary(
+                '/licorne.v1.State/ListReasons',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListReasonsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListReasonsResponse.FromString,
+                _registered_method=True)
+        self.ListResourceHours = channel.unary_unary(
+                '/licorne.v1.State/ListResourceHours',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursResponse.FromString,
+                _registered_method=True)
         self.ListBudgets = channel.unary_unary(
                 '/licorne.v1.State/ListBudgets',
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListBudgetsRequest.SerializeToString,
@@ -217,6 +227,20 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListReasons(self, request, context):
+        """Why asks wait: how many by the first check that stops them, the most frequent first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListResourceHours(self, request, context):
+        """How much was used for how long, by queue, user or group.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListBudgets(self, request, context):
         """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
         the caller may see.
@@ -302,6 +326,16 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.ListOutstanding,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.SerializeToString,
+            ),
+            'ListReasons': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReasons,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListReasonsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListReasonsResponse.SerializeToString,
+            ),
+            'ListResourceHours': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListResourceHours,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursResponse.SerializeToString,
             ),
             'ListBudgets': grpc.unary_unary_rpc_method_handler(
                     servicer.ListBudgets,
@@ -656,6 +690,60 @@ class State(object):
             '/licorne.v1.State/ListOutstanding',
             licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
             licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReasons(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListReasons',
+            licorne_dot_v1_dot_state__pb2.ListReasonsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListReasonsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListResourceHours(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListResourceHours',
+            licorne_dot_v1_dot_state__pb2.ListResourceHoursRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListResourceHoursResponse.FromString,
             options,
             channel_credentials,
             insecure,

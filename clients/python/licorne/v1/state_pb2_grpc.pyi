@@ -63,6 +63,10 @@ class StateStub:
     """Which allocations were preempted, for whom and why."""
     ListOutstanding: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]
     """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    ListReasons: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReasonsRequest, _state_pb2.ListReasonsResponse]
+    """Why asks wait: how many by the first check that stops them, the most frequent first."""
+    ListResourceHours: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]
+    """How much was used for how long, by queue, user or group."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]
     """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
     the caller may see.
@@ -109,6 +113,10 @@ class StateAsyncStub(StateStub):
     """Which allocations were preempted, for whom and why."""
     ListOutstanding: _aio.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]  # type: ignore[assignment]
     """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    ListReasons: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReasonsRequest, _state_pb2.ListReasonsResponse]  # type: ignore[assignment]
+    """Why asks wait: how many by the first check that stops them, the most frequent first."""
+    ListResourceHours: _aio.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]  # type: ignore[assignment]
+    """How much was used for how long, by queue, user or group."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
     the caller may see.
@@ -224,6 +232,22 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListOutstandingResponse, _abc.Awaitable[_state_pb2.ListOutstandingResponse]]:
         """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+
+    @_abc_1.abstractmethod
+    def ListReasons(
+        self,
+        request: _state_pb2.ListReasonsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListReasonsResponse, _abc.Awaitable[_state_pb2.ListReasonsResponse]]:
+        """Why asks wait: how many by the first check that stops them, the most frequent first."""
+
+    @_abc_1.abstractmethod
+    def ListResourceHours(
+        self,
+        request: _state_pb2.ListResourceHoursRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListResourceHoursResponse, _abc.Awaitable[_state_pb2.ListResourceHoursResponse]]:
+        """How much was used for how long, by queue, user or group."""
 
     @_abc_1.abstractmethod
     def ListBudgets(
