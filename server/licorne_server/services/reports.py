@@ -68,7 +68,7 @@ def filled(
 
 
 partition_message = filled(pb.Partition, PartitionReport)
-queue_message = filled(pb.Queue, QueueReport)
+queue_message = filled(pb.Queue, QueueReport, {"stop": None})
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
 application_message = filled(
     pb.Application,
@@ -86,6 +86,9 @@ application_message = filled(
         "task_groups": lambda app: map(_task_group_message, app.task_groups),
         "asks": None,
         "allocations": None,
+        "hold": None,
+        "change": None,
+        "operator_priority": None,
     },
 )
 _ASKED: Mapping[str, Source] = {
@@ -164,7 +167,11 @@ reservation_message = filled(
     ReservationReport,
     {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", _reason_message)},
 )
-_node_message = filled(pb.Node, NodeReport, {"reservation_count": "reserved", "reservations": None})
+_node_message = filled(
+    pb.Node,
+    NodeReport,
+    {"reservation_count": "reserved", "reservations": None, "cordon": None, "drain": None},
+)
 
 
 def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
