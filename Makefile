@@ -236,9 +236,10 @@ proto/node_modules/.installed: proto/package.json proto/package-lock.json
 reference: install ## write docs/configuration-reference.md anew
 	@$(BIN)/python docs/reference.py
 
-picture: install ## draw the pictures of docs/ anew
+picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/architecture.py
+	@$(BIN)/python docs/recipes.py
 
 format: install ## put the code into its format
 	@$(BIN)/ruff format
