@@ -26,7 +26,7 @@ RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/pip wheel --no-index --no
  && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
  && /opt/licorne/bin/pip check
 # The fast form, on a fast interpreter: an image without either is not built.
-RUN /opt/licorne/bin/licorne version --client | grep 'compiled, .* built with --enable-optimizations'
+RUN /opt/licorne/bin/licorne version --client | grep 'compiled, .*, optimized$'
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="licorne" \

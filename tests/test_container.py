@@ -28,7 +28,7 @@ def last_stage() -> dict[str, str]:
 
 
 def test_the_image_runs_the_fast_form() -> None:
-    """It is not built unless it is compiled, and its Python was built with optimizations."""
+    """It is not built unless it is compiled, and its Python is optimized."""
     [pattern] = [
         found[1]
         for word, rest in instructions()

@@ -1,6 +1,7 @@
 """The build: its version, its form (plain or compiled), and its Python."""
 
 import platform
+import sys
 import sysconfig
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -18,7 +19,7 @@ COMPILED = "compiled"
 class BuildInfo:
     """The version, the form of the core, and the interpreter.
 
-    `optimized`: the interpreter was built with ``--enable-optimizations``.
+    `optimized`: the interpreter is no debug build, and its compiler has optimized it.
     """
 
     version: str
@@ -27,9 +28,9 @@ class BuildInfo:
     optimized: bool
 
     def __str__(self) -> str:
-        """``licorne 0.1.0, compiled, CPython 3.11.7 built with --enable-optimizations``."""
-        built = f"built {'with' if self.optimized else 'without'} --enable-optimizations"
-        return f"licorne {self.version}, {self.form}, {self.python} {built}"
+        """``licorne 0.1.0, compiled, CPython 3.11.7, optimized``."""
+        built = "optimized" if self.optimized else "not optimized"
+        return f"licorne {self.version}, {self.form}, {self.python}, {built}"
 
 
 def build_info() -> BuildInfo:
@@ -38,10 +39,20 @@ def build_info() -> BuildInfo:
     All modules are compiled together, so one of them is representative. It exists in older checkouts
     too, on which benches call this.
     """
-    options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     return BuildInfo(
         version=version("licorne-server"),
         form=PURE if schema.__file__.endswith(".py") else COMPILED,
         python=f"{platform.python_implementation()} {platform.python_version()}",
-        optimized="--enable-optimizations" in options,
+        optimized=_is_optimized(),
     )
+
+
+def _is_optimized() -> bool:
+    """Judge the interpreter by what it was compiled with.
+
+    A profile cannot be judged by: Debian trains its Python with one, and names none in its options.
+    """
+    flags = sysconfig.get_config_var("CFLAGS")
+    # Of several levels the compiler takes the last. Windows names no flags.
+    levels = [flag for flag in str(flags).split() if flag.startswith("-O")]
+    return not hasattr(sys, "gettotalrefcount") and (flags is None or levels[-1:] in (["-O2"], ["-O3"]))

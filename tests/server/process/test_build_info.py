@@ -21,10 +21,9 @@ def test_the_version_command_says_what_runs(
         monkeypatch.setattr(module, "DEFAULT_TARGET", CLOSED)
     assert main(["version"]) == 0
     info = build_info()
-    built = "with" if info.optimized else "without"
+    built = "optimized" if info.optimized else "not optimized"
     assert capsys.readouterr().out == (
-        f"licorne {info.version}, {info.form}, CPython {platform.python_version()} "
-        f"built {built} --enable-optimizations\n"
+        f"licorne {info.version}, {info.form}, CPython {platform.python_version()}, {built}\n"
     )
     assert info.form in (PURE, COMPILED)
 
@@ -38,15 +37,29 @@ def test_the_version_command_has_data_too(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "optimized"),
-    [("'--enable-optimizations' '--with-lto'", True), ("'--enable-shared'", False), (None, False)],
+    ("flags", "optimized"),
+    [
+        ("-Wsign-compare -DNDEBUG -g -fwrapv -O3 -Wall", True),
+        ("-Wsign-compare -DNDEBUG -g -fwrapv -O2 -Wall -g -fstack-protector-strong -g -fwrapv -O2", True),
+        ("-Wsign-compare -g -Og -Wall", False),
+        ("-DNDEBUG -O3 -Wall -O0", False),
+        ("", False),
+        (None, True),
+    ],
+    ids=["official", "Debian's", "debug", "last level", "no level", "Windows"],
 )
-def test_an_optimized_interpreter_is_known_by_its_options(
-    options: str | None, *, optimized: bool, monkeypatch: pytest.MonkeyPatch
+def test_an_optimized_interpreter_is_known_by_its_flags(
+    flags: str | None, *, optimized: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python's configure options decide; an interpreter without the option counts as not optimized."""
-    monkeypatch.setattr("sysconfig.get_config_var", lambda _: options)
+    """The compiler's last level decides, whether or not a profile is named."""
+    monkeypatch.setattr("sysconfig.get_config_var", {"CFLAGS": flags}.get)
     assert build_info().optimized is optimized
+
+
+def test_a_debug_build_is_not_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter that counts all references is slow at any level."""
+    monkeypatch.setattr("sys.gettotalrefcount", lambda: 0, raising=False)
+    assert not build_info().optimized
 
 
 def test_a_bench_says_what_was_measured() -> None:
