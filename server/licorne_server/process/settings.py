@@ -273,7 +273,7 @@ class Settings:
                 raise SettingsError(
                     "--rm-token and --operator-token are for a server without --tls-client-ca"
                 )
-            for address in self._exposed():
+            for address in self.exposed.values():
                 raise SettingsError(
                     f"--rm-token and --operator-token need TLS on {address}, "
                     "because anybody on the way could read the tokens"
@@ -321,18 +321,18 @@ class Settings:
         return None if plain else self.tls
 
     @property
-    def exposed(self) -> bool:
-        """True if others can reach an address without TLS."""
-        return bool(self._exposed())
-
-    def _exposed(self) -> list[Address]:
-        """The addresses without TLS that others can reach."""
-        served = (
-            (self.listen, self.tls),
-            (self.http, self.http_tls),
-            (self.metrics, self.metrics_tls),
-        )
-        return [each for each, tls in served if each and tls is None and not each.is_loopback]
+    def exposed(self) -> dict[str, Address]:
+        """The addresses without TLS that others can reach, by what is served there."""
+        served = {
+            "grpc": (self.listen, self.tls),
+            "http": (self.http, self.http_tls),
+            "metrics": (self.metrics, self.metrics_tls),
+        }
+        return {
+            what: address
+            for what, (address, tls) in served.items()
+            if address and tls is None and not address.is_loopback
+        }
 
     @property
     def reflects(self) -> bool:

@@ -197,8 +197,8 @@ class Server:
             addresses["metrics"] = self.metrics_address
         build = self._build
         log.info("started", version=build.version, form=build.form, **addresses)
-        if self.settings.exposed:
-            log.warning("insecure: served without TLS where others can reach it", **addresses)
+        if exposed := {what: addresses[what] for what in self.settings.exposed}:
+            log.warning("insecure: served without TLS where others can reach it", **exposed)
 
     def reload(self) -> None:
         """Read the files with tokens, the default configuration and the budgets again."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
@@ -280,17 +281,27 @@ def test_others_are_not_served_without_tls_by_mistake(changes: dict[str, Any], t
 @pytest.mark.parametrize(
     ("changes", "exposed"),
     [
-        ({"http": EVERYWHERE, "tls": tls()}, False),
-        ({"http": EVERYWHERE, "tls": tls(), "http_insecure": True}, True),
-        ({"http": EVERYWHERE, "http_insecure": True}, True),
-        ({"http": EVERYWHERE, "insecure": True}, True),
-        ({"metrics": EVERYWHERE, "tls": tls()}, False),
-        ({"metrics": EVERYWHERE, "tls": tls(), "metrics_insecure": True}, True),
-        ({"metrics": LOOPBACK, "tls": tls()}, False),
+        ({"http": EVERYWHERE, "tls": tls()}, set()),
+        ({"http": EVERYWHERE, "tls": tls(), "http_insecure": True}, {"http"}),
+        ({"http": EVERYWHERE, "http_insecure": True}, {"http"}),
+        ({"listen": EVERYWHERE, "http": EVERYWHERE, "insecure": True}, {"grpc", "http"}),
+        ({"metrics": EVERYWHERE, "tls": tls()}, set()),
+        ({"metrics": EVERYWHERE, "tls": tls(), "metrics_insecure": True}, {"metrics"}),
+        ({"metrics": LOOPBACK, "tls": tls()}, set()),
     ],
 )
-def test_plain_addresses_are_known_as_exposed(changes: dict[str, Any], exposed: bool) -> None:
-    """What others can reach without TLS is warned of at the start."""
+def test_plain_addresses_are_known_as_exposed(changes: dict[str, Any], exposed: set[str]) -> None:
+    """What others can reach without TLS is known by what is served there."""
     settings = Settings(**changes)
     settings.check()
-    assert settings.exposed is exposed
+    assert settings.exposed.keys() == exposed
+
+
+async def test_the_warning_names_what_is_plain_and_nothing_else() -> None:
+    """A server with TLS on gRPC and plain HTTP warns of its HTTP address alone."""
+    with capture_logs() as lines:
+        async with serving(http=EVERYWHERE, tls=tls(), http_insecure=True) as server:
+            address = server.http_address
+    [warning] = [line for line in lines if line["log_level"] == "warning"]
+    told = {"event": "insecure: served without TLS where others can reach it", "log_level": "warning"}
+    assert warning == {**told, "http": address}
