@@ -102,31 +102,6 @@ async def test_nobody_acts_on_one_of_several_rms_by_chance(town: Town, words: tu
     assert (await town.shell("nodes", *BLUE)).rows[1][1] == "yes"
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("apps", "kill", "shop", "--state", "running"), "--state is for lists: apps kill acts on"),
-        (("apps", "kill", "shop", "--queue", "root"), "--queue is for lists: apps kill acts on"),
-        (("apps", "kill", "shop", "--sort-by", "user"), "--sort-by is for lists: apps kill "),
-        (("apps", "kill", "shop", "-w"), "--watch is for lists: apps kill acts on"),
-        (("apps", "kill", "shop", "-o", "wide"), "-o wide is for lists: apps kill knows -o json"),
-        (("nodes", "drain", "node-1", "-l", "a=b"), "--selector is for lists: nodes drain acts on"),
-        (("nodes", "drain", "node-1", "-o", "name"), "-o name is for lists: nodes drain knows"),
-        (("queues", "stop", "root", "--pending"), "--pending is for lists: queues stop acts on"),
-        (("apps", "--yes"), "--yes goes with an act: kill"),
-        (("apps", "shop", "--message", "x"), "--message goes with an act: kill"),
-        (("queues", "--yes"), "--yes goes with an act: stop, start"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
-)
-async def test_what_does_nothing_is_refused(town: Town, words: tuple[str, ...], problem: str) -> None:
-    """Acts take no filters and no forms of lists, and lists nothing that is for acts."""
-    result = await town.shell(*words, *BLUE)
-    assert (result.code, result.out) == (1, "")
-    assert result.err.startswith(f"licorne: {problem}")
-    assert (await town.shell("nodes", *BLUE)).rows[1][1] == "yes"
-
-
 async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> None:
     """Without --yes it is only shown what would end, and the exit code is 1."""
     result = await town.shell("apps", "kill", *BLUE, "shop")
@@ -138,7 +113,7 @@ async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> Non
         plan,
         "application shop killed: 4 allocations are being stopped, 2 asks dropped",
     ]
-    assert (await town.shell("apps", "kill", *BLUE, "nobody", "--yes")).code == 3
+    assert (await town.shell("apps", "kill", *BLUE, "nobody", "-y")).code == 3
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("", 1)])
@@ -248,10 +223,6 @@ async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("nodes", "drain"), "say which: nodes drain NODE"),
-        (("nodes", "n1", "n2"), "unknown act n1: one of drain, undrain"),
-        (("apps", "kill"), "say which: apps kill APP"),
-        (("queues", "stop"), "say which: queues stop QUEUE"),
         (
             ("log-level", "loud"),
             "log-level [LOGGER] LEVEL, with one of debug, info, warning, error",

@@ -27,8 +27,41 @@ def test_examples_are_understood(example: str, purpose: str) -> None:
     words = shlex.split(example)
     end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
     assert words[0] == "licorne"
-    assert parser_for(words[1]).parse_args(words[1:end]).command == words[1]
+    assert parser_for(words[1]).parse_line(words[1:end]).command == words[1]
     assert purpose
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("help",), ("--help",)),
+        (("help", "queues"), ("queues", "--help")),
+        (("help", "node", "drain"), ("nodes", "drain", "--help")),
+        (("queue", "stop", "--help"), ("queues", "stop", "--help")),
+    ],
+)
+def test_help_is_a_command(
+    words: tuple[str, ...], shown: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`help` prints what `--help` does, also of a verb, and a noun may be in the singular."""
+    printed = []
+    for line in (words, shown):
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        printed.append((ended.value.code, capsys.readouterr()))
+    assert printed[0] == printed[1]
+    assert (printed[0][0], printed[0][1].err) == (0, "")
+
+
+def test_verbs_have_their_own_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has the options and the examples of the verb, and none of the list."""
+    with pytest.raises(SystemExit):
+        main(["nodes", "drain", "--help"])
+    shown = capsys.readouterr().out
+    assert "--message" in shown
+    assert "  licorne nodes drain n1" in shown
+    assert "--sort-by" not in shown
+    assert "undrain" not in shown
 
 
 def test_all_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,9 @@ apps nobody
 nodes nothing
 explain nobody
 queues --nonsense
+queue root.dev
+get queues
+help completion
 """
 NOT_RECORDED = {
     "serve": "does not end",
@@ -172,7 +175,7 @@ def test_every_command_is_recorded_or_left_out() -> None:
         for words, parser in parsers()
         if words
         and words[0] not in NOT_RECORDED
-        and not dict(commands_of(parser))
+        and not any(isinstance(action, ForCommands) for action in parser._get_positional_actions())
         and not any(line[: len(words)] == list(words) for line in played)
     ]
     assert missing == []

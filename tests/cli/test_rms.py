@@ -66,22 +66,6 @@ async def test_an_rm_of_the_state_directory_is_forgotten(
         assert (await Shell(server.grpc_address, capsys)("config", "history", "old")).code == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("forget",), "licorne: say which: rms forget RM\n"),
-        (("--force",), "licorne: --force goes with an act: forget\n"),
-        (("--yes",), "licorne: --yes goes with an act: forget\n"),
-    ],
-)
-async def test_arguments_that_do_not_fit(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str
-) -> None:
-    """What does not fit together is a usage error that says what does."""
-    result = await Shell("127.0.0.1:1", capsys)("rms", *arguments)
-    assert (result.code, result.err) == (1, problem)
-
-
 def test_caps_that_are_near_are_shown() -> None:
     """From four fifths of a cap on it stands beside the count; before, it does not."""
     gibi = 1024**3

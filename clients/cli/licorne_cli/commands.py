@@ -15,7 +15,7 @@ from typing import NoReturn
 from licorne_cli import DISTRIBUTION
 from licorne_cli.failures import INTERRUPTED, OK, USAGE
 from licorne_cli.output.text import OutputError, say, while_read
-from licorne_cli.parsing.parser import Command, Parser
+from licorne_cli.parsing.parser import Command, Offering, Parser
 from licorne_cli.plugins import BROUGHT_BY, plugged_in
 
 GRPC_VERBOSITY = "GRPC_VERBOSITY"
@@ -44,20 +44,33 @@ COMMANDS = {
     "reload": (f"{CLI}.server.process:RELOAD", "have the server read its --config file again"),
     "context": (f"{CLI}.connection.contexts", "name servers, and say which one is meant"),
     "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
+    "help": (f"{CLI}.commands:HELP", "print the help of a command"),
 }
 """Each command of this distribution: its dotted name, and its line in the help."""
+
+ALIASES = {
+    **{
+        plural[:-1]: plural
+        for plural in ("queues", "apps", "nodes", "rms", "budgets", "members", "users", "events")
+    },
+    "application": "apps",
+    "applications": "apps",
+    "contexts": "context",
+}
+"""Other spellings of commands."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _spelled(list(sys.argv[1:] if arguments is None else arguments))
     code: int = OK
     try:
         if given and given[0] in BROUGHT_BY and given[0] not in installed_commands():
             say(f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here")
             return USAGE
         # The import of a command may be slow, and be interrupted.
-        args = parser_for(given[0] if given else "").parse_line(given)
+        # The second word is for a suggestion: `get queues`, `drain node n1`.
+        args = parser_for(*given[:2]).parse_line(given)
         args.given = given
         run = command_of(args.command).run
         # A server survives a closed stdout: its logging handles that.
@@ -69,6 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"licorne: {error}")
         return USAGE
     return code
+
+
+def _spelled(words: list[str]) -> list[str]:
+    """The words with the usual name of the command, which is the second word if the first is none."""
+    at = 0 if words and _named(words[0]) in installed_commands() else 1
+    return [_named(word) if place <= at else word for place, word in enumerate(words)]
+
+
+def _named(word: str) -> str:
+    return ALIASES.get(word, word)
 
 
 def installed_commands() -> Mapping[str, tuple[str, str]]:
@@ -118,6 +141,32 @@ def parser_for(*chosen: str) -> Parser:
             command.description = text
             command_of(name).add_to(command)
     return parser
+
+
+def run_help(args: argparse.Namespace) -> int:
+    """Print the help of the command, or the list of all commands."""
+    words = _spelled(args.words)
+    parser_for(*words[:1]).parse_line([*words, "--help"])
+    return OK
+
+
+HELP = Command(
+    (
+        lambda parser: parser.add_argument(
+            "words",
+            nargs="*",
+            type=Offering(str, tuple(installed_commands())),
+            metavar="COMMAND",
+            help="the command, and its verb (default: all commands)",
+        ),
+    ),
+    run_help,
+    (
+        ("licorne help", "all commands"),
+        ("licorne help queues", "one of them"),
+        ("licorne help queues stop", "one of its verbs"),
+    ),
+)
 
 
 class _Version(argparse.Action):

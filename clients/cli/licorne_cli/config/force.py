@@ -35,7 +35,7 @@ from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.connection.errors import reason_of
 from licorne_cli.failures import NotFoundError, RefusedError
 from licorne_cli.output.text import ask_consent, printable, say
-from licorne_cli.parsing.parser import Arguments, Command, argument, revision
+from licorne_cli.parsing.parser import Arguments, Command, add_yes, argument, revision
 
 APPLIED = ("operator", "rollback")
 """Sources of configurations that updates by the RM do not replace."""
@@ -67,7 +67,7 @@ COMMON: Sequence[Arguments] = (
         help="refuse if another revision than this runs (default: the one that is shown)",
     ),
     argument("--comment", default="", metavar="TEXT", help="why, for the history"),
-    argument("-y", "--yes", action="store_true", help="do not ask"),
+    add_yes,
     partial(add_connection_arguments, partition=False, forms=("text",)),
 )
 """Arguments of `apply` and `rollback`."""

@@ -348,8 +348,14 @@ NOUN = Noun(
     items=listed_apps,
     filters=add_filter_arguments,
     wanted=is_wanted,
-    options=add_message("for kill: told to the RM"),
     show=show,
-    verbs={"kill": Verb("end applications; their RM is told to stop what runs", kill, plan_kill)},
+    verbs={
+        "kill": Verb(
+            "end applications; their RM is told to stop what runs",
+            kill,
+            plan_kill,
+            options=add_message("why, told to the RM"),
+        ),
+    },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

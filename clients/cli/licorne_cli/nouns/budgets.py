@@ -119,13 +119,13 @@ def missing(name: str, _budgets: Sequence[Budget], _args: argparse.Namespace, _p
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `apply`."""
-    add_message("for apply: why, kept with the budgets")(parser)
+    add_message("why, kept with the budgets")(parser)
     parser.add_argument(
         "--base",
         type=revision,
         default=0,
         metavar="N",
-        help="for apply: refuse if another revision than this is in force (default: the one that is shown)",
+        help="refuse if another revision than this is in force (default: the one that is shown)",
     )
 
 
@@ -187,11 +187,12 @@ NOUN = Noun(
     about="only this budget",
     items=listed_budgets,
     missing=missing,
-    options=add_options,
     partitioned=False,
     verbs={
-        "apply": Verb("replace all budgets by those of a FILE; - for stdin", apply, plan_apply),
-        "release": Verb("free what an RM holds that is gone", release, plan_release),
+        "apply": Verb(
+            "replace all budgets by those of a file; - for stdin", apply, plan_apply, "FILE", add_options
+        ),
+        "release": Verb("free what an RM holds that is gone", release, plan_release, "RM"),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -182,7 +182,6 @@ NOUN = Noun(
     items=lambda stub, args, _: asked(stub, args).members,
     missing=missing,
     filters=add_filters,
-    options=add_message("for drain: why, shown beside the member"),
     partitioned=False,
     show=show,
     verbs={
@@ -190,6 +189,7 @@ NOUN = Noun(
             "have members give their RMs to others and take none",
             lambda act, name: drain(act, name, drained=True),
             plan_drain,
+            options=add_message("why, shown beside the member"),
         ),
         "undrain": Verb("take that back", lambda act, name: drain(act, name, drained=False)),
     },

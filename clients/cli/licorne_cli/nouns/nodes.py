@@ -57,7 +57,8 @@ EXAMPLES = (
     ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
     ("licorne nodes -w -o wide", "and go on with what changes"),
     ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
-    ("licorne nodes drain n1", "keep new allocations off it"),
+    ("licorne nodes drain n1 --message 'broken disk'", "keep new allocations off it"),
+    ("licorne nodes undrain n1", "let them on it again"),
 )
 
 
@@ -193,10 +194,11 @@ NOUN = Noun(
     filters=add_filters,
     wanted=is_wanted,
     show=show,
-    options=add_message("for drain: why, kept with the node"),
     verbs={
-        "drain": Verb("keep new allocations off nodes", drain),
-        "undrain": Verb("let them on nodes again", undrain),
+        "drain": Verb(
+            "keep new allocations off nodes", drain, options=add_message("why, kept with the node")
+        ),
+        "undrain": Verb("let them on nodes again", undrain, options=add_message("why")),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -27,6 +27,7 @@ from licorne_cli.failures import NotFoundError, UsageError
 from licorne_cli.output.listing import Listing, T, add_listing_arguments, of_kind
 from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import DATA_FORMS, ask_consent, print_data, printable, say, to_plain
+from licorne_cli.parsing.parser import Command, ForVerbs, add_yes
 
 
 class Place(NamedTuple):
@@ -60,17 +61,6 @@ def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
     return (usual or places)[0]
 
 
-ACT_FORMS = ("table", *DATA_FORMS)
-OF_LISTS: Mapping[str, object] = {
-    "sort_by": None,
-    "reverse": False,
-    "no_headers": False,
-    "watch": False,
-    "output_watch_events": False,
-}
-"""Options of lists that verbs refuse, each with its default."""
-
-
 @dataclass(frozen=True, slots=True)
 class Act:
     """The context of a verb: the server, the arguments, the RM and the partition."""
@@ -95,21 +85,24 @@ class Act:
         return float(self.args.timeout)
 
 
+def _no_arguments(_: argparse.ArgumentParser) -> None:
+    """Add nothing, for a noun without filters or a verb without options."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verb:
     """An operation on named items.
 
     `do` carries it out on one item, and returns the answer and a sentence for people. `plan` returns
-    a line for each item in advance; a verb with a plan needs consent.
+    a line for each item in advance; a verb with a plan needs consent. `named` is the metavar of the
+    names, by default the kind of the noun's items. `options` adds options.
     """
 
     text: str
     do: Callable[[Act, str], tuple[Message, str]]
     plan: Callable[[Act, Sequence[str]], list[str]] | None = None
-
-
-def _no_arguments(_: argparse.ArgumentParser) -> None:
-    """Add nothing, for a noun without filters or without options of verbs."""
+    named: str = ""
+    options: Callable[[argparse.ArgumentParser], None] = _no_arguments
 
 
 def add_message(text: str) -> Callable[[argparse.ArgumentParser], None]:
@@ -131,18 +124,17 @@ class Noun(Generic[T]):
     """A kind of items.
 
     `items` lists all items of a partition, or of the server if the noun is not `partitioned`. `about`
-    is the help of the name. `is_named` compares a given name with the name of an item. `filters` and
-    `options` add the options of lists and of verbs; `wanted` is True for an item that passes the
-    filters.
+    is the help of the name. `is_named` compares a given name with the name of an item. `filters` adds
+    the options of the list; `wanted` is True for an item that passes them. A verb may be a command of
+    its own, whose words are no names of items.
     """
 
     listing: Listing[T]
     about: str
     items: Callable[[Any, argparse.Namespace, str], Iterable[T]]
-    verbs: Mapping[str, Verb]
+    verbs: Mapping[str, Verb | Command]
     is_named: Callable[[str, str], bool] = eq
     filters: Callable[[argparse.ArgumentParser], None] = _no_arguments
-    options: Callable[[argparse.ArgumentParser], None] = _no_arguments
     wanted: Callable[[T, argparse.Namespace], bool] = _every
     partitioned: bool = True
     missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
@@ -152,58 +144,44 @@ class Noun(Generic[T]):
     """The service that lists the items."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the name, or the verb and names, then the options of verbs and of lists."""
+        """Add the verbs, and the name and the options of the list."""
         kind = self.listing.kind
-        shown = "; ".join(f"{name}: {verb.text}" for name, verb in self.verbs.items())
+        verbs = parser.add_subparsers(action=ForVerbs, title="verbs", dest="verb", metavar="VERB")
+        for name, verb in self.verbs.items():
+            self._add_verb(verb, verbs.add_parser(name, help=verb.text, description=verb.text))
+        if self.verbs:
+            parser.usage = f"%(prog)s [OPTION...] [{kind.upper()}]\n       %(prog)s VERB --help"
         parser.add_argument(
-            "words",
-            nargs="*",
-            metavar=f"[{'|'.join(self.verbs)}] {kind.upper()}",
-            help=f"{self.about}; {shown}",
+            "name", nargs="?", default="", type=of_kind(kind), metavar=kind.upper(), help=self.about
         )
-        of_verbs = options_of(parser, self._add_verb_options)
-        of_lists = options_of(parser, self.filters)
-        parser.set_defaults(of_verbs=of_verbs, of_lists={**of_lists, **OF_LISTS})
+        self.filters(parser)
         add_listing_arguments(parser, self.listing)
         add_connection_arguments(parser, partition=self.partitioned, forms=())
 
-    def _add_verb_options(self, parser: argparse.ArgumentParser) -> None:
-        self.options(parser)
-        if any(verb.plan for verb in self.verbs.values()):
-            parser.add_argument("--yes", action="store_true", help="do it without being asked")
+    def _add_verb(self, verb: Verb | Command, parser: argparse.ArgumentParser) -> None:
+        if isinstance(verb, Command):
+            verb.add_to(parser)
+            return
+        named = verb.named or self.listing.kind.upper()
+        parser.add_argument(
+            "names", nargs="+", type=of_kind(named.lower()), metavar=named, help="one or more"
+        )
+        verb.options(parser)
+        if verb.plan is not None:
+            add_yes(parser)
+        add_connection_arguments(parser, partition=self.partitioned, forms=("text", *DATA_FORMS))
 
     def run(self, args: argparse.Namespace) -> int:
         """List or act; returns the exit code."""
-        return with_channel(args, lambda channel: self._show_or_act(channel, args))
+        verb = self.verbs[args.verb] if args.verb else None
+        if isinstance(verb, Command):
+            return verb.run(args)
+        return with_channel(
+            args, lambda channel: self._act(channel, args, verb) if verb else self._list(channel, args)
+        )
 
-    def _show_or_act(self, channel: grpc.Channel, args: argparse.Namespace) -> None:
-        verb, names = self._verb_and_names(args)
-        if verb:
-            self._act(channel, args, verb, names)
-        elif self.show is not None:
-            self.show(self.service(channel), args, "".join(names))
-        else:
-            self.print(self.service(channel), args, "".join(names))
-
-    def _verb_and_names(self, args: argparse.Namespace) -> tuple[str, list[str]]:
-        """The verb, empty for none, and the names, plain or as printed by `-o name`.
-
-        Raises:
-            UsageError: a verb without a name, several names without a verb, or an option of verbs
-                without a verb.
-        """
-        words: list[str] = args.words
-        named = of_kind(self.listing.kind)
-        if not words or words[0] not in self.verbs:
-            verbs = ", ".join(self.verbs)
-            if len(words) > 1:
-                raise UsageError(f"unknown act {printable(words[0])}: one of {verbs}")
-            for option in given(args, args.of_verbs):
-                raise UsageError(f"{option} goes with an act: {verbs}")
-            return "", [named(word) for word in words]
-        if len(words) == 1:
-            raise UsageError(f"say which: {args.command} {words[0]} {self.listing.kind.upper()}")
-        return words[0], [named(word) for word in words[1:]]
+    def _list(self, channel: grpc.Channel, args: argparse.Namespace) -> None:
+        (self.show or self.print)(self.service(channel), args, args.name)
 
     def print(self, stub: Any, args: argparse.Namespace, name: str = "") -> None:
         """Print the items that pass the filters, or the items of a name; `-w` continues."""
@@ -229,47 +207,17 @@ class Noun(Generic[T]):
         kind, where = self.listing.kind, printable(partition)
         return f"{kind} {printable(name)} not found in partition {where}"
 
-    def _act(self, channel: grpc.Channel, args: argparse.Namespace, name: str, things: Sequence[str]) -> None:
+    def _act(self, channel: grpc.Channel, args: argparse.Namespace, verb: Verb) -> None:
         """Print the plan, ask for consent if needed, and act on one item after the other."""
-        check_options(args, name)
-        verb = self.verbs[name]
         place = place_of(channel, args) if self.partitioned else Place("", "")
         act = Act(channel, args, place)
         if verb.plan is not None:
-            for line in verb.plan(act, things):
+            for line in verb.plan(act, args.names):
                 say(line)
             ask_consent("Do it?", "nothing was done", yes=args.yes)
-        for thing in things:
-            answer, text = verb.do(act, thing)
+        for name in args.names:
+            answer, text = verb.do(act, name)
             if args.output in DATA_FORMS:
                 print_data(to_plain(answer), args.output)
             else:
                 say(text)
-
-
-def options_of(
-    parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]
-) -> dict[str, object]:
-    """The options that `add` adds to a parser: the default of each by its name."""
-    before = len(parser._actions)
-    add(parser)
-    return {action.dest: action.default for action in parser._actions[before:]}
-
-
-def given(args: argparse.Namespace, defaults: Mapping[str, object]) -> list[str]:
-    """The options that differ from their defaults."""
-    names = (name for name, usual in defaults.items() if getattr(args, name) != usual)
-    return [f"--{name.replace('_', '-')}" for name in names]
-
-
-def check_options(args: argparse.Namespace, verb: str) -> None:
-    """Refuse options of lists: a verb acts on named items.
-
-    Raises:
-        UsageError: such an option was given; the text names it.
-    """
-    act = f"{args.command} {verb}"
-    for option in given(args, args.of_lists):
-        raise UsageError(f"{option} is for lists: {act} acts on what is named. Nothing was done")
-    if args.output not in ACT_FORMS:
-        raise UsageError(f"-o {args.output} is for lists: {act} knows -o json and yaml")

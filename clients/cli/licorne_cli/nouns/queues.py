@@ -20,7 +20,8 @@ EXAMPLES = (
     ("licorne queues root.batch", "one, and those below it"),
     ("licorne queues --leaves --pending --sort-by pending.memory", "where asks wait"),
     ("licorne queues -o yaml", "everything that is known of them"),
-    ("licorne queues stop root.batch --yes", "nothing new is allocated there"),
+    ("licorne queues stop root.batch --message 'until noon'", "nothing new is allocated there"),
+    ("licorne queues start root.batch", "as before"),
 )
 STATES = ("active", "draining", "stopped")
 
@@ -133,14 +134,18 @@ NOUN = Noun(
     is_named=is_below,
     filters=add_filters,
     wanted=is_wanted,
-    options=add_message("for stop: why, kept with the queue"),
     verbs={
         "stop": Verb(
             "allocate nothing new in queues and below them",
             lambda act, name: set_stopped(act, name, stopped=True),
             plan_stop,
+            options=add_message("why, kept with the queue"),
         ),
-        "start": Verb("take that back", lambda act, name: set_stopped(act, name, stopped=False)),
+        "start": Verb(
+            "take that back",
+            lambda act, name: set_stopped(act, name, stopped=False),
+            options=add_message("why"),
+        ),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

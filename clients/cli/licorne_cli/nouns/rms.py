@@ -125,14 +125,14 @@ NOUN = Noun(
     about="only this RM",
     items=lambda stub, args, _: all_rms(stub, args.timeout),
     missing=missing,
-    options=add_options,
     partitioned=False,
     verbs={
         "forget": Verb(
             "remove RMs that are gone, with all they had and their configurations",
             forget,
             plan_forget,
-        )
+            options=add_options,
+        ),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -17,10 +17,7 @@ ANYTHING = "-"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of an argument: one of `choices`, or a name of a `kind`; `FLAG` for no value.
-
-    With choices and a kind it may be either.
-    """
+    """The value of an argument: one of `choices`, or a name of a `kind`; `FLAG` for no value."""
 
     kind: str
     choices: tuple[str, ...] = ()
@@ -95,10 +92,7 @@ def _value(action: argparse.Action) -> Value:
         return Value(ANYTHING, tuple(map(str, action.choices)))
     if isinstance(action.type, Offering):
         return Value(ANYTHING, action.type.words)
-    # A verb may precede the item: ``[drain|undrain] NODE``.
-    acts, _, metavar = (action.metavar if isinstance(action.metavar, str) else "").rpartition(" ")
-    choices = tuple(acts.strip("[]").split("|")) if acts and metavar in KINDS else ()
-    return Value(metavar if metavar in KINDS else ANYTHING, choices)
+    return Value(action.metavar if action.metavar in KINDS else ANYTHING)
 
 
 _BASH = """\
@@ -138,10 +132,6 @@ _licorne_take() {{
 _licorne_offer() {{
     local IFS=$' \\t\\n'
     case "$1" in
-    =*\\|*)
-        _licorne_offer "${{1%%|*}}"
-        _licorne_offer "${{1##*|}}"
-        ;;
     =*) _licorne_take < <(compgen -W "${{1#=}}") ;;
     FILE)
         compopt -o filenames 2>/dev/null
@@ -191,7 +181,7 @@ _licorne() {{
             :
         elif [[ "$word" == -* ]]; then
             _licorne_value "$typed $word"
-        elif [[ " $subs " == *" $word "* ]]; then
+        elif [[ "$count" == 0 && " $subs " == *" $word "* ]]; then
             typed="${{typed:+$typed }}$word"
             _licorne_command "$typed"
         else
@@ -211,9 +201,8 @@ _licorne() {{
         _licorne_offer "=$opts"
         return
     fi
-    if [[ -n "$subs" ]]; then
+    if [[ -n "$subs" && "$count" == 0 ]]; then
         _licorne_offer "=$subs"
-        return
     fi
     i=0
     while IFS= read -r kind; do
@@ -268,8 +257,7 @@ def _kind(value: Value) -> str:
     """A value in the notation of the bash script."""
     if not value.choices:
         return value.kind
-    choices = f"={' '.join(value.choices)}"
-    return choices if value.kind == ANYTHING else f"{choices}|{value.kind}"
+    return f"={' '.join(value.choices)}"
 
 
 def _bash_command(spec: CommandSpec) -> Iterator[str]:
@@ -278,7 +266,7 @@ def _bash_command(spec: CommandSpec) -> Iterator[str]:
     if spec.commands:
         yield f"        subs={shlex.quote(' '.join(name for name, _ in spec.commands))}"
     yield f"        opts={shlex.quote(flags)}"
-    if spec.arguments and not spec.commands:
+    if spec.arguments:
         kinds = [_kind(value) for value in spec.arguments]
         kinds[-1] += "..." if spec.repeats else ""
         yield "        args=$" + "'" + "\\n".join(kinds).replace("'", "") + "'"
@@ -303,10 +291,8 @@ def _fish(spec: CommandSpec) -> Iterator[str]:
         begin = f"complete -c licorne -n {shlex.quote(condition)}"
     for name, text in spec.commands:
         yield f"{begin} -a {name} -d {shlex.quote(text)}"
-    for value in () if spec.commands else spec.arguments:
+    for value in spec.arguments:
         yield f"{begin} {_fish_value(value)}"
-        if value.choices and value.kind != ANYTHING:
-            yield f"{begin} {_fish_value(Value(value.kind))}"
     for option in spec.options:
         flags = " ".join(
             f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags

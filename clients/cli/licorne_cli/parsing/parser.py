@@ -12,6 +12,15 @@ from typing import Any, NamedTuple, NoReturn
 from licorne_cli.failures import USAGE
 
 ForCommands = argparse._SubParsersAction
+
+
+class ForVerbs(ForCommands):  # type: ignore[type-arg]
+    """Subcommands of a parser that takes words of its own too: ``nodes n1`` and ``nodes drain n1``.
+
+    argparse cannot have both; `Parser` chooses the subcommand before argparse sees the words.
+    """
+
+
 LISTS = ("wide", "yaml", "name")
 """Forms of `-o` that lists have beyond other commands."""
 
@@ -38,12 +47,13 @@ class Parser(argparse.ArgumentParser):
         Exits after an error, or after the output of `--help` and the like.
         """
         parser, known = self, argparse.Namespace()
-        words = list(given)
-        while words and words[0] in (commands := dict(commands_of(parser))):
-            action, child = commands[words.pop(0)]
-            setattr(known, action.dest, given[len(given) - len(words) - 1])
+        words, above = list(given), []
+        while (at := parser._place_of_command(words)) is not None:
+            action, child = dict(commands_of(parser))[words[at]]
+            setattr(known, action.dest, words.pop(at))
+            above.append(parser)
             parser = child
-        if dict(commands_of(parser)):
+        if parser._needs_command():
             parser._expect_command(words)
             return parser.parse_args(words, known)
         if any(action.nargs == argparse.REMAINDER for action in parser._get_positional_actions()):
@@ -51,17 +61,54 @@ class Parser(argparse.ArgumentParser):
         parser._line = parser._short_usage()
         args, unknown = parser.parse_known_intermixed_args(words, known)
         if unknown:
-            parser.error(f"unrecognized arguments: {' '.join(unknown)}{parser._meant(unknown)}")
+            parser.error(parser._problem_of(unknown, words, above))
         return args
+
+    def _get_positional_actions(self) -> list[argparse.Action]:
+        """The words that argparse itself is to find."""
+        found = super()._get_positional_actions()
+        return [action for action in found if not isinstance(action, ForVerbs)]
+
+    def _needs_command(self) -> bool:
+        """True for a parser that takes nothing but subcommands."""
+        return any(isinstance(action, ForCommands) for action in self._get_positional_actions())
+
+    def _place_of_command(self, words: Sequence[str]) -> int | None:
+        """The place of the subcommand among the words; None for none.
+
+        Options may stand before a verb, because the list has the same ones.
+        """
+        at = 0
+        if not self._needs_command():
+            while at < len(words) and (option := self._option_string_actions.get(words[at])):
+                at += 1 if option.nargs == 0 else 2
+        return at if at < len(words) and words[at] in dict(commands_of(self)) else None
 
     def _expect_command(self, words: Sequence[str]) -> None:
         """Print help if no subcommand was named; argparse judges other words."""
         if not words:
             self.print_help(sys.stderr)
             self.exit(USAGE)
+        commands = dict(commands_of(self))
+        if words[0] not in commands and words[1:] and words[1] in commands:
+            verb = words[:1] if words[0] in dict(commands_of(commands[words[1]][1])) else ()
+            meant = " ".join([self.prog, words[1], *verb, *words[2:]])
+            self.error(f"{words[0]!r} is no command, did you mean {meant}?")
         option = words[0].partition("=")[0]
         if option.startswith("--") and not any(flag.startswith(option) for flag in self._flags()):
             self.error(f"{option} stands before the command: options stand behind it")
+
+    def _problem_of(self, unknown: Sequence[str], words: Sequence[str], above: Sequence["Parser"]) -> str:
+        """The message for words and options that are not known here."""
+        verbs = dict(commands_of(self))
+        if verbs and not unknown[0].startswith("-"):
+            word = next(word for word in words if not word.startswith("-"))
+            return f"{word} is no verb{did_you_mean(word, verbs) or ';'} there are {', '.join(verbs)}"
+        option = unknown[0].partition("=")[0]
+        near = [*above[-1:], *(child for _, child in verbs.values())]
+        if others := [one.prog for one in near if option in one._option_string_actions]:
+            return f"{option} is an option of {', '.join(others)}"
+        return f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}"
 
     def _meant(self, unknown: Iterable[str]) -> str:
         """A suggestion for the first unknown option that is similar to a known one."""
@@ -94,7 +141,7 @@ def commands_of(
     parser: argparse.ArgumentParser,
 ) -> Iterator[tuple[str, tuple[argparse.Action, Any]]]:
     """The subcommands, each with the action that chooses it and its parser."""
-    for action in parser._get_positional_actions():
+    for action in parser._actions:
         if isinstance(action, ForCommands):
             for name, child in action.choices.items():
                 yield name, (action, child)
@@ -218,6 +265,11 @@ def argument(*names: str, **how: Any) -> Arguments:
     return lambda parser: parser.add_argument(*names, **how)
 
 
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add ``--yes``, for a command that asks before it acts."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do it without being asked")
+
+
 class Command(NamedTuple):
     """A command, or an action of one."""
 
@@ -228,13 +280,24 @@ class Command(NamedTuple):
     """Command lines, each with its purpose."""
     notes: str = ""
     """Text before the examples at the end of the help."""
+    text: str = ""
+    """Line in the help of the noun whose verb it is."""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments to a parser, and the examples to its help."""
         parser.epilog = self.notes
         for add in self.arguments:
             add(parser)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        lines = [f"  {command}\n      {purpose}" for command, purpose in self.examples]
+        _add_examples(parser, self.examples)
+        for _, (_, child) in commands_of(parser):
+            if not child.epilog:
+                _add_examples(child, [one for one in self.examples if one[0].startswith(f"{child.prog} ")])
+
+
+def _add_examples(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]]) -> None:
+    """Add examples to the end of the help."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    if examples:
+        lines = [f"  {command}\n      {purpose}" for command, purpose in examples]
         shown = "\n".join(["examples:", *lines])
         parser.epilog = f"{parser.epilog.rstrip()}\n\n{shown}" if parser.epilog else shown
