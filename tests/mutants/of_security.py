@@ -14,15 +14,22 @@ SECURITY = (
     ),
     Defect(
         "operator-acts-for-rms",
-        "Access._acting",
-        without("_allowed"),
+        "Roles.acting",
+        never("_is_of"),
         "an operator acts for every RM",
         ("test_tokens",),
     ),
     Defect(
+        "viewer-configures-rms",
+        "Roles.changing",
+        never("viewer"),
+        "a viewer changes the configuration of every RM",
+        ("test_viewers",),
+    ),
+    Defect(
         "reads-without-identity",
-        "Access.may_read",
-        without("_allowed"),
+        "Roles.may_read",
+        returns("True"),
         "every RM sees all others",
         (
             "test_tokens",

@@ -122,10 +122,13 @@ def _add_peers(of: Options) -> None:
     text = "a certificate name that may act for an RM (default: the rmID itself)"
     of.several("--rm-identity", "RM=NAME", text)
     of.several("--operator", "NAME", "a certificate name that may see and configure every RM")
+    of.several("--viewer", "NAME", "a certificate name that may see every RM and change nothing")
     of.add("--insecure", action="store_true", help="serve others without TLS")
     of.several("--rm-token", "RM=FILE", "a file with a bearer token that may act for an RM")
     text = "a file with a bearer token that may see and configure every RM"
     of.several("--operator-token", "FILE", text, Path)
+    text = "a file with a bearer token that may see every RM and change nothing"
+    of.several("--viewer-token", "FILE", text, Path)
     of.seconds("--first-message", usual.first_message, "how long a stream may stay open without a message")
     of.seconds("--idle", usual.idle, "how long a gRPC connection may stay open without a call")
     text = "gRPC connections at a time; fewer if the limit of open files is low"
@@ -229,8 +232,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
         http_hosts=frozenset(args.http_host),
         rm_identities={rm_id: frozenset(names) for rm_id, names in identities.items()},
         operators=frozenset(args.operator),
+        viewers=frozenset(args.viewer),
         rm_tokens={rm_id: tuple(map(Path, files)) for rm_id, files in tokens.items()},
         operator_tokens=tuple(args.operator_token),
+        viewer_tokens=tuple(args.viewer_token),
         coordination=coordination_of(args),
         member_ca=args.member_ca,
         peers=PeerBounds(first_message=args.first_message, idle=args.idle, connections=args.max_connections),

@@ -281,6 +281,7 @@ class Passing:
             caller=pb.Caller(
                 names=sorted(caller.names),
                 operator=caller.operator,
+                viewer=caller.viewer,
                 peer=caller.peer,
                 address=context.peer(),
             ),

@@ -9,8 +9,9 @@ The older core lets pages of any origin read answers. Here the operator names th
 web page must not read the state of a cluster through the browser of its viewer. Cookies and
 certificates of the browser are never used for another origin.
 
-Probes are open to all. All other paths need an identity. An operator sees everything, an RM only its
-own data, by the path or by `rm` in the query. A refusal is the same for existing and missing data.
+Probes are open to all. All other paths need an identity. An operator sees everything, a viewer all but
+the process itself, an RM only its own data, by the path or by `rm` in the query. A refusal is the same
+for existing and missing data.
 Without identities everything is open to all, also on plain HTTP next to a gRPC server that identifies
 callers by certificates; but there no caller is an operator.
 """
@@ -48,6 +49,7 @@ ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
 """The kinds of alternative names in a certificate that count; a directory entry is none of them."""
 
 NO_CERTIFICATE = "a client certificate is needed, and this connection has shown none"
+NO_IDENTITY = "a client certificate or a viewer's token is needed"
 
 OPERATORS_ONLY = ("/debug/pprof", "/debug/stack")
 """Paths, with all below them, that show the process itself: where callers have identities, they are
@@ -101,7 +103,9 @@ class Identity:
             request[BY_MEMBER] = True
 
     def _refused(self, request: web.Request) -> str:
-        """The subject of a refusal: token, certificate or plain HTTP."""
+        """The subject of a refusal: a viewer, token, certificate or plain HTTP."""
+        if request[CALLER].viewer:
+            return "the role of a viewer"
         if self._access.by_token:
             return "this token"
         return "plain HTTP" if _is_plain(request.transport) else "this certificate"
@@ -115,20 +119,30 @@ class Identity:
         """
         access, host = self._access, request.remote or ""
         if access.by_token:
-            caller = access.bearer(request.headers.getall("Authorization", []))
-            if caller is None:
-                log.warning("not authenticated", peer=host)
-                raise web.HTTPUnauthorized(text="a valid token is needed")
-            return caller
+            return self._bearer(request, "a valid token is needed")
         if not access.by_certificate:
             return access.anybody(host)
         if _is_plain(request.transport):
             return Caller(frozenset(), False, peer_of(host))
         shown = _certificate(request.transport)
+        if not shown and access.has_tokens:
+            return self._bearer(request, NO_IDENTITY)
         if not shown:
             log.warning("not authenticated", peer=host)
             raise web.HTTPForbidden(text=NO_CERTIFICATE)
         return access.certified(_names(shown))
+
+    def _bearer(self, request: web.Request, refusal: str) -> Caller:
+        """The owner of a request's token.
+
+        Raises:
+            HTTPUnauthorized: there is no known token.
+        """
+        caller = self._access.bearer(request.headers.getall("Authorization", []))
+        if caller is None:
+            log.warning("not authenticated", peer=request.remote)
+            raise web.HTTPUnauthorized(text=refusal)
+        return caller
 
     def _may_see(self, request: web.Request, place: Place | None) -> bool:
         """True if a caller that is no operator may see the answer: only data of its own RMs."""
@@ -155,16 +169,19 @@ class Identity:
 def visible_to(request: web.Request) -> Callable[[str], bool] | None:
     """A test of the sender's right to see an RM; None if it may see all of them."""
     caller = request[CALLER]
-    if caller.operator or not request[IDENTIFIED]:
+    if caller.sees_all or not request[IDENTIFIED]:
         return None
     return partial(request.app[SOURCES].access.may_read, caller)
 
 
 def role_of(request: web.Request) -> str:
-    """Role of a caller: ``operator``, ``rm``, or ``open`` without identities."""
+    """Role of a caller: ``operator``, ``viewer``, ``rm``, or ``open`` without identities."""
+    caller = request[CALLER]
     if not request[IDENTIFIED]:
         return "open"
-    return "operator" if request[CALLER].operator else "rm"
+    if caller.operator:
+        return "operator"
+    return "viewer" if caller.viewer else "rm"
 
 
 def _tells_apart(access: Access, request: web.Request) -> bool:

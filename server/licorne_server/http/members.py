@@ -91,6 +91,7 @@ class Passed:
             {
                 "names": sorted(caller.names),
                 "operator": caller.operator,
+                "viewer": caller.viewer,
                 "peer": caller.peer,
                 "identified": self.identified,
             }
@@ -106,7 +107,9 @@ class Passed:
         try:
             fields = json.loads(text)
             names = frozenset(map(str, fields["names"]))
-            caller = Caller(names, fields["operator"] is True, str(fields["peer"]))
+            # A member of an older version does not know viewers.
+            viewer = fields.get("viewer") is True
+            caller = Caller(names, fields["operator"] is True, str(fields["peer"]), viewer)
             return cls(caller, fields["identified"] is not False)
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{CALLER} names no caller") from error

@@ -185,10 +185,14 @@ class Settings:
     """Certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
     """Certificate names of operators, who see and configure all RMs."""
+    viewers: frozenset[str] = frozenset()
+    """Certificate names of viewers, who see all RMs and change nothing."""
     rm_tokens: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     """Files with the tokens of an RM, by rmID. With any token file every caller needs a token."""
     operator_tokens: tuple[Path, ...] = ()
     """Files with the tokens of operators, who see and configure all RMs."""
+    viewer_tokens: tuple[Path, ...] = ()
+    """Files with the tokens of viewers, who see all RMs; with mutual TLS over HTTPS only."""
     coordination: "Coordination | None" = None
     """Store through which members share the RMs; None for a server that is alone."""
     member_ca: Path | None = None
@@ -266,8 +270,13 @@ class Settings:
 
     def _check_peers(self) -> None:
         mutual = self.tls is not None and self.tls.client_ca is not None
-        if not mutual and (self.rm_identities or self.operators):
-            raise SettingsError("--rm-identity and --operator need --tls-client-ca")
+        if not mutual and (self.rm_identities or self.operators or self.viewers):
+            raise SettingsError("--rm-identity, --operator and --viewer need --tls-client-ca")
+        if self.viewer_tokens and not (mutual or self.rm_tokens or self.operator_tokens):
+            raise SettingsError(
+                "--viewer-token needs --operator-token, --rm-token or --tls-client-ca: "
+                "without them everybody may do everything"
+            )
         if self.rm_tokens or self.operator_tokens:
             if mutual:
                 raise SettingsError(

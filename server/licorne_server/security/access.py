@@ -3,6 +3,10 @@
 Without client certificates and tokens there are no identities, and everyone who can reach the port
 may do everything. That is for loopback, or for a network that is trusted as a whole.
 
+An operator sees and changes everything, a viewer sees everything, and an RM sees and changes its own.
+Where callers have certificates, a viewer may have a token over HTTPS instead: a browser asks for a
+token more easily than for a certificate.
+
 A refusal is the same for a registered and an unknown RM, so refusals do not reveal which RMs exist.
 
 A caller is checked when it opens a stream. The stream records the rights that it needed. Its caller
@@ -42,6 +46,13 @@ class Caller:
     """True if it may see and configure every RM."""
     peer: str
     """Owner of its quotas: its identity, or its host without one."""
+    viewer: bool = False
+    """True if it may see every RM."""
+
+    @property
+    def sees_all(self) -> bool:
+        """True if it may see every RM: as an operator, or as a viewer."""
+        return self.operator or self.viewer
 
 
 class PassedOn:
@@ -115,6 +126,74 @@ class Openings:
         return ended
 
 
+class Roles:
+    """Rights of callers, by the names in their certificate or token."""
+
+    def __init__(
+        self,
+        identities: Mapping[str, frozenset[str]],
+        operators: frozenset[str],
+        viewers: frozenset[str],
+        *,
+        enforced: bool,
+    ) -> None:
+        """See `Access`; unless `enforced`, everybody may act for every RM."""
+        self._identities = identities
+        self._operators = operators
+        self._viewers = viewers
+        self._enforced = enforced
+
+    def certified(self, names: frozenset[str]) -> Caller:
+        """Caller with a valid certificate of these names."""
+        peer = f"certificate {' '.join(sorted(names))}"
+        return Caller(names, bool(names & self._operators), peer, bool(names & self._viewers))
+
+    def own_rms(self, caller: Caller) -> list[str]:
+        """RmIDs that the caller may act for, registered or not, in order."""
+        named = {rm_id for rm_id, names in self._identities.items() if caller.names & names}
+        return sorted(named | (caller.names - self._identities.keys()))
+
+    def may_read(self, caller: Caller, rm_id: str) -> bool:
+        """True if the caller may see the RM: the RM itself, an operator, or a viewer."""
+        return caller.sees_all or self._is_of(caller, rm_id)
+
+    def acting(self, caller: Caller, rm_id: str) -> str:
+        """Reason why the caller may not act for an RM; empty if it may."""
+        if self._enforced and not self._is_of(caller, rm_id):
+            return f"{_as_viewer(caller)}may not act for RM {shown(rm_id)}"
+        return ""
+
+    def changing(self, caller: Caller, rm_id: str) -> str:
+        """Reason why a viewer may not configure an RM that it sees; empty for others."""
+        if caller.viewer and not self._is_of(caller, rm_id):
+            return operating(caller, "")
+        return ""
+
+    def reading(self, caller: Caller, rm_id: str) -> str:
+        """Reason why the caller may not see an RM; empty if it may."""
+        return "" if self.may_read(caller, rm_id) else f"may not see RM {shown(rm_id)}"
+
+    def _is_of(self, caller: Caller, rm_id: str) -> bool:
+        return bool(caller.names & self._identities.get(rm_id, frozenset({rm_id})))
+
+
+def operating(caller: Caller, _: str) -> str:
+    """Reason why the caller may not change everything; empty if it may."""
+    if caller.operator:
+        return ""
+    return "of a viewer may see everything and change nothing" if caller.viewer else "is no operator's"
+
+
+def viewing(caller: Caller, _: str) -> str:
+    """Reason why the caller may not see everything; empty if it may."""
+    return "" if caller.sees_all else operating(caller, "")
+
+
+def _as_viewer(caller: Caller) -> str:
+    """The role of a viewer, for refusals."""
+    return "of a viewer " if caller.viewer else ""
+
+
 class Access:
     """Checks peers of calls against the identities allowed for RMs."""
 
@@ -127,22 +206,22 @@ class Access:
         enforced: bool = False,
         identities: Mapping[str, frozenset[str]] | None = None,
         operators: frozenset[str] = frozenset(),
+        viewers: frozenset[str] = frozenset(),
         tokens: Tokens | None = None,
     ) -> None:
         """`identities` has the certificate names that may act for an RM, by rmID.
 
-        Other RMs need a certificate in their own name. `operators` may see and configure every RM.
-        Certificates are checked only if `enforced`. With `tokens` every caller must have one of
-        them.
+        Other RMs need a certificate in their own name. `operators` may see and configure every RM,
+        `viewers` may see them. Certificates are checked only if `enforced`. With `tokens` every
+        caller must have one of them; if certificates are checked, they replace a certificate over
+        HTTPS.
         """
         self._certificates = enforced
-        self._identities = identities or {}
-        self._operators = operators
         self._tokens = tokens
+        self._roles = Roles(identities or {}, operators, viewers, enforced=enforced or tokens is not None)
         self.openings = Openings()
         # Open streams over gRPC, by context.
         self._streams: dict[Any, Opening] = {}
-        self._enforced = enforced or tokens is not None
 
     @classmethod
     def by(cls, settings: Settings) -> "Access":
@@ -155,7 +234,8 @@ class Access:
             enforced=settings.tls is not None and settings.tls.client_ca is not None,
             identities=settings.rm_identities,
             operators=settings.operators,
-            tokens=tokens_in(settings.rm_tokens, settings.operator_tokens),
+            viewers=settings.viewers,
+            tokens=tokens_in(settings.rm_tokens, settings.operator_tokens, settings.viewer_tokens),
         )
 
     def caller(self, context: Any) -> Caller:
@@ -166,7 +246,7 @@ class Access:
         """
         if isinstance(context, PassedOn):
             return context.caller
-        if self._tokens is not None:
+        if self.by_token:
             given = [value for key, value in context.invocation_metadata() if key == "authorization"]
             caller = self.bearer([str(value) for value in given])
             if caller is None:
@@ -180,12 +260,17 @@ class Access:
     @property
     def by_token(self) -> bool:
         """True if every caller must have a token."""
-        return self._tokens is not None
+        return self._tokens is not None and not self._certificates
 
     @property
     def by_certificate(self) -> bool:
-        """True if every caller must have a certificate."""
-        return self._certificates and not self.by_token
+        """True if every caller must have a certificate, or over HTTPS a token if there are some."""
+        return self._certificates
+
+    @property
+    def has_tokens(self) -> bool:
+        """True if there are tokens, though perhaps only in place of certificates."""
+        return self._tokens is not None
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
         """Owner of the token in `authorization` values; None unless there is exactly one, and known."""
@@ -224,8 +309,7 @@ class Access:
 
     def certified(self, names: frozenset[str]) -> Caller:
         """Caller with a valid certificate of these names."""
-        peer = f"certificate {' '.join(sorted(names))}"
-        return Caller(names, bool(names & self._operators), peer)
+        return self._roles.certified(names)
 
     def anybody(self, host: str) -> Caller:
         """Caller from a host, for servers where callers have no identity and may do everything."""
@@ -237,19 +321,35 @@ class Access:
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        self._check(context, self._acting, rm_id)
+        self._check(context, self._roles.acting, rm_id)
 
     def may_read(self, caller: Caller, rm_id: str) -> bool:
-        """True if the caller may see and configure the RM: the RM itself, or an operator."""
-        return caller.operator or bool(caller.names & self._allowed(rm_id))
+        """True if the caller may see the RM: the RM itself, an operator, or a viewer."""
+        return self._roles.may_read(caller, rm_id)
 
     def check_read(self, context: Any, rm_id: str) -> None:
-        """Refuse a peer that may not see and configure the RM.
+        """Refuse a peer that may not see the RM.
 
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        self._check(context, self._reading, rm_id)
+        self._check(context, self._roles.reading, rm_id)
+
+    def check_change(self, context: Any, rm_id: str) -> None:
+        """Refuse a viewer that may see the RM, and not configure it.
+
+        Raises:
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
+        """
+        self._check(context, self._roles.changing, rm_id)
+
+    def check_viewer(self, context: Any) -> None:
+        """Refuse a peer that is neither an operator nor a viewer.
+
+        Raises:
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
+        """
+        self._check(context, viewing, "")
 
     def check_operator(self, context: Any) -> None:
         """Refuse a peer that is no operator.
@@ -257,43 +357,26 @@ class Access:
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        self._check(context, _operating, "")
+        self._check(context, operating, "")
 
     def own_rms(self, caller: Caller) -> list[str]:
         """RmIDs that the caller may act for, registered or not, in order."""
-        named = {rm_id for rm_id, names in self._identities.items() if caller.names & names}
-        return sorted(named | (caller.names - self._identities.keys()))
-
-    def _allowed(self, rm_id: str) -> frozenset[str]:
-        return self._identities.get(rm_id, frozenset({rm_id}))
+        return self._roles.own_rms(caller)
 
     def _check(self, context: Any, right: Right, subject: str) -> None:
         """Refuse a peer without a right to a subject; a stream needs the right while open."""
         caller = self.caller(context)
         denied = right(caller, subject)
         if denied:
-            reason = f"this {'token' if self._tokens else 'certificate'} {denied}"
+            reason = f"this {'token' if self.by_token else 'certificate'} {denied}"
             log.warning("denied", peer=context.peer(), names=sorted(caller.names), reason=reason)
             raise permission_denied(reason)
         if context in self._streams:
             self._streams[context].needs(right, subject)
 
-    def _acting(self, caller: Caller, rm_id: str) -> str:
-        """Reason why the caller may not act for an RM; empty if it may."""
-        if self._enforced and not caller.names & self._allowed(rm_id):
-            return f"may not act for RM {shown(rm_id)}"
-        return ""
-
-    def _reading(self, caller: Caller, rm_id: str) -> str:
-        return "" if self.may_read(caller, rm_id) else f"may not see RM {shown(rm_id)}"
-
-
-def _operating(caller: Caller, _: str) -> str:
-    return "" if caller.operator else "is no operator's"
-
 
 def _bearer(grant: Grant | None) -> Caller | None:
-    return None if grant is None else Caller(grant.rms, grant.operator, grant.peer)
+    return None if grant is None else Caller(grant.rms, grant.operator, grant.peer, grant.viewer)
 
 
 def _names(context: Any) -> frozenset[str]:

@@ -27,18 +27,27 @@ class Grant(NamedTuple):
     """RmIDs that its bearer may act for."""
     operator: bool
     """True if its bearer may see and configure every RM."""
+    viewer: bool
+    """True if its bearer may see every RM."""
     peer: str
     """Name of the bearer that reveals nothing of the token."""
 
     def within(self, other: "Grant | None") -> bool:
         """True if another grant allows everything that this grant allows."""
-        return other is not None and self.rms <= other.rms and self.operator <= other.operator
+        return (
+            other is not None
+            and self.rms <= other.rms
+            and self.operator <= other.operator
+            and self.viewer <= other.viewer
+        )
 
 
 class Tokens:
-    """Tokens of all RMs and operators, as last read from their files."""
+    """Tokens of all RMs, operators and viewers, as last read from their files."""
 
-    def __init__(self, rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> None:
+    def __init__(
+        self, rms: Mapping[str, Sequence[Path]], operators: Sequence[Path], viewers: Sequence[Path]
+    ) -> None:
         """Read the files, each with one token.
 
         Raises:
@@ -46,6 +55,7 @@ class Tokens:
         """
         self._rms = rms
         self._operators = operators
+        self._viewers = viewers
         self._grants = self._read()
 
     def reload(self) -> dict[str, Grant | None]:
@@ -84,25 +94,33 @@ class Tokens:
         grants: dict[bytes, Grant] = {}
         for rm_id, files in self._rms.items():
             for file in files:
-                _add(grants, _token(file, f"--rm-token {rm_id}={file}"), rm_id)
+                _add(grants, _token(file, f"--rm-token {rm_id}={file}"), rms=frozenset({rm_id}))
         for file in self._operators:
-            _add(grants, _token(file, f"--operator-token {file}"), None)
+            _add(grants, _token(file, f"--operator-token {file}"), operator=True)
+        for file in self._viewers:
+            _add(grants, _token(file, f"--viewer-token {file}"), viewer=True)
         return grants
 
 
-def tokens_in(rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> Tokens | None:
-    """Tokens in these files; None without files, which means that no token is required."""
-    return Tokens(rms, operators) if rms or operators else None
+def tokens_in(
+    rms: Mapping[str, Sequence[Path]], operators: Sequence[Path], viewers: Sequence[Path]
+) -> Tokens | None:
+    """Tokens in these files; None without files, which means that no token counts."""
+    return Tokens(rms, operators, viewers) if rms or operators or viewers else None
 
 
-def _add(grants: dict[bytes, Grant], token: str, rm_id: str | None) -> None:
-    """Add the right to act for an RM to a token's grant; None adds the rights of an operator."""
+def _add(
+    grants: dict[bytes, Grant],
+    token: str,
+    *,
+    rms: frozenset[str] = frozenset(),
+    operator: bool = False,
+    viewer: bool = False,
+) -> None:
+    """Add rights to a token's grant."""
     digest = _digest(token)
-    known = grants.get(digest, Grant(frozenset(), False, f"token {digest.hex()[:16]}"))
-    if rm_id is None:
-        grants[digest] = known._replace(operator=True)
-    else:
-        grants[digest] = known._replace(rms=known.rms | {rm_id})
+    known = grants.get(digest, Grant(frozenset(), False, False, f"token {digest.hex()[:16]}"))
+    grants[digest] = Grant(known.rms | rms, known.operator or operator, known.viewer or viewer, known.peer)
 
 
 def _digest(token: str) -> bytes:

@@ -57,7 +57,7 @@ class PassedContext(PassedOn):
     def __init__(self, call: PackedCall, opening: pb.Open) -> None:
         """The call that another member has opened so."""
         caller = opening.caller
-        self.caller = Caller(frozenset(caller.names), caller.operator, caller.peer)
+        self.caller = Caller(frozenset(caller.names), caller.operator, caller.peer, caller.viewer)
         self.status: grpc.Status | None = None
         """Status that a handler has aborted the call with."""
         self._address = caller.address

@@ -333,7 +333,7 @@ class StateService:
         """
         name = name or DEFAULT_PARTITION
         caller = self._access.caller(context)
-        if caller.operator:
+        if caller.sees_all:
             return self._views.resolve(name)
         if name.startswith("["):
             self._access.check_read(context, rm_of(PartitionName(name)))

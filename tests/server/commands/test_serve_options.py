@@ -171,7 +171,7 @@ PROBLEMS = {
     "--drain -1": f"drain {SECONDS} from 0 up: -1.0",
     "--stall -1": f"stall {SECONDS} from 0 up: -1.0",
     "--rm-identity a": "--rm-identity: RM=NAME was expected: 'a'",
-    "--rm-identity a=b": "--rm-identity and --operator need --tls-client-ca",
+    "--rm-identity a=b": "--rm-identity, --operator and --viewer need --tls-client-ca",
     "--rm-token a": "--rm-token: RM=FILE was expected: 'a'",
     "--rm-token =file": "--rm-token: RM=FILE was expected: '=file'",
     "--first-message 0": f"--first-message {SECONDS} above 0: 0.0",

@@ -326,16 +326,17 @@ async def test_a_watcher_that_has_gone_is_gone_at_the_owner(town: Town) -> None:
 
 
 async def test_rms_see_no_more_of_others_through_another_member(tmp_path: Path) -> None:
-    """The owner goes by the rights of the caller's token, wherever it was shown."""
-    tokens = {}
-    for rm_id in ("one", "two"):
-        (tmp_path / rm_id).write_text(f"token-of-{rm_id}-aaaaaaaaaaaaaaaa\n")
-        tokens[rm_id] = (tmp_path / rm_id,)
+    """The owner goes by the rights of the caller's token, wherever it was shown; a viewer sees all."""
+    files = {name: (tmp_path / name,) for name in ("one", "two", "viewer")}
+    for name, [file] in files.items():
+        file.write_text(f"token-of-{name}-aaaaaaaaaaaaaaaa\n")
+    viewers = files["viewer"]
+    tokens = {rm_id: files[rm_id] for rm_id in ("one", "two")}
     async with (
-        members("a", "b", "c", rm_tokens=tokens) as deployment,
+        members("a", "b", "c", rm_tokens=tokens, viewer_tokens=viewers) as deployment,
         connected(deployment.servers["a"]) as channel,
     ):
-        bearing = {rm_id: Bearing(channel, f"Bearer token-of-{rm_id}-aaaaaaaaaaaaaaaa") for rm_id in tokens}
+        bearing = {name: Bearing(channel, f"Bearer token-of-{name}-aaaaaaaaaaaaaaaa") for name in files}
         await settle(deployment, bearing["one"], "one", "b")
         await settle(deployment, bearing["two"], "two", "c")
         seen = Seen(bearing["two"])
@@ -345,3 +346,7 @@ async def test_rms_see_no_more_of_others_through_another_member(tmp_path: Path) 
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await seen.state.ListNodes(state.ListNodesRequest(partition="[one]default"))
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        viewer = Seen(bearing["viewer"])
+        for partition in ("[one]default", "[two]default"):
+            [node] = (await viewer.state.ListNodes(state.ListNodesRequest(partition=partition))).nodes
+            assert node.partition == partition

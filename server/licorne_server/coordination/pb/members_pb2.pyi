@@ -199,10 +199,12 @@ class Caller(_message.Message):
     OPERATOR_FIELD_NUMBER: _builtins.int
     PEER_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
+    VIEWER_FIELD_NUMBER: _builtins.int
     operator: _builtins.bool
     peer: _builtins.str
     address: _builtins.str
     """Its address, for logs."""
+    viewer: _builtins.bool
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -212,10 +214,11 @@ class Caller(_message.Message):
         operator: _builtins.bool = ...,
         peer: _builtins.str = ...,
         address: _builtins.str = ...,
+        viewer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "names", b"names", "operator", b"operator", "peer", b"peer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "names", b"names", "operator", b"operator", "peer", b"peer", "viewer", b"viewer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -138,7 +138,7 @@ class Feed:
         """Server-sent events for one viewer, as long as it `is_there`.
 
         The first event identifies the server, the second has all entries, the others have changes.
-        `role` gives the viewer its rights: ``open``, ``rm`` or ``operator``.
+        `role` gives the viewer its rights: ``open``, ``rm``, ``viewer`` or ``operator``.
         """
         yield self._hello(role)
         board, version = self._board, 0

@@ -20,7 +20,7 @@ from licorne_server.wire.errors import failed_precondition, invalid_argument, un
 
 
 class BudgetMethods:
-    """The calls about budgets; all of them are for operators."""
+    """The calls about budgets; changes are for operators, reads for viewers too."""
 
     def __init__(self, rights: Rights, budgets: MemberBudgets) -> None:
         """Over the budgets of the server."""
@@ -39,7 +39,7 @@ class BudgetMethods:
         }
 
     async def _get(self, _: pb.GetBudgetsRequest, context: Any) -> Message:
-        self._rights.access.check_operator(context)
+        self._rights.access.check_viewer(context)
         definition = self._budgets.definition.definition
         return pb.GetBudgetsResponse(
             budgets=definition.text,

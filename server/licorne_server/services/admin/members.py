@@ -56,7 +56,7 @@ class Drain(NamedTuple):
 
 
 class MemberMethods:
-    """The calls about members; all of them are for operators."""
+    """The calls about members; changes are for operators, reads for viewers too."""
 
     def __init__(self, rights: Rights, ownership: Ownership, now: Callable[[], float]) -> None:
         """Over the members as this one knows them; `now` gives the time, in unix seconds."""
@@ -73,7 +73,7 @@ class MemberMethods:
         }
 
     async def _list(self, _: pb.ListMembersRequest, context: Any) -> Message:
-        self._rights.access.check_operator(context)
+        self._rights.access.check_viewer(context)
         self._store()
         answer = members_message(self._ownership.snapshot())
         answer.me, answer.problem = self._ownership.me(), self._ownership.problem()

@@ -101,7 +101,7 @@ class OperatorMethods:
         queue = of("set queue stopped", self._queue, "partition", "queue", "stopped")
         forget = of("forget RM", self._forget, "force")
         level = of("set log level", self._set_level, "logger", "level")
-        dump = of("dump state", self._dump)
+        dump = of("dump state", self._dump, reads=True)
         return {
             "SetNodeSchedulable": unary_handler(pb.SetNodeSchedulableRequest, node),
             "StopApplication": unary_handler(pb.StopApplicationRequest, stop),
@@ -229,7 +229,7 @@ class OperatorMethods:
         return pb.ForgetRmResponse()
 
     async def _levels(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
-        self._rights.access.check_operator(context)
+        self._rights.access.check_viewer(context)
         peer = self._rights.access.caller(context).peer
         response = pb.GetLogLevelsResponse(levels=levels().given())
         wanted = self._log_levels.wanted()

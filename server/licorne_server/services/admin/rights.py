@@ -58,18 +58,24 @@ class Rights:
         serve: Callable[[Request, Any], Awaitable[Answer]],
         *fields: str,
         by_rm: bool = False,
+        reads: bool = False,
     ) -> Callable[[Request, Any], Awaitable[Answer]]:
         """Wrap a method: operators only, with one audit line for each call.
 
         The line has these fields of the request, its RM, and the plain fields of the answer. With
-        `by_rm` an RM may call it about itself; `serve` checks the RM.
+        `by_rm` an RM may call it about itself; `serve` checks the RM. What only `reads` is for
+        viewers too.
         """
 
         async def audited(request: Request, context: Any) -> Answer:
             outcome = "INTERNAL"
             about = {_logged_as(name): _shown(getattr(request, name)) for name in fields}
             try:
-                if not by_rm:
+                if by_rm:
+                    self.access.check_change(context, getattr(request, "rm_id", ""))
+                elif reads:
+                    self.access.check_viewer(context)
+                else:
                     self.access.check_operator(context)
                 answer = await serve(request, context)
                 about |= _plain(answer)

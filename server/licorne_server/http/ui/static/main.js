@@ -136,7 +136,7 @@ function showMissing() {
 function showServer() {
   const { server } = state;
   if (server === null) return;
-  const roles = { open: "", rm: "as an RM, which sees its own only", operator: "as an operator, read-only" };
+  const roles = { open: "", rm: "as an RM, which sees its own only", viewer: "as a viewer, who sees everything", operator: "as an operator, read-only" };
   setText(byId("server"), [`Licorne ${server.version}`, `up since ${time(server.started)}`, roles[server.role]].filter(Boolean).join(", "));
 }
 
