@@ -182,7 +182,7 @@ def explain() -> None:
             allocation_key="nightly-0001-2",
             queue="root.batch",
             verdict="pending",
-            summary="exceeds the maximum of queue root.batch by map[memory:1073741824 vcore:500]",
+            summary="exceeds the maximum of queue root.batch by memory=1Gi,vcore=500m",
             asks_ahead=103_482,
             applications_ahead=1_204,
             checks=[
@@ -196,7 +196,7 @@ def explain() -> None:
                     kind="queue",
                     subject="root.batch",
                     code="QUEUE_MAX_EXCEEDED",
-                    message="exceeds the maximum of queue root.batch by map[memory:1073741824 vcore:500]",
+                    message="exceeds the maximum of queue root.batch by memory=1Gi,vcore=500m",
                     requested={"vcore": 500, "memory": GI},
                     used=SMALL,
                     limit=SMALL,

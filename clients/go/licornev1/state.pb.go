@@ -4722,8 +4722,9 @@ type Check struct {
 	// What was tested: a queue's path, an application's id, a user and a queue, ….
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
 	Passed  bool   `protobuf:"varint,3,opt,name=passed,proto3" json:"passed,omitempty"`
-	// Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS.
-	Code    string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	// Stable code of what stops the ask, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS; empty if it passed.
+	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	// In words, with amounts in the usual units: memory=4Gi,vcore=1.5.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// Operands by resource: what was wanted, what is used, what the limit is. For "preemption" what the
 	// queue has once all that was decided has happened, and what it is guaranteed.

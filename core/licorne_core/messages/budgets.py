@@ -6,7 +6,7 @@ from typing import Final
 
 from licorne_core.values.budgets import Budget, BudgetPattern
 from licorne_core.values.ids import RmId
-from licorne_core.values.resources import Resources, describe
+from licorne_core.values.resources import Resources, in_units
 
 __all__ = [
     "BUDGET_EXCEEDED",
@@ -73,8 +73,8 @@ class BudgetCheck:
         if self.passed:
             return f"fits in budget {self.budget}"
         what = f"the slice of RM {self.slice_of} in budget" if self.slice_of else "budget"
-        text = f"exceeds {what} {self.budget} by {describe(self.short)}"
-        held = ", ".join(f"{rm_id} {describe(used)}" for rm_id, used in self.holders)
+        text = f"exceeds {what} {self.budget} by {in_units(self.short)}"
+        held = ", ".join(f"{rm_id} {in_units(used)}" for rm_id, used in self.holders)
         return f"{text}; held by {held}" if held else text
 
 

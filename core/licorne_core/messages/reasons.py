@@ -12,7 +12,7 @@ from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
-from licorne_core.values.resources import Resources, describe
+from licorne_core.values.resources import Resources, in_units
 
 # A compiled dataclass does not give its objects' values: the codes that rules name stand here.
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
@@ -205,7 +205,7 @@ class LimitCheck:
         whom = f"{self.kind} {self.name} in queue {self.queue}"
         if self.passed:
             return f"fits in the limit of {whom}"
-        return f"exceeds the limit of {whom} by {describe(self.short)}"
+        return f"exceeds the limit of {whom} by {in_units(self.short)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +234,7 @@ class QueueCheck:
         if self.passed:
             return f"fits in queue {self.queue}"
         what = "the cluster" if self.is_root else f"the maximum of queue {self.queue}"
-        return f"exceeds {what} by {describe(self.short)}"
+        return f"exceeds {what} by {in_units(self.short)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

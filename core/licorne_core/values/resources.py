@@ -118,12 +118,43 @@ def refund(total: dict[str, int], items: Items) -> None:
 
 
 def describe(size: Resources) -> str:
-    """Text of the amounts in messages, sorted by name: ``map[memory:10 vcore:5]``."""
+    """Text of the amounts as the older core writes them: ``map[memory:10 vcore:5]``, sorted by name.
+
+    It is for messages that shims know: refusals, events, and problems of a configuration.
+    """
     return f"map[{' '.join(f'{name}:{size[name]}' for name in sorted(size))}]"
 
 
 VCORE = "vcore"
 MEMORY = "memory"
+
+
+def in_units(size: Resources) -> str:
+    """Text of the amounts for people, in the usual units: ``memory=4Gi,vcore=1.5``, sorted by name."""
+    return ",".join(f"{name}={_in_unit(name, size[name])}" for name in sorted(size)) or "nothing"
+
+
+_IN_BYTES = (MEMORY, "ephemeral-storage")
+_PAGES = "hugepages-"
+_BYTE_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def _in_unit(name: str, amount: int) -> str:
+    if name == VCORE:
+        return f"{amount}m" if 0 < abs(amount) < 1000 else _rounded(amount / 1000)
+    if name not in _IN_BYTES and not name.startswith(_PAGES):
+        return str(amount)
+    value, unit = float(abs(amount)), 0
+    # An amount that would be rounded up to 1024 is 1 of the next unit.
+    while value >= 1023.95 and unit < len(_BYTE_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{'-' if amount < 0 else ''}{_rounded(value)}{_BYTE_UNITS[unit]}"
+
+
+def _rounded(value: float) -> str:
+    """At most one decimal."""
+    return f"{value:.1f}".removesuffix(".0")
+
 
 _DIGITS = "0123456789"
 _BLANKS = " \t\n\f\r"

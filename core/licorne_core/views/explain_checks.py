@@ -15,7 +15,7 @@ from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.preemption import Law, Refusal
 from licorne_core.values.asks import AskClass, HolderReason, QueueReservations, Reservation, ReservationBound
 from licorne_core.values.ids import NodeId, QueuePath
-from licorne_core.values.resources import charge, describe
+from licorne_core.values.resources import charge, in_units
 
 MOST_QUEUES = 5
 """Most queues that are named; the others are counted."""
@@ -280,9 +280,9 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
         return PreemptionCheck(code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused)
     text = _TEXTS[found.law].format(
         queue=found.queue,
-        requested=describe(found.requested),
-        settled=describe(found.settled),
-        guaranteed=describe(found.guaranteed),
+        requested=in_units(found.requested),
+        settled=in_units(found.settled),
+        guaranteed=in_units(found.guaranteed),
     )
     text += _spared(found)
     first = wants.searched_for

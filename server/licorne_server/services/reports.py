@@ -285,7 +285,8 @@ def _seen(check: Check, may_see: MaySee) -> Check:
 
 
 def _check_message(check: Check) -> pb.Check:
-    message = pb.Check(passed=check.passed, code=check.code, message=check.message())
+    code = "" if check.passed else check.code
+    message = pb.Check(passed=check.passed, code=code, message=check.message())
     match check:
         case PartitionCheck():
             message.kind, message.subject = "partition", check.partition

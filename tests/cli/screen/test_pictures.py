@@ -143,7 +143,7 @@ def opened() -> View:
             kind="queue",
             subject="root.d100",
             code="QUEUE_MAX_EXCEEDED",
-            message="map[vcore:2000] wanted, map[vcore:40000] used of map[vcore:40000]",
+            message="vcore=2 wanted, vcore=40 used of vcore=40",
         )
     )
     inside = Inside(opened=view.opened, applications=apps, is_partial=False, explanation=why)

@@ -96,9 +96,7 @@ def test_an_ask_is_told_who_has_the_budget() -> None:
     assert (check.code, check.passed, check.short) == (BUDGET_EXCEEDED, False, {"memory": 1})
     assert (check.used, check.bound, check.slice_of) == ({"memory": 3}, {"memory": 3}, "")
     assert check.holders == (("one", {"memory": 2}), ("two", {"memory": 1}))
-    assert check.message() == (
-        "exceeds budget all by map[memory:1]; held by one map[memory:2], two map[memory:1]"
-    )
+    assert check.message() == ("exceeds budget all by memory=1; held by one memory=2, two memory=1")
     census = last(driver.views.census(PartitionName("[two]default")))
     assert census.pending == {("root.a", BUDGET_EXCEEDED): 1}
 
@@ -183,7 +181,7 @@ def test_slices_bound_each_rm_by_itself() -> None:
     assert wants(driver, "three", "k1", memory=1) == []
     (check,) = checks(driver, "two", "k2")
     assert (check.slice_of, check.bound) == ("two", {"memory": 1})
-    assert check.message().startswith("exceeds the slice of RM two in budget all by map[memory:1]")
+    assert check.message().startswith("exceeds the slice of RM two in budget all by memory=1")
     use = report(driver).rms
     assert use[RmId("one")].wanted == {"memory": 1}
     assert use[RmId("three")].wanted == {"memory": 1}

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from licorne_cli.output.text import human_resources
 from licorne_core.values import resources as r
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.resources import INT64_MAX, INT64_MIN, parse_quantity, print_quantity
@@ -106,6 +107,25 @@ def test_description() -> None:
     """Messages show amounts sorted by name."""
     assert r.describe({"vcore": 2000, "memory": -1}) == "map[memory:-1 vcore:2000]"
     assert r.describe({}) == "map[]"
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        ({"vcore": 2500, "memory": 3 * 2**29, "gpu": 2}, "gpu=2,memory=1.5Gi,vcore=2.5"),
+        ({"vcore": 2, "hugepages-2Mi": 2**40 - 1}, "hugepages-2Mi=1Ti,vcore=2m"),
+        ({"vcore": -5, "ephemeral-storage": -(2**61)}, "ephemeral-storage=-2Ei,vcore=-5m"),
+        ({"vcore": 0, "memory": 1023}, "memory=1023,vcore=0"),
+    ],
+)
+def test_amounts_for_people_are_those_of_the_tables(size: dict[str, int], shown: str) -> None:
+    """Sentences have amounts in the units in which the command line shows them."""
+    assert r.in_units(size) == human_resources(size) == shown
+
+
+def test_no_amount_is_said_in_a_word() -> None:
+    """A sentence without an amount can be read."""
+    assert r.in_units({}) == "nothing"
 
 
 # As people write them

@@ -84,7 +84,7 @@ def test_a_report_says_for_whom_and_why_not(driver: Driver) -> None:
         False,
     )
     assert idle.reason.code == "QUEUE_MAX_EXCEEDED"
-    assert idle.reason.text == "exceeds the maximum of queue root.nightly by map[vcore:3000]"
+    assert idle.reason.text == "exceeds the maximum of queue root.nightly by vcore=3"
     assert START + 3 <= idle.idle_since <= START + 5
     assert (waiting.queue, waiting.idle_since) == ("root.etl", 0.0)
     assert waiting.reason == ("WAITS_FOR_ROOM", "waits for room on the node", {"vcore": 3_000})
@@ -109,7 +109,7 @@ def test_explain_says_for_whom_nodes_are_reserved(driver: Driver) -> None:
     assert check.more_queues == 0
     assert (
         "4 reserved (3 for root.nightly: exceeds the maximum of queue root.nightly by "
-        "map[vcore:3000]; 1 for root.etl: waits for room on the node)"
+        "vcore=3; 1 for root.etl: waits for room on the node)"
     ) in check.message()
 
 

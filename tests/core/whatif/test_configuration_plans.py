@@ -148,7 +148,7 @@ def test_asks_that_something_else_stops_are_told() -> None:
     plan = planned(driver, "[{name: a}, {name: b}]", rest=LIMITED)
     [stopped] = [one for one in plan.blocked if one.app_id == "a"]
     assert (stopped.code_before, stopped.code) == ("QUEUE_MAX_EXCEEDED", "USER_QUOTA_EXCEEDED")
-    assert stopped.message == "exceeds the limit of user ann in queue root by map[vcore:2]"
+    assert stopped.message == "exceeds the limit of user ann in queue root by vcore=2m"
     same = "[{name: a, resources: {max: {vcore: 2m}}, properties: {color: red}}, {name: b}]"
     assert planned(driver, same).blocked == []
 

@@ -49,8 +49,8 @@ def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
     [waits] = plan.asks
     assert (waits.node_id, waits.code) == ("", "QUEUE_MAX_EXCEEDED")
     stopped, _, preemption = waits.message.partition("; ")
-    assert stopped == "exceeds the cluster by map[vcore:2]"
-    assert preemption == "no queue from root.a up is guaranteed any of map[vcore:4]"
+    assert stopped == "exceeds the cluster by vcore=2m"
+    assert preemption == "no queue from root.a up is guaranteed any of vcore=4m"
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ async def test_a_submission_says_where_an_application_would_go(site: Site) -> No
     assert {first.node_id, second.node_id} <= {"n0", "n1"}
     assert (first.code, second.code) == ("", "")
     assert (third.node_id, third.code) == ("", "QUEUE_MAX_EXCEEDED")
-    assert third.message.startswith("exceeds the cluster by map[vcore:1000]; ")
+    assert third.message.startswith("exceeds the cluster by vcore=1; ")
 
 
 async def test_a_submission_may_be_rejected(site: Site) -> None:

@@ -3160,8 +3160,9 @@ class Check(_message.Message):
     """What was tested: a queue's path, an application's id, a user and a queue, …."""
     passed: _builtins.bool
     code: _builtins.str
-    """Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS."""
+    """Stable code of what stops the ask, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS; empty if it passed."""
     message: _builtins.str
+    """In words, with amounts in the usual units: memory=4Gi,vcore=1.5."""
     until: _builtins.int
     """In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
     placeholders time out. For "preemption": when time alone may change what it says.
