@@ -20,9 +20,11 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePa
 from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
+from licorne_core.views.census import obstacle_of
 from licorne_core.views.explain import explain, explain_preempted, node_of, why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.nodes import ReservationReport, reservation_report
+from licorne_core.views.obstacles import Obstacle, first_obstacle, obstacle_text
 from licorne_core.views.partitions import InOrder, PartitionViews
 
 
@@ -41,8 +43,9 @@ class AskReport:
 
     `reserved_node` is reserved for the ask. `assumed_node` is the node of the open predicate check.
     `replaces` is the placeholder that the ask is to replace. Each is empty for none.
-    `triggered_preemption` is True if victims were stopped for the ask. A report is never changed,
-    but not frozen: an application may have 100,000 asks, and freezing doubles the cost.
+    `triggered_preemption` is True if victims were stopped for the ask. `obstacle` is its code, one of
+    `census.REASONS`. A report is never changed, but not frozen: an application may have 100,000 asks,
+    and freezing doubles the cost.
     """
 
     ask: Ask
@@ -54,6 +57,7 @@ class AskReport:
     assumed_node: str
     replaces: str
     triggered_preemption: bool
+    obstacle: str
 
 
 _group = Of[TaskGroup, None]()
@@ -162,7 +166,18 @@ class AppViews(PartitionViews):
 
         There is a None wherever the reader may pause: very many are sorted part by part.
         """
-        return _asks(_find(self._registry.partition(partition), app_id))
+        owner = self._registry.partition(partition)
+        return _asks(owner, _find(owner, app_id))
+
+    def first_obstacle(self, partition: PartitionName, app_id: str) -> Obstacle:
+        """The obstacle of the first ask of an application, by its code; of an ended one there is none."""
+        owner = self._registry.partition(partition)
+        return first_obstacle(owner, _find(owner, app_id))
+
+    def obstacle_text(self, partition: PartitionName, app_id: str, key: str, code: str) -> str:
+        """The obstacle of an ask in words; empty if it has another code than that by now."""
+        owner = self._registry.partition(partition)
+        return obstacle_text(owner, _find(owner, app_id), key, code)
 
     def allocations(self, partition: PartitionName, app_id: str) -> Iterator[tuple[Allocation, str] | None]:
         """All allocations of one application that the RM knows, each with the reason of its stop, if any.
@@ -239,8 +254,8 @@ def _find(partition: Partition, app_id: str) -> Application:
     raise NotFound(f"application {shown(app_id)} not found")
 
 
-def _asks(app: Application) -> Iterator[AskReport | None]:
-    logs = _Logs(app)
+def _asks(partition: Partition, app: Application) -> Iterator[AskReport | None]:
+    logs = _Logs(partition, app)
     for request in in_runs(list(app.requests.values()), key=place_of, fits=is_ask):
         yield logs.report(request) if request is not None and is_ask(request) else None
 
@@ -261,11 +276,13 @@ def _reservations(partition: Partition, app: Application, *, reasoned: bool) -> 
 
 
 class _Logs:
-    """Log entries of ask groups, made once for all asks of a group: there may be very many."""
+    """Log entries and obstacles of ask groups, made once for all asks of a group: there may be many."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, partition: Partition, app: Application) -> None:
+        self._partition = partition
         self._app = app
         self._logs: dict[object, tuple[AskLogEntry, ...]] = {}
+        self._obstacles: dict[object, str] = {}
 
     def report(self, request: Request) -> AskReport:
         """Report an ask."""
@@ -285,7 +302,16 @@ class _Logs:
             _assumed_node(request),
             "" if request.partner is None else request.partner.key,
             request.triggered,
+            self._obstacle(request, key),
         )
+
+    def _obstacle(self, request: Request, key: object) -> str:
+        if not request.is_pending or request.key in self._app.backing_off:
+            return obstacle_of(self._partition, self._app, request)
+        code = self._obstacles.get(key)
+        if code is None:
+            code = self._obstacles[key] = obstacle_of(self._partition, self._app, request)
+        return code
 
 
 def _assumed_node(request: Request) -> str:

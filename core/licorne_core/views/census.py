@@ -12,7 +12,7 @@ from licorne_core.messages.reasons import ASK_BACKS_OFF, KINDS, NO_NODE_FITS
 from licorne_core.messages.reports import Census
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.requests import TO_REPLACE, RequestState
+from licorne_core.model.apps.requests import TO_REPLACE, Request, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
@@ -165,15 +165,17 @@ def standing(rm: Rm, partition: str, app_id: str, key: str) -> Standing | None:
     request = None if app is None else app.requests.get(AllocationKey(key))
     if owner is None or app is None or request is None:
         return None
+    return Standing(owner.name, app.queue_path, obstacle_of(owner, app, request))
+
+
+def obstacle_of(partition: Partition, app: Application, request: Request) -> str:
+    """Code of the obstacle of an ask; empty for a request that does not wait."""
     if request.is_pending:
-        reason = stops_all(owner, app) or stops(app, request.group)
-    elif request.state is RequestState.ASSUMED:
-        reason = WAITS_FOR_ANSWER
-    elif request.state in TO_REPLACE:
-        reason = REPLACES_PLACEHOLDER
-    else:
-        reason = ""
-    return Standing(owner.name, app.queue_path, reason)
+        backs_off = request.key in app.backing_off
+        return stops_all(partition, app) or (ASK_BACKS_OFF if backs_off else stops(app, request.group))
+    if request.state is RequestState.ASSUMED:
+        return WAITS_FOR_ANSWER
+    return REPLACES_PLACEHOLDER if request.state in TO_REPLACE else ""
 
 
 def stops_all(partition: Partition, app: Application) -> str:

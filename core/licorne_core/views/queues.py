@@ -120,12 +120,15 @@ _queue_usage = _of_usage.table(QueueUsage)
 class UsageReport:
     """Usage and limits of a user or a group in all queues (spec § 10).
 
-    `groups` has each counted application with the group whose limits apply, empty for none.
+    `groups` has each counted application with the group whose limits apply, empty for none. `asks`
+    counts their asks as `AppReport.pending_count` does, and `pending` are the amounts that wait.
     """
 
     name: str
     groups: Mapping[AppId, str]
     queues: QueueUsage
+    pending: Resources
+    asks: int
 
 
 class QueueViews(PartitionViews):
@@ -204,16 +207,20 @@ def _usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageR
         raise NotFound(f"{kind} {shown(name)} not found")
     groups: dict[AppId, str] = {}
     booked: dict[str, dict[str, int]] = {}
+    pending: dict[str, int] = {}
+    asks = 0
     for number, app_id in enumerate(list(trackers[_ROOT].members), 1):
         app = partition.applications.get(app_id)
         if app is not None:
             groups[app_id] = app.group
             _book(booked, app)
+            charge(pending, tuple(app.pending_total.items()))
+            asks += app.pending_count + app.assumed_count + app.replacing_count
         if not number % STEP:
             yield None
     yield from _add_up(booked)
     queues = yield from _tree(trackers, booked)
-    yield UsageReport(name=name, groups=groups, queues=queues)
+    yield UsageReport(name=name, groups=groups, queues=queues, pending=pending, asks=asks)
 
 
 def _book(booked: dict[str, dict[str, int]], app: Application) -> None:

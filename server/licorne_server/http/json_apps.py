@@ -119,7 +119,7 @@ _ask = rest_form(
         "requiredNodeId": ("ask.ask_class.required_node", lambda node_id: node_id or ""),
         "allocationLog": ("allocation_log", lambda log: list(map(_log_entry, log))),
     },
-    without="reserved_node assumed_node replaces",
+    without="reserved_node assumed_node replaces obstacle",
 )
 _allocation = rest_form(
     Allocation,

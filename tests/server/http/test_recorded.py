@@ -97,6 +97,8 @@ ASKED = (
     f"{UI}/nodes",
     f"{UI}/usage",
     f"{UI}/preemptions",
+    f"{UI}/reservations",
+    f"{UI}/applications?sort=-pending.vcore",
     f"{UI}/queue/root.prod",
     f"{UI}/application/shop",
     f"{UI}/application/shop/explain?key=shop-1",

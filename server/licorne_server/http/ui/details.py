@@ -102,7 +102,9 @@ async def application(request: web.Request) -> web.StreamResponse:
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")
     report = await maker.once(lambda: views.application(partition, app))
-    return await maker.send(request, application_detail(app, report, views.reservations_of(partition, app)))
+    obstacle = await maker.once(lambda: views.first_obstacle(partition, app))
+    detail = application_detail(app, report, obstacle, views.reservations_of(partition, app))
+    return await maker.send(request, detail)
 
 
 async def explain(request: web.Request) -> web.StreamResponse:

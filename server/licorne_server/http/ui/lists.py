@@ -1,7 +1,7 @@
 """The lists of the page: applications with their asks and allocations, nodes, users, victims, events."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from operator import itemgetter
+from typing import cast
 
 from aiohttp import web
 
@@ -10,35 +10,35 @@ from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AppId
-from licorne_core.views import InOrder
 from licorne_core.views.applications import AskReport
+from licorne_core.views.nodes import ReservationReport
+from licorne_core.views.obstacles import Obstacle
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
-from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, MAX_OFFSET, Maker, number, one_of, wanted
-from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
+from licorne_server.http.ui.listing import by_name, by_place, in_order, order_of, send
+from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
+from licorne_server.http.ui.rows import application_row, node_row, preemption_row, reservation_row, usage_row
 from licorne_server.http.units import Asked, milliseconds, rm_asked
-from licorne_server.services.paging import Page
 
 MOST_HOLDERS = 3
 """Reservations of a node that the list of nodes shows."""
 
-T = TypeVar("T")
-Name = TypeVar("Name", bound=str)
+NOTHING = Obstacle("")
 
 
 async def applications(request: web.Request) -> web.StreamResponse:
     """Applications by id, behind `after`.
 
     `state` is active, rejected or completed, `status` the state of the application. `queue` is a
-    queue and includes all queues below. `waiting` selects applications with pending asks. `q` is
-    searched in ids and users.
+    queue and includes all queues below. `waiting` selects applications with pending asks, `reason`
+    those whose first ask has an obstacle of that code. `q` is searched in ids and users.
     """
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     state = one_of(request, "state", APP_STATES)
     queue, status = wanted(request, "queue"), wanted(request, "status")
-    text, waiting = wanted(request), "waiting" in request.query
+    text, waiting, reason = wanted(request), "waiting" in request.query, wanted(request, "reason")
 
     def row(name: AppId) -> JsonObject | None:
         app = views.application(partition, name)
@@ -46,35 +46,57 @@ async def applications(request: web.Request) -> web.StreamResponse:
             (not text or text in app.app_id.lower() or text in app.user.lower())
             and (not queue or app.queue == queue or app.queue.startswith(f"{queue}."))
             and (not status or app.state.lower() == status)
-            and (not waiting or app.pending_count > 0)
+            and (not (waiting or reason) or app.pending_count > 0)
         )
-        return application_row(name, app) if fits else None
+        if not fits:
+            return None
+        obstacle = views.first_obstacle(partition, name) if app.pending_count else NOTHING
+        wrong = reason and obstacle.code.lower() != reason
+        return None if wrong else application_row(name, app, obstacle)
+
+    def finish(row: JsonObject) -> None:
+        app, code = str(row["name"]), str(_reason_of(row)["code"])
+        _reason_of(row)["text"] = views.obstacle_text(partition, app, str(_reason_of(row)["key"]), code)
 
     names = await maker.once(lambda: views.app_ids_in_order(partition, state=state))
-    return await _by_name(request, maker, names, row)
+    return await by_name(request, maker, names, row, "name", finish)
+
+
+def _reason_of(row: JsonObject) -> dict[str, str]:
+    """The reason in a row; its text is made only for rows that are shown."""
+    return cast(dict[str, str], row["reason"])
 
 
 async def asks(request: web.Request) -> web.StreamResponse:
-    """The asks of an application in the order of the pass, from `offset` on."""
+    """The asks of an application in the order of the pass, from `offset` on.
+
+    `reason` selects those with an obstacle of that code.
+    """
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")
-    text = wanted(request)
+    text, reason = wanted(request), wanted(request, "reason")
     report = await maker.once(lambda: views.application(partition, app))
     common: JsonObject = {"partition": partition, "queueName": report.queue}
 
     def fits(ask: AskReport) -> bool:
-        return text in ask.ask.key.lower()
+        return text in ask.ask.key.lower() and (not reason or ask.obstacle.lower() == reason)
 
     def row(ask: AskReport) -> JsonObject:
         more = {
+            "priority": ask.ask.priority,
             "reservedNode": ask.reserved_node,
             "assumedNode": ask.assumed_node,
             "replaces": ask.replaces,
+            "reason": {"code": ask.obstacle, "text": ""},
         }
         return {**ask_json(common, ask), **more}
 
+    def finish(row: JsonObject) -> None:
+        key, code = str(row["allocationKey"]), _reason_of(row)["code"]
+        _reason_of(row)["text"] = views.obstacle_text(partition, app, key, code)
+
     asks = views.asks(partition, app)
-    return await _by_place(request, maker, asks, fits, row, report.pending_count)
+    return await by_place(request, maker, asks, fits, row, report.pending_count, finish)
 
 
 async def allocations(request: web.Request) -> web.StreamResponse:
@@ -89,18 +111,22 @@ async def allocations(request: web.Request) -> web.StreamResponse:
         return text in item[0].key.lower() or text in item[0].node_id.lower()
 
     def row(item: tuple[Allocation, str]) -> JsonObject:
-        return allocation_json(common, *item)
+        return {**allocation_json(common, *item), "priority": item[0].ask.priority}
 
     found = views.allocations(partition, app)
-    return await _by_place(request, maker, found, fits, row, report.allocation_count)
+    return await by_place(request, maker, found, fits, row, report.allocation_count)
 
 
 async def nodes(request: web.Request) -> web.StreamResponse:
-    """Nodes by id, behind `after`; `state` is all, schedulable, drained or reserved."""
+    """Nodes by id, behind `after`; `state` is all, schedulable, drained or reserved.
+
+    `attribute` is a name and a value with ``=`` between them, and selects nodes that have both.
+    """
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     text = wanted(request)
     state = one_of(request, "state", ("all", "schedulable", "drained", "reserved"))
+    attribute, _, value = text_in(request, "attribute").partition("=")
 
     def row(name: str) -> JsonObject | None:
         if text and text not in name.lower():
@@ -112,10 +138,16 @@ async def nodes(request: web.Request) -> web.StreamResponse:
             return None
         if state == "reserved" and not node.reserved:
             return None
-        return node_row(node, views.first_reservations(partition, name, MOST_HOLDERS))
+        if attribute and node.attributes.get(attribute) != value:
+            return None
+        return node_row(node, ())
+
+    def finish(row: JsonObject) -> None:
+        reservations = views.first_reservations(partition, str(row["id"]), MOST_HOLDERS)
+        row["reservedFor"] = [reservation_row(found) for found in reservations]
 
     names = await maker.once(lambda: views.node_ids_in_order(partition))
-    return await _by_name(request, maker, names, row)
+    return await by_name(request, maker, names, row, "id", finish)
 
 
 async def usage(request: web.Request) -> web.StreamResponse:
@@ -125,12 +157,15 @@ async def usage(request: web.Request) -> web.StreamResponse:
     kind, text = one_of(request, "kind", ("user", "group")), wanted(request)
 
     names = await maker.once(lambda: views.usage_names_in_order(partition, kind))
-    behind = names.behind(request.query.get("after", ""))
+    order = order_of(request)
+    behind = names.behind("" if order else request.query.get("after", ""))
     wanted_names = (name if name and text in name.lower() else None for name in behind)
     usages = views.usages(partition, kind, wanted_names)
+    if order is not None:
+        return await in_order(request, maker, order, usages, usage_row, itemgetter("name"), names.count)
     found = await maker.page(request, usages, usage_row)
     following = found.last.name if found.last else ""
-    return await _send(request, maker, found, {"next": following, "total": names.count})
+    return await send(request, maker, found, {"next": following, "total": names.count})
 
 
 async def preemptions(request: web.Request) -> web.StreamResponse:
@@ -143,57 +178,45 @@ async def preemptions(request: web.Request) -> web.StreamResponse:
         names = (record.app_id, record.key, record.beneficiary_app_id, record.node_id)
         return preemption_row(record) if any(text in name.lower() for name in names) else None
 
+    order = order_of(request)
     victims = asked.views.preemptions(asked.partition, before=before)
+    if order is not None:
+        return await in_order(request, maker, order, victims, row, _number_of)
     found = await maker.page(request, victims, row)
     behind = "" if found.last is None else str(found.last.number)
-    return await _send(request, maker, found, {"next": behind})
+    return await send(request, maker, found, {"next": behind})
 
 
-async def _by_name(
-    request: web.Request,
-    maker: Maker,
-    names: InOrder[Name],
-    row: Callable[[Name], JsonObject | None],
-) -> web.StreamResponse:
-    """A page of a list in order of names; the next page begins behind the name `next`."""
-    behind = names.behind(request.query.get("after", ""))
-    found = await maker.page(request, behind, row)
-    return await _send(request, maker, found, {"next": found.last or "", "total": names.count})
+def _number_of(row: JsonObject) -> str:
+    """The number of a row as a text in the order of numbers."""
+    return f"{row['number']:020}"
 
 
-async def _by_place(
-    request: web.Request,
-    maker: Maker,
-    items: Iterable[T | None],
-    fits: Callable[[T], bool],
-    row: Callable[[T], JsonObject],
-    total: int,
-) -> web.StreamResponse:
-    """A page of a list without names; `offset` counts the rows before it."""
-    offset = min(MAX_OFFSET, number(request, "offset", 0))
+async def reservations(request: web.Request) -> web.StreamResponse:
+    """Reservations by node and time, from `offset` on.
 
-    def behind() -> Iterator[T | None]:
-        """Items of the page, with a None wherever the reader may pause."""
-        before = offset
-        for item in items:
-            if item is None or not fits(item):
-                yield None
-            elif before:
-                before -= 1
-                yield None
-            else:
-                yield item
+    `queue` is a queue and includes all queues below, `reason` a code. `q` is searched in nodes,
+    applications and keys.
+    """
+    asked, maker = Asked(request), Maker.of(request)
+    text, queue, reason = wanted(request), wanted(request, "queue"), wanted(request, "reason")
 
-    found = await maker.page(request, behind(), row)
-    following = "" if found.last is None else str(offset + len(found.rows))
-    return await _send(request, maker, found, {"next": following, "total": total})
+    def fits(found: ReservationReport) -> bool:
+        return (
+            any(text in name.lower() for name in (found.node_id, found.app_id, found.key))
+            and (not queue or found.queue == queue or found.queue.startswith(f"{queue}."))
+            and (not reason or found.reason.code.lower() == reason)
+        )
+
+    def row(found: ReservationReport) -> JsonObject:
+        return {**reservation_row(found), "reason": {"code": found.reason.code, "text": found.reason.text}}
+
+    found = asked.views.reservations(asked.partition)
+    return await by_place(request, maker, found, fits, row, name_of=_place_of)
 
 
-async def _send(
-    request: web.Request, maker: Maker, found: Page[T, JsonObject], members: JsonObject
-) -> web.StreamResponse:
-    answer = {**members, "lookedAt": found.spent, "refresh": maker.refresh, "rows": found.rows}
-    return await send_json(request, answer)
+def _place_of(row: JsonObject) -> str:
+    return f"{row['node']} {row['application']} {row['key']}"
 
 
 MAX_ID = 2**63
@@ -260,6 +283,11 @@ ROUTES = [
     web.get(_PARTITION + "/nodes", nodes),
     web.get(_PARTITION + "/usage", usage),
     web.get(_PARTITION + "/preemptions", preemptions),
+    web.get(_PARTITION + "/reservations", reservations),
     web.get(API + "/events", events),
 ]
-"""All paths. All lists take `limit`, and `q`, which is searched in names."""
+"""All paths. All lists take `limit`, and `q`, which is searched in names.
+
+All but that of events take `sort`, a column of their rows or an amount in one (``pending.vcore``), with
+a ``-`` in front for descending order. `after` is then the `next` of the page before.
+"""

@@ -60,8 +60,7 @@ class Maker:
         self, request: web.Request, items: Iterable[T | None], to_row: Callable[[T], JsonObject | None]
     ) -> Page[T, JsonObject]:
         """A page of a list: `limit` rows of the request, from at most MAX_LOOKED_AT items."""
-        limit = max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
-        page = Page(items, to_row, size=limit, budget=MAX_LOOKED_AT, cost=lambda _: 1)
+        page = Page(items, to_row, size=limit_of(request), budget=MAX_LOOKED_AT, cost=lambda _: 1)
         return await filled(page, self._slices)
 
     @asynccontextmanager
@@ -98,13 +97,31 @@ def number(request: web.Request, name: str, default: int) -> int:
     return int(text)
 
 
+def limit_of(request: web.Request) -> int:
+    """Rows of a page: `limit`, or PAGE without it.
+
+    Raises:
+        HTTPBadRequest: it is no number.
+    """
+    return max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
+
+
 def wanted(request: web.Request, name: str = "q") -> str:
     """The search text, in lower case; empty for everything.
 
     Raises:
         HTTPBadRequest: the text is too long.
     """
-    text = request.query.get(name, "").strip().lower()
+    return text_in(request, name).lower()
+
+
+def text_in(request: web.Request, name: str) -> str:
+    """A text of the query without blanks around it; empty for none.
+
+    Raises:
+        HTTPBadRequest: the text is too long.
+    """
+    text = request.query.get(name, "").strip()
     if len(text) > MAX_TEXT:
         raise web.HTTPBadRequest(text=f"{name}: {len(text)} characters, {MAX_TEXT} are allowed")
     return text

@@ -12,6 +12,7 @@ from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
+from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
@@ -91,12 +92,18 @@ _queue = _row(
 )
 
 
-def application_row(name: str, app: AppReport) -> JsonObject:
+def application_row(name: str, app: AppReport, obstacle: Obstacle) -> JsonObject:
     """One application in a list, with the name by which it is found.
 
-    The name of an ended application is not its id, which another application may have.
+    The name of an ended application is not its id, which another application may have. The reason
+    is the obstacle of its first ask, in words for rows that are shown.
     """
-    return {"name": name, **_application(app)}
+    return {
+        "name": name,
+        **_application(app),
+        "reason": {"code": obstacle.code, "text": "", "key": obstacle.key},
+        "waitingSince": milliseconds(obstacle.since),
+    }
 
 
 _application = _row(
@@ -111,9 +118,11 @@ _application = _row(
 )
 
 
-def application_detail(name: str, app: AppReport, reservations: Iterable[ReservationReport]) -> JsonObject:
+def application_detail(
+    name: str, app: AppReport, obstacle: Obstacle, reservations: Iterable[ReservationReport]
+) -> JsonObject:
     """One application without its asks and allocations, which come in pages."""
-    row = application_row(name, app)
+    row = application_row(name, app, obstacle)
     return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
 
 
@@ -175,7 +184,7 @@ def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
 
 usage_row = _row(
     UsageReport,
-    "name",
+    "name pending asks",
     applications=("groups", len),
     running=("queues.applications", len),
     allocated="queues.allocated",

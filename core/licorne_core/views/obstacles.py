@@ -1,0 +1,67 @@
+"""The obstacle of an application's first ask, cheap enough for lists of very many applications.
+
+Codes come from the census: the rules for whole applications are evaluated anew, and a parked ask has a
+blocker. Texts have the operands, so they cost more and are for the rows that are shown.
+"""
+
+from itertools import islice
+from typing import NamedTuple
+
+from licorne_core.messages.reasons import ASK_BACKS_OFF, NO_NODE_FITS
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import AllocationKey
+from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WAITS_FOR_TURN, stops, stops_all
+from licorne_core.views.explain import first_failing, subject_of
+
+MOST_GROUPS = 64
+"""Ask groups of one application that are looked at."""
+
+_TEXTS = {
+    NO_NODE_FITS: "no node has room for the ask",
+    WAITS_FOR_TURN: "no check stops the ask, it waits for its turn",
+    WAITS_FOR_ANSWER: "the RM is asked about a node",
+    REPLACES_PLACEHOLDER: "a placeholder has to end first",
+}
+"""Texts of codes without operands."""
+
+
+class Obstacle(NamedTuple):
+    """Code of the obstacle of a first ask, empty if none waits; the time since which it waits; its key."""
+
+    code: str
+    since: float = 0.0
+    key: str = ""
+
+
+def first_obstacle(partition: Partition, app: Application) -> Obstacle:
+    """The obstacle of the first pending ask of an application, among its first ask groups.
+
+    Its time is the oldest of the first asks of these groups; 0.0 while no ask is pending.
+    """
+    groups = [group for group in islice(app.groups.values(), MOST_GROUPS) if group.waiting]
+    if groups:
+        first = min(groups, key=AskGroup.first)
+        code = stops_all(partition, app) or stops(app, first)
+        since = min(group.first().create_time for group in groups)
+        return Obstacle(code, since, first.first().request.key)
+    if app.backing_off:
+        places = [request.place for request in islice(app.backing_off.values(), MOST_GROUPS)]
+        code = stops_all(partition, app) or ASK_BACKS_OFF
+        return Obstacle(code, min(place.create_time for place in places), min(places).request.key)
+    if app.assumed_count:
+        return Obstacle(WAITS_FOR_ANSWER)
+    return Obstacle(REPLACES_PLACEHOLDER if app.replacing_count else "")
+
+
+def obstacle_text(partition: Partition, app: Application, key: str, code: str) -> str:
+    """The obstacle of an ask in words, with its operands; empty if it has another code by now."""
+    known = _TEXTS.get(code)
+    if known is not None:
+        return known
+    request = app.requests.get(AllocationKey(key))
+    if request is None or not request.is_pending:
+        return ""
+    check = first_failing(partition.check_context, subject_of(app, request))
+    return check.message() if check is not None and check.code == code else ""
