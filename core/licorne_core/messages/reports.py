@@ -51,6 +51,25 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingAsks:
+    """Asks of one queue that the same check stops, for the same subject.
+
+    `code` is one of `REASONS` of the census. `subject` is the queue or budget that the check is about,
+    or the user or group ``in`` a queue; empty for others. `resources` is what the asks want together.
+    `causes` counts them by what most nodes lack for them, if no node fits. `key` is one of them.
+    """
+
+    queue: QueuePath
+    code: str
+    subject: str
+    asks: int
+    resources: Resources
+    causes: Mapping[str, int]
+    app_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Explanation of an ask: all checks in the order in which they are made.
 

@@ -20,7 +20,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import charge
-from licorne_core.views.explain import first_failing_of_all
+from licorne_core.views.explain import obstacle_to_all
 
 WAITS_FOR_TURN = "WAITS_FOR_TURN"
 """No check is known to stop the ask; it waits for its turn."""
@@ -180,8 +180,8 @@ def obstacle_of(partition: Partition, app: Application, request: Request) -> str
 
 def stops_all(partition: Partition, app: Application) -> str:
     """Code of the obstacle to all asks of an application; empty for none."""
-    check = first_failing_of_all(partition.check_context, app)
-    return "" if check is None else check.code
+    found = obstacle_to_all(partition.check_context, app)
+    return "" if found is None else found.code
 
 
 def stops(app: Application, group: AskGroup) -> str:

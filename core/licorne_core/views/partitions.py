@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
-from licorne_core.messages.reports import Census, OutstandingShape, PlacementReport
+from licorne_core.messages.reports import Census, OutstandingShape, PlacementReport, WaitingAsks
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.counters import Counters
@@ -18,6 +18,7 @@ from licorne_core.views.audit.recount import Finding, audit
 from licorne_core.views.census import Standing, census, standing, waiting_by_code
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.outstanding_scan import outstanding_shapes, scan
+from licorne_core.views.reasons import waiting_asks
 
 Name = TypeVar("Name", bound=str)
 
@@ -194,6 +195,13 @@ class PartitionViews:
     def census(self, partition: PartitionName) -> Iterator[Census | None]:
         """Yield the census of a partition, after a None wherever the reader may pause."""
         return census(self._registry.partition(partition))
+
+    def reasons(self, partition: PartitionName) -> Iterator[WaitingAsks | None]:
+        """All waiting asks by queue, first failing check and its subject.
+
+        There is a None wherever the reader may pause. Later changes may be missed.
+        """
+        return waiting_asks(self._registry.partition(partition))
 
     def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
         """Queue and obstacle of an ask; None for an unknown ask.

@@ -1,0 +1,75 @@
+"""Why all asks wait, in sum."""
+
+from collections import Counter
+
+import pytest
+
+from licorne_core.messages.reports import WaitingAsks
+from licorne_core.values.ids import PartitionName
+from licorne_core.views import reasons
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+def found(driver: Driver) -> list[WaitingAsks]:
+    """All rows, without the pauses."""
+    return [row for row in driver.views.reasons(DEFAULT) if row is not None]
+
+
+def waiting(driver: Driver) -> dict[tuple[str, str, str], int]:
+    """Number of asks by queue, code and subject."""
+    return {(row.queue, row.code, row.subject): row.asks for row in found(driver)}
+
+
+def test_asks_count_under_what_stops_them_and_whose_limit_it_is() -> None:
+    """The subject is the queue at its maximum, maybe above that of the asks, or the user in a queue."""
+    limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 1m}}]"
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a, queues: [{name: b}], resources: {max: {vcore: 4m}}}]", rest=limits)),
+        nodes(node("n1", vcore=10), node("n2", vcore=2, memory=5)),
+        apps(app("one", "root.a.b"), app("two", "root.a.b", user="bob")),
+        asks(*[ask("one", f"a{n}", vcore=3) for n in range(4)], ask("two", "b1", vcore=2)),
+    )
+    assert waiting(driver) == {
+        ("root.a.b", "QUEUE_MAX_EXCEEDED", "root.a"): 3,
+        ("root.a.b", "USER_QUOTA_EXCEEDED", "bob in root"): 1,
+    }
+    [queue, user] = found(driver)
+    assert (queue.resources, queue.app_id, user.key) == ({"vcore": 9}, "one", "b1")
+
+
+def test_causes_are_what_most_nodes_lack() -> None:
+    """Asks of each class count under the cause of most nodes; a missing required node is one."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]")),
+        nodes(*[node(f"n{n}", vcore=4, memory=9) for n in range(3)]),
+        apps(app("one", "root.a")),
+        asks(*[ask("one", f"a{n}", vcore=3) for n in range(3)]),
+        asks(ask("one", "b1", vcore=2), ask("one", "b2", vcore=2), ask("one", "wide", memory=10)),
+        asks(ask("one", "gone", vcore=1, required_node="x")),
+    )
+    causes: Counter[str] = Counter()
+    for row in found(driver):
+        assert row.code == "NO_NODE_FITS"
+        causes.update(dict(row.causes))
+    assert causes == {"full: vcore": 2, "too small: memory": 1, reasons.NOT_REGISTERED: 1}
+
+
+def test_of_very_many_classes_a_part_of_the_nodes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum stays right, the code is that of the scheduler, and the work is bounded."""
+    monkeypatch.setattr(reasons, "MOST_LOOKS", 20)
+    monkeypatch.setattr(reasons, "LEAST_NODES", 2)
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]")),
+        nodes(*[node(f"n{n}", vcore=4) for n in range(10)]),
+        apps(app("one", "root.a")),
+        asks(*[ask("one", f"k{n}", vcore=5 + n) for n in range(30)]),
+    )
+    [row] = found(driver)
+    assert (row.code, row.asks) == ("NO_NODE_FITS", 30)
+    assert row.causes == {"too small: vcore": 20, reasons.UNKNOWN: 10}

@@ -1,0 +1,101 @@
+"""The reasons in sum agree with the explanation of each ask in random worlds, at any moment."""
+
+from collections import Counter
+
+import pytest
+
+from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.messages.reasons import Check, LimitCheck, QueueCheck, RunningCheck, StoppedQueueCheck
+from licorne_core.messages.reports import WaitingAsks
+from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
+from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WAITS_FOR_TURN
+from properties.test_preemption_rules import Play
+from support.core.driver import Driver
+from support.core.steps import last
+from support.seeds import lively
+from support.worlds import World
+from support.worlds.playing import REST
+
+EVERY = 7
+"""Steps from one comparison to the next, beside those at rest: also in the middle of slices."""
+
+Row = tuple[QueuePath, str, str]
+
+
+def subject(check: Check) -> str:
+    """The queue, user, group or budget that a check is about."""
+    match check:
+        case QueueCheck() | StoppedQueueCheck():
+            return check.queue
+        case LimitCheck() | RunningCheck():
+            return check.queue if check.kind == "queue" else f"{check.name} in {check.queue}"
+        case BudgetCheck():
+            return check.budget
+        case _:
+            return ""
+
+
+def explained(driver: Driver, partition: Partition, request: Request) -> tuple[str, str]:
+    """Code and subject of an ask by its explanation; empty for what does not wait."""
+    if request.state is ASSUMED:
+        return WAITS_FOR_ANSWER, ""
+    if request.state in TO_REPLACE:
+        return REPLACES_PLACEHOLDER, ""
+    if not request.is_pending:
+        return "", ""
+    told = last(driver.views.explain(partition.name, request.ask.app_id, request.key))
+    failed = next((check for check in told.checks if not check.passed), None)
+    return (
+        (WAITS_FOR_TURN, "")
+        if told.verdict == "waiting" or failed is None
+        else (failed.code, subject(failed))
+    )
+
+
+def agree(driver: Driver, name: PartitionName) -> Counter[str]:
+    """Compare all rows with all explanations; returns the asks by code."""
+    partition = driver.scheduler.partitions[name]
+    rows: list[WaitingAsks] = [row for row in driver.views.reasons(name) if row is not None]
+    asks: Counter[Row] = Counter()
+    wanted: dict[Row, Counter[str]] = {}
+    for app in partition.applications.values():
+        for request in app.requests.values():
+            code, whose = explained(driver, partition, request)
+            if code:
+                place = (app.queue_path, code, whose)
+                asks[place] += 1
+                wanted.setdefault(place, Counter()).update(dict(request.ask.ask_class.items))
+    assert {(row.queue, row.code, row.subject): row.asks for row in rows} == asks
+    assert asks.total() == driver.views.partition(name).pending_asks
+    for row in rows:
+        assert row.resources == wanted[row.queue, row.code, row.subject], row
+        assert sum(row.causes.values()) == (row.asks if row.code == "NO_NODE_FITS" else 0), row
+        request = partition.applications[AppId(row.app_id)].requests[AllocationKey(row.key)]
+        assert explained(driver, partition, request) == (row.code, row.subject), row
+    return Counter({row.code: row.asks for row in rows})
+
+
+def reasons_in(world: World) -> Counter[str]:
+    """Play the world, and compare at rest and between."""
+    play = Play()
+    seen: Counter[str] = Counter()
+    for number, step in enumerate(world.steps):
+        play.step(step)
+        if step.command is REST or not number % EVERY:
+            for name in play.driver.scheduler.partitions:
+                seen += agree(play.driver, name)
+    return seen
+
+
+@pytest.mark.worlds(first=4_900_000, one_in=16)
+def test_reasons_in_sum_are_those_of_each_ask(part: range) -> None:
+    """Each waiting ask counts once, with what it wants, under the code and subject that explain gives."""
+    seen: Counter[str] = Counter()
+    for seed in part:
+        try:
+            seen += reasons_in(World(seed))
+        except AssertionError as error:
+            pytest.fail(f"world {seed}: {error}")
+    assert seen.total() >= lively(len(part)), f"the worlds are too quiet: {seen}"
