@@ -24,6 +24,7 @@ LOCK = .venv-new/bin/uv pip compile --quiet --universal --python-version 3.11 --
 # What the build hook needs, as in pyproject.toml.
 COMPILING = 'mypy[mypyc]' types-PyYAML types-protobuf
 SBOM := dist/licorne.cdx.json
+ALERTS := dist/alerts.yml
 # The image is built from BASE, which must be pinned: make image BASE=python:3.11-slim@sha256:...
 BASE ?=
 IMAGE ?= licorne
@@ -35,7 +36,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native chart image sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native alerts chart image sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,6 +93,13 @@ lint-deploy: install $(HELM) $(CHECK) $(DASHBOARD) ## the chart, the manifests a
 	@unformatted=$$(gofmt -l deploy/check); test -z "$$unformatted" || { echo "lint-deploy: gofmt would change $$unformatted" >&2; exit 1; }
 	@cd deploy/check && go vet ./...
 	@LICORNE_HELM=$(CURDIR)/$(HELM) LICORNE_CHECK=$(CURDIR)/$(CHECK) $(BIN)/pytest -m helm tests/deploy
+
+# Links in messages of alerts need an address. The chart has a value for it.
+alerts: ## into dist/: the alert rules with links to where the runbooks are: make alerts RUNBOOKS=https://...
+	@case '$(RUNBOOKS)' in http://?*|https://?*) ;; *) echo 'alerts: RUNBOOKS must be the address of the page, such as https://wiki.example/runbooks' >&2; exit 1;; esac
+	@mkdir -p $(dir $(ALERTS))
+	@sed 's|runbook_url: docs/runbooks.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.yml > $(ALERTS)
+	@echo $(ALERTS)
 
 chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
 	@$(HELM) package $(CHART) --destination dist

@@ -1,7 +1,13 @@
 """Alerts say what is wrong, how bad it is and what to do, and each was seen to fire."""
 
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
 from support.deployment import PROMETHEUS, alerts
-from support.docs.pages import Page, code_spans
+from support.docs.pages import ROOT, Page, code_spans
 
 RUNBOOKS = Page("docs/runbooks.md")
 SEVERITIES = {"critical", "warning", "info"}
@@ -35,3 +41,30 @@ def test_every_alert_is_tried() -> None:
     for name in alerts():
         assert f"  - name: {name}\n" in tried, name
         assert f'{{alertname="{name}", instance="bad"}}' in tried, name
+
+
+def with_links(file: Path, runbooks: str) -> subprocess.CompletedProcess[str]:
+    """Write the rules with links to an address, as the page says."""
+    command = ["make", "alerts", f"RUNBOOKS={runbooks}", f"ALERTS={file}"]
+    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, timeout=60)
+
+
+def test_links_may_be_absolute(tmp_path: Path) -> None:
+    """`make alerts` writes the same rules, each with a link that works in a message."""
+    file = tmp_path / "alerts.yml"
+    assert with_links(file, "https://wiki.example/runbooks").returncode == 0
+    links = {name: f"https://wiki.example/runbooks#{name.lower()}" for name in alerts()}
+    read = yaml.safe_load(file.read_text("utf-8"))
+    written = {rule["alert"]: rule for group in read["groups"] for rule in group["rules"]}
+    assert {name: rule["annotations"].pop("runbook_url") for name, rule in written.items()} == links
+    for name, rule in alerts().items():
+        about = {key: text for key, text in rule["annotations"].items() if key != "runbook_url"}
+        assert written[name] == {**rule, "annotations": about}
+
+
+@pytest.mark.parametrize("runbooks", ["", "docs/runbooks.md", "https://"])
+def test_links_that_lead_nowhere_are_refused(runbooks: str, tmp_path: Path) -> None:
+    """The text says which address is wanted."""
+    done = with_links(tmp_path / "alerts.yml", runbooks)
+    assert done.returncode != 0
+    assert "RUNBOOKS must be the address of the page" in done.stderr

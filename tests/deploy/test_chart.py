@@ -116,7 +116,11 @@ def test_traces_reach_their_collector(tmp_path: Path) -> None:
 def test_what_watches_is_that_of_the_repository() -> None:
     """Alerts and dashboard are the files of the repository, and the job has the alerts' name."""
     found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
-    rules = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))
+    rules = yaml.safe_load(
+        (PROMETHEUS / "alerts.yml")
+        .read_text("utf-8")
+        .replace("docs/runbooks.md#", "https://wiki.example/licorne/runbooks#")
+    )
     assert only(found, "PrometheusRule")["spec"] == rules
     shown = only(found, "ConfigMap", "licorne-dashboard")
     assert json.loads(shown["data"]["licorne.json"]) == dashboard()
@@ -152,6 +156,7 @@ def test_what_watches_is_that_of_the_repository() -> None:
         (("unheard=of",), "unheard"),
         (("resources.limits.memory=null",), "memory"),
         (("image.digest=latest",), "sha256:[0-9a-f]{64}"),
+        (("links.runbooks=docs/runbooks.md",), "links.runbooks"),
     ],
 )
 def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: str) -> None:
