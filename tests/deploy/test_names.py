@@ -12,10 +12,11 @@ ELSEWHERE = {
     "licorne_tls_certificate_end_timestamp_seconds",
     "licorne_worker_looping",
     "licorne_worker_scraped",
+    "licorne_queue_reserved",
 }
-"""What Prometheus itself makes of a scrape, and what only a server with TLS or with workers has.
+"""What Prometheus itself makes of a scrape, and what only a server with TLS, workers or reservations has.
 
-That workers have theirs is tested in `server/workers`.
+That workers have theirs is tested in `server/workers`, reservations in `server/http/test_metrics.py`.
 """
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
