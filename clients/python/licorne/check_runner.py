@@ -211,6 +211,11 @@ class CheckRunner(Generic[C, R, W]):
             return
         self._take(stamp, [_judged(self._function, check) for check in checks])
 
+    @property
+    def unanswered(self) -> int:
+        """Number of tasks at work on checks."""
+        return len(self._tasks)
+
     def stop(self) -> None:
         """Answer nothing more."""
         for task in self._tasks:
@@ -301,6 +306,11 @@ class Feed(Generic[T]):
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 
+    @property
+    def is_running(self) -> bool:
+        """True while the function runs, or is to run."""
+        return self._task is not None and not self._task.done()
+
     def stop(self) -> None:
         """Hand over nothing more."""
         self._waiting.clear()
@@ -343,6 +353,15 @@ class CallbackRunners:
         self.states = Feed(callbacks.container_states) if callbacks.container_states else None
         self.events = Feed(callbacks.events, limit) if callbacks.events else None
         self.dumps = StateDumper(callbacks.state_dump, send_dump) if callbacks.state_dump else None
+
+    @property
+    def running(self) -> int:
+        """Number of checks and lists that callbacks are at work on."""
+        judges = (self.predicates, self.victims)
+        feeds = (self.states, self.events)
+        return sum(judge.unanswered for judge in judges if judge) + sum(
+            feed.is_running for feed in feeds if feed
+        )
 
     def stop(self) -> None:
         """Call nothing more."""

@@ -49,6 +49,11 @@ class Inbox:
         if self._size >= self._limit and not self._closed:
             self._room.clear()
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the reader has dealt with everything."""
+        return not self._batches
+
     async def room(self) -> None:
         """Wait until there is room for more."""
         await self._room.wait()

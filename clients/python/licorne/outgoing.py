@@ -170,6 +170,11 @@ class Outgoing:
         self._victims.clear()
         self._dump = None
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is queued."""
+        return not (self.packer or self._answers or self._victims or self._dump)
+
     def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
         """Queue an answer behind others of its kind and before all items: the server waits."""
         if isinstance(answer, PredicateAnswer):

@@ -69,6 +69,16 @@ class Session:
         return self._processed
 
     @property
+    def sent(self) -> int:
+        """Number of the last request that was sent."""
+        return self._sent
+
+    @property
+    def dealt_with(self) -> int:
+        """Number of the last response that the caller has processed."""
+        return self._consumed
+
+    @property
     def unacknowledged(self) -> int:
         """Number of responses that the caller has processed and the server has no notice of."""
         return self._consumed - self._acknowledged

@@ -10,7 +10,6 @@ from licorne import (
     Allocated,
     Application,
     Ask,
-    Client,
     Confirm,
     ContainerState,
     FailMode,
@@ -24,7 +23,7 @@ from licorne import (
     Termination,
     Token,
 )
-from licorne_server.process.clock import Clock
+from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.testing.parts import (
     Containers,
     Judge,
@@ -33,8 +32,10 @@ from licorne_server.testing.parts import (
     StartAfter,
     StopAfter,
     Victims,
+    WatchedClient,
     pending_asks,
 )
+from licorne_server.testing.serving import VirtualClock, served_at
 
 GIB = 1024**3
 PATIENCE = 10.0
@@ -74,13 +75,18 @@ class FakeRM:
 
         A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds
         after the scheduler's request, and its end is confirmed. Both may be functions of the event;
-        None means never. Seconds are those of `clock`, which should be the server's. With `resubmit`
+        None means never. Seconds are those of `clock`, by default the server's if it is in this process.
+        With `resubmit`
         members of a gang that the server drops are submitted again. `limits` and `token` are those
         of the client.
         """
+        if clock is None:
+            served = served_at(target)
+            clock = SystemClock() if served is None else served.clock
+        self._clock = clock
         self.judge = Judge(predicates, judge_victims, self._notify, clock)
         """Answers checks: see its `refusing`, `delay` and `answering`."""
-        self.client = Client(
+        self.client = WatchedClient(
             target,
             rm_id=rm_id,
             config=config,
@@ -129,6 +135,8 @@ class FakeRM:
         await self.client.__aenter__()
         self._listener = asyncio.create_task(self._listen())
         self._runner = asyncio.create_task(self.containers.run())
+        if isinstance(self._clock, VirtualClock):
+            self._clock.attend(self)
         try:
             await self._ready()
         except BaseException:
@@ -155,8 +163,30 @@ class FakeRM:
         """Close the connection."""
         await self.close()
 
+    @property
+    def is_settled(self) -> bool:
+        """True if server and RM have nothing to do for each other before the clock is moved.
+
+        True too if nothing can be done: the RM has failed, or reaches no server of this process.
+        """
+        served = served_at(self._target)
+        if served is None or self._failure is not None or self._listener is None or self._listener.done():
+            return True
+        progress = served.progress(self.client.rm_id)
+        return (
+            progress is not None
+            and self.containers.is_idle
+            and self.client.is_settled(progress, reads=self.reading.is_set(), held=self.judge.held)
+        )
+
+    def __str__(self) -> str:
+        """``RM rm1``."""
+        return f"RM {self.client.rm_id}"
+
     async def close(self, *, unregister: bool = False) -> None:
         """Close the connection; the server keeps the books unless `unregister` is set."""
+        if isinstance(self._clock, VirtualClock):
+            self._clock.leave(self)
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)

@@ -24,8 +24,8 @@ from licorne import (
     ReleaseRequested,
     Termination,
 )
-from licorne_server.process.clock import Clock, SystemClock
-from licorne_server.testing.serving import VirtualClock
+from licorne_server.process.clock import Clock
+from licorne_server.testing.serving import Progress, VirtualClock
 
 
 class Received:
@@ -104,7 +104,8 @@ async def pending_asks(client: Client) -> str:
         return ""
     names = ", ".join(waiting[:NAMED])
     more = f" and {len(waiting) - NAMED} more" if len(waiting) > NAMED else ""
-    lines = [f"\n{len(waiting)} asks are pending: {names}{more}"]
+    are = "ask is" if len(waiting) == 1 else "asks are"
+    lines = [f"\n{len(waiting)} {are} pending: {names}{more}"]
     asked = waiting[:EXPLAINED]
     by_reason: dict[str, list[str]] = {}
     try:
@@ -132,7 +133,28 @@ async def _why(client: Client, key: str) -> str:
         answer = await client.explain(key)
     except LicorneError as error:
         return f"not explained, {type(error).__name__}: {error}"
-    return f"{answer.verdict}: {answer.summary}"
+    found = next((check.message for check in answer.checks if check.kind == "preemption"), "")
+    preemption = f"; preemption: {found}" if found not in ("", answer.summary) else ""
+    return f"{answer.verdict}: {answer.summary}{preemption}"
+
+
+class WatchedClient(Client):
+    """A client that knows how far its session is, for an RM in the process of its server."""
+
+    def is_settled(self, server: Progress, *, reads: bool, held: int) -> bool:
+        """True if neither side has anything to do for the other, as far as the RM lets it.
+
+        The RM holds the answers to `held` checks, and processes responses only if it `reads`.
+        """
+        context, session = self._context, self._context.session
+        return (
+            context.live.is_set()
+            and session.stamp == server.stamp
+            and context.outgoing.is_empty
+            and session.sent == server.processed
+            and (not reads or (session.dealt_with == server.sent and context.inbox.is_empty))
+            and context.callbacks.running <= held
+        )
 
 
 PREDICATE_CLASS = "licorne/predicate-class"
@@ -150,7 +172,7 @@ class Judge:
         predicate: Predicate | None,
         victims: Victims | None,
         changed: Callable[[], None],
-        clock: Clock | None,
+        clock: Clock,
     ) -> None:
         """`changed` is called for every received check."""
         self.checks: list[PredicateCheck] = []
@@ -167,7 +189,9 @@ class Judge:
         self._predicate = predicate
         self._victims = victims
         self._changed = changed
-        self._clock = clock or SystemClock()
+        self._clock = clock
+        self._delayed = 0
+        self._waiting = 0
 
     async def predicates(self, check: PredicateCheck) -> dict[str, str]:
         """Refused nodes, each with the reason."""
@@ -189,11 +213,24 @@ class Judge:
         assert self._victims is not None, "nobody is asked without it"
         return self._victims(check)
 
+    @property
+    def held(self) -> int:
+        """Number of checks whose answers wait for the clock or for `answering`."""
+        return self._delayed + (0 if self.answering.is_set() else self._waiting)
+
     async def _delay_answer(self) -> None:
         self._changed()
         if self.delay:
-            await _sleep(self._clock, self.delay)
-        await self.answering.wait()
+            self._delayed += 1
+            try:
+                await _sleep(self._clock, self.delay)
+            finally:
+                self._delayed -= 1
+        self._waiting += 1
+        try:
+            await self.answering.wait()
+        finally:
+            self._waiting -= 1
 
 
 async def _sleep(clock: Clock, seconds: float) -> None:
@@ -228,7 +265,7 @@ class Containers:
         stop_after: StopAfter,
         confirm: Confirm,
         changed: Callable[[], None],
-        clock: Clock | None,
+        clock: Clock,
     ) -> None:
         """`confirm` is awaited with stopped containers; `changed` is called after every change."""
         self.running: set[str] = set()
@@ -239,12 +276,18 @@ class Containers:
         self._stop_after = stop_after
         self._confirm = confirm
         self._changed = changed
-        self._clock = clock or SystemClock()
+        self._clock = clock
+        self._acting = False
         self._due: list[tuple[float, int, str, bool]] = []
         """Heap of actions: due time, serial number, key, and True to stop the container."""
         self._numbers = count()
         self._news = asyncio.Event()
         self._allocated: set[str] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no container is to start or to stop at this time."""
+        return not self._acting and not (self._due and self._due[0][0] <= self._clock.now())
 
     def allocated(self, event: Allocated) -> None:
         """Schedule the start of a container."""
@@ -279,12 +322,14 @@ class Containers:
             self._news.clear()
             await self._clock.wait(self._due[0][0] if self._due else None, self._news)
             while self._due and self._due[0][0] <= self._clock.now():
+                self._acting = True
                 _, _, key, stop = heapq.heappop(self._due)
                 if stop:
                     await self.stop(key)
                 elif key in self._allocated:
                     self.running.add(key)
                 self._changed()
+            self._acting = False
 
     def _plan(self, after: float | None, key: str, *, stop: bool) -> None:
         if after is not None:

@@ -5,6 +5,8 @@ from collections import Counter
 from types import TracebackType
 from typing import Self
 
+from licorne_server.testing.serving import Served, gone_from, listen_at, served_at
+
 ACCEPTING_TURNS = 3
 """Turns of the loop after which an accepted connection has reached its handler."""
 
@@ -33,6 +35,7 @@ class Relay:
         """Start to listen."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.target = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        listen_at(self.target, self._behind)
         return self
 
     async def __aexit__(
@@ -43,6 +46,7 @@ class Relay:
     ) -> None:
         """Stop listening, and cut all connections."""
         assert self._server is not None
+        gone_from(self.target)
         # A closed server would leave a connection open that was accepted just before.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
@@ -50,6 +54,10 @@ class Relay:
             await asyncio.sleep(0)
         self._server.close()
         await self.cut()
+
+    def _behind(self) -> Served | None:
+        """The server that data reaches now."""
+        return served_at(self.upstream)
 
     async def cut(self) -> None:
         """Break off all connections, without notice to either side."""
@@ -123,6 +131,9 @@ class Proxy(Relay):
         if count < 1:
             raise ValueError(f"count is {count}: it must be 1 or more")
         self._left[towards] = count
+
+    def _behind(self) -> Served | None:
+        return super()._behind() if self.flowing.is_set() else None
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
         while data := await reader.read(CHUNK):

@@ -2,10 +2,10 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import grpc
 
@@ -17,12 +17,26 @@ from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.settings import Address, Settings, SettingsError, TraceSettings
 from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError
+from licorne_server.wire.responses import Kind
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 START = 1_700_000_000.0
 """Default start of the clock, in unix seconds."""
+
+
+PATIENCE = 10.0
+"""Seconds within which all parties have to settle."""
+
+
+class Party(Protocol):
+    """A server or an RM that works on a virtual clock."""
+
+    @property
+    def is_settled(self) -> bool:
+        """True if nothing happens before the clock is moved."""
+        ...
 
 
 class VirtualClock:
@@ -38,6 +52,16 @@ class VirtualClock:
         self._waiting: dict[asyncio.Event, float] = {}
         self._came = asyncio.Event()
         self._sleeping: dict[asyncio.Event, float] = {}
+        self._parties: list[Party] = []
+
+    def attend(self, party: Party) -> None:
+        """Let `advance` wait for a party from now on."""
+        self._parties.append(party)
+
+    def leave(self, party: Party) -> None:
+        """Wait for the party no more; does nothing for one that does not attend."""
+        if party in self._parties:
+            self._parties.remove(party)
 
     def now(self) -> float:
         """Unix seconds."""
@@ -66,19 +90,43 @@ class VirtualClock:
     async def advance(self, seconds: float) -> None:
         """Move the clock by `seconds`, with a stop at each time that a task waits for.
 
-        Returns when all due work is done, and all tasks wait again. Sleepers are woken at their
-        times, and need not wait again.
+        Before the first step and at each stop, everything that server and fake RMs have said is
+        processed on the other side, with all that follows. Returns when all due work is done, and
+        all tasks wait again. Sleepers are woken at their times, and need not wait again.
+
+        Raises TimeoutError if server and RMs do not come to rest within 10 s of real time.
         """
-        # A task woken by an event may not have run yet, and has no time to wait for.
-        await self._all_back(len(self._waiting))
+        await self._settle(len(self._waiting))
         end = self._now + seconds
         while (nearest := self._nearest()) <= end:
             self._now = max(self._now, nearest)
             for times in (self._waiting, self._sleeping):
                 for event in [event for event, until in times.items() if until <= self._now]:
                     event.set()
-            await self._all_back(len(self._waiting))
+            await self._settle(len(self._waiting))
         self._now = end
+
+    async def _settle(self, count: int) -> None:
+        """Wait until all parties are settled, and all woken tasks wait again, `count` in all.
+
+        A task woken by an event may not have run yet, and has no time to wait for.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._all_back(count)
+                while self._unsettled():
+                    # What is on its way between two parties comes by the loop's selector.
+                    await asyncio.sleep(0)
+                    await self._all_back(0)
+        except TimeoutError:
+            names = ", ".join(map(str, self._unsettled())) or "a task"
+            raise TimeoutError(f"waited {PATIENCE:g} s for {names} to come to rest") from None
+
+    def _unsettled(self) -> list[Party | str]:
+        found: list[Party | str] = [party for party in self._parties if not party.is_settled]
+        if any(woken.is_set() for woken in self._sleeping):
+            found.append("a sleeper")
+        return found
 
     def _nearest(self) -> float:
         """Next time that a task waits for or sleeps until; infinite for none."""
@@ -94,6 +142,37 @@ class VirtualClock:
                 return
             if len(self._waiting) < count:
                 await self._came.wait()
+
+
+class Progress(NamedTuple):
+    """The state of an RM's session as its server has it."""
+
+    stamp: tuple[int, int]
+    """Epoch and session."""
+    processed: int
+    """Number of the last request that was processed."""
+    sent: int
+    """Number of the last response that was sent."""
+
+
+_HERE: dict[str, Callable[[], "Served | None"]] = {}
+"""The servers and proxies of this process by address: functions that return the server behind."""
+
+
+def served_at(target: str) -> "Served | None":
+    """The server that a connection to the target reaches now; None if it is down or elsewhere."""
+    found = _HERE.get(target)
+    return None if found is None else found()
+
+
+def listen_at(target: str, behind: Callable[[], "Served | None"]) -> None:
+    """Note a server or a proxy of this process; `behind` returns the server that is reached there."""
+    _HERE[target] = behind
+
+
+def gone_from(target: str) -> None:
+    """Forget a server or a proxy."""
+    _HERE.pop(target, None)
 
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
@@ -137,9 +216,26 @@ class Served:
             raise
         self._server = server
         self.target, self.http = server.grpc_address, server.http_address
+        listen_at(self.target, lambda: self if self._server is not None else None)
         self._settings = dataclasses.replace(
             self._settings, listen=_address(self.target), http=_address(self.http)
         )
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the server has nothing to do before its clock is moved, or is down."""
+        return self._server is None or not self._server.engine.has_work
+
+    def progress(self, rm_id: str) -> Progress | None:
+        """The state of an RM's session; None while it has none, or something waits to be sent."""
+        rm = self._up().rms.find(rm_id)
+        if rm is None or rm.session is None or rm.outbox.peek(tuple(Kind)) is not None:
+            return None
+        return Progress((rm.epoch, rm.registration.number), rm.session.received, rm.session.sent)
+
+    def __str__(self) -> str:
+        """``the server at 127.0.0.1:41233``."""
+        return f"the server at {self.target}"
 
     async def stop(self) -> None:
         """Stop in order: RMs are notified, and all decisions are sent. Does nothing if down."""
@@ -215,11 +311,17 @@ async def serve(
         rms=RmBounds(plan_pause=0.0),
         traces=None if spans is None else TraceSettings(exporter=spans, sample=trace_sample),
     )
-    served = Served(settings, clock or SystemClock())
+    clock = clock or SystemClock()
+    served = Served(settings, clock)
     await served.start()
+    if isinstance(clock, VirtualClock):
+        clock.attend(served)
     try:
         yield served
     finally:
+        if isinstance(clock, VirtualClock):
+            clock.leave(served)
+        gone_from(served.target)
         await served.stop()
 
 

@@ -1,0 +1,130 @@
+"""The test kit's clock: what was said is heard before time moves, and answered at each stop."""
+
+import pytest
+
+from licorne_server.testing import FakeRM, Proxy, VirtualClock, serve
+
+TWO_QUEUES = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: prod, resources: {guaranteed: {vcore: 8}}}
+          - {name: dev}
+"""
+
+
+async def test_an_ask_is_heard_before_time_moves() -> None:
+    """An ask directly in front of `advance` has its allocation when that returns."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        await rm.ask("app", 3)
+        await clock.advance(10)
+        assert set(rm.allocations) == {"app-1", "app-2", "app-3"}
+        await rm.client.release(["app-1"])
+        await clock.advance(0)
+        assert set(rm.allocations) == {"app-2", "app-3"}
+
+
+async def test_victims_are_confirmed_within_one_step() -> None:
+    """An RM stops victims at their times while the clock moves, so that preemption is carried out."""
+    clock = VirtualClock()
+    async with serve(TWO_QUEUES, clock=clock) as server, FakeRM(server.target, stop_after=2) as rm:
+        await rm.add_nodes(1, vcore=10_000)
+        await rm.submit("batch", queue="root.dev")
+        await rm.ask("batch", 10, vcore=1000, allow_preempt_self=True)
+        await clock.advance(1)
+        await rm.submit("web", queue="root.prod")
+        await rm.ask("web", 4, vcore=1000, allow_preempt_other=True)
+        await clock.advance(40)
+        assert sum(key.startswith("web-") for key in rm.allocations) == 4
+        assert len(rm.allocations) == 10
+
+
+async def test_checks_are_answered_at_each_stop() -> None:
+    """The RM's own checks are answered before time moves; what it holds back is not waited for."""
+    clock = VirtualClock()
+    async with (
+        serve(clock=clock) as server,
+        FakeRM(server.target, predicates=lambda name, node: None) as rm,
+    ):
+        await rm.add_nodes(2)
+        await rm.submit("app")
+        await rm.ask("app", 2, predicate_class="a")
+        await clock.advance(1)
+        assert len(rm.allocations) == 2
+        rm.answering.clear()
+        await rm.ask("app", 1, predicate_class="b")
+        await clock.advance(1)
+        assert (len(rm.allocations), len(rm.checks)) == (2, 2)
+        rm.answering.set()
+        await clock.advance(0)
+        assert len(rm.allocations) == 3
+        rm.judge.delay = 0.5
+        await rm.ask("app", 1, predicate_class="c")
+        await clock.advance(0.4)
+        assert len(rm.allocations) == 3
+        await clock.advance(0.1)
+        assert len(rm.allocations) == 4
+
+
+async def test_a_restart_is_over_when_time_has_moved() -> None:
+    """After a crash the RM is connected again, and its replay done, before the clock moves."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        await rm.ask("app", 2)
+        await clock.advance(1)
+        await server.restart(crash=True)
+        await rm.ask("app", 1)
+        await clock.advance(1)
+        assert len(rm.allocations) == 3
+        [partition] = server.views.partitions()
+        assert partition.allocations == 3
+
+
+async def test_who_cannot_be_reached_is_not_waited_for() -> None:
+    """A stopped server, a frozen connection and an RM that reads nothing do not stop the clock."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, Proxy(server.target) as proxy, FakeRM(proxy.target) as rm:
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        proxy.flowing.clear()
+        await rm.ask("app", 1)
+        await clock.advance(5)
+        assert rm.allocations == {}
+        proxy.flowing.set()
+        await clock.advance(5)
+        assert set(rm.allocations) == {"app-1"}
+        rm.reading.clear()
+        await rm.ask("app", 1)
+        await clock.advance(5)
+        assert set(rm.allocations) == {"app-1"}
+        rm.reading.set()
+        await clock.advance(0)
+        assert set(rm.allocations) == {"app-1", "app-2"}
+        await server.crash()
+        await rm.ask("app", 1)
+        await clock.advance(5)
+        assert len(rm.allocations) == 2
+
+
+async def test_a_party_that_does_not_rest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`advance` ends with an error that says for whom it waited."""
+    monkeypatch.setattr("licorne_server.testing.serving.PATIENCE", 0.05)
+
+    class Busy:
+        is_settled = False
+
+        def __str__(self) -> str:
+            return "RM busy"
+
+    clock = VirtualClock()
+    clock.attend(Busy())
+    with pytest.raises(TimeoutError, match=r"waited 0\.05 s for RM busy to come to rest"):
+        await clock.advance(1)
