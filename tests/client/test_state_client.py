@@ -107,6 +107,10 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
         assert await state.preemptions() == []
         assert await state.outstanding() == []
         assert await state.budgets() == []
+        for reasons in (await state.reasons(), await state.reasons(queue="root", partition="default")):
+            assert [(one.code, one.asks) for one in reasons.reasons] == [("QUEUE_MAX_EXCEEDED", 1)]
+            assert (reasons.asks, reasons.reasons[0].allocation_key) == (1, "job-3")
+        assert (await state.reasons(queue="root.other")).asks == 0
         explained = await state.explain(application_id="job")
         assert explained.allocation_key == "job-3"
 

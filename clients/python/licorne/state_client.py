@@ -188,6 +188,17 @@ class StateCalls(OfOneRm):
         answer = await self._calls.call(lambda channel: _stub(channel).ListOutstanding, request)
         return list(answer.shapes)
 
+    async def reasons(self, *, queue: str = "", partition: str = "") -> pb.ListReasonsResponse:
+        """Why asks wait: their number by the first check that stops them, the most frequent first.
+
+        They are those of a partition, or of all that the caller may see, or of one queue and those
+        below it.
+        """
+        check_arguments(queue=queue, partition=partition)
+        named = self._partition(partition) if partition else ""
+        request = pb.ListReasonsRequest(partition=named, queue=queue)
+        return await self._calls.call(lambda channel: _stub(channel).ListReasons, request)
+
     async def budgets(self) -> list[pb.Budget]:
         """Budgets over RMs, parents before children, with what each RM has that the caller may see."""
         return await self._calls.gathered(

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.values.errors import NotFound
-from licorne_core.values.ids import RmId
+from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import BudgetState
@@ -20,6 +20,7 @@ from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Access
 from licorne_server.services.history import Sample
+from licorne_server.services.reasons import ReasonRows
 from licorne_server.telemetry.measures import Calls, RmMeasures
 from licorne_server.telemetry.tracing.starting import TraceCounts
 
@@ -133,6 +134,14 @@ class Figures:
     traces: TraceCounts = field(default_factory=TraceCounts)
 
 
+ReasonsOf = Callable[[PartitionName], Awaitable[ReasonRows]]
+"""Gives the waiting asks of a partition; raises NotFound."""
+
+
+async def _no_reasons(_: PartitionName) -> ReasonRows:
+    return ReasonRows(0.0, ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Sources of the answers. Times are in unix seconds."""
@@ -154,6 +163,8 @@ class Sources:
     figures: Callable[[], Figures] = Figures
     budgets: Callable[[], Iterable[BudgetState]] = tuple
     """The state of all budgets over RMs."""
+    reasons: ReasonsOf = _no_reasons
+    """Reads the waiting asks of a partition."""
     queue_names: bool = True
     """True to publish metrics of queues also under names that contain the queue."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)

@@ -30,6 +30,7 @@ from licorne_server.security.access import Access, Caller
 from licorne_server.services.admin.operations import MAX_WANTED
 from licorne_server.services.calls import parsed, unary_handler
 from licorne_server.services.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
+from licorne_server.services.reasons import merged_reasons
 from licorne_server.wire.errors import CallError, unavailable
 
 log = structlog.get_logger("core.coordination.forwarding")
@@ -159,6 +160,9 @@ _STATE = {
     "ListReservations": _of_partition(state_pb2.ListReservationsRequest),
     "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
     "ListOutstanding": _of_partition(state_pb2.ListOutstandingRequest),
+    "ListReasons": Route(
+        state_pb2.ListReasonsRequest, "partition", merged_reasons, state_pb2.ListReasonsResponse
+    ),
     "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", _budgets, state_pb2.ListBudgetsResponse),
     "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
     "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
@@ -291,6 +295,8 @@ class Forwarding(grpc.aio.ServerInterceptor):
             if not given and route.means_first:
                 given = request.rm_id = await self._first("", context)
             return given
+        if not given and route.merge is not None:
+            return ""
         if given.startswith("["):
             return rm_of(PartitionName(given))
         name = given or DEFAULT_PARTITION

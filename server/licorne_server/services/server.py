@@ -27,6 +27,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.http import Figures, HttpServer, Sources
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.members import Members
+from licorne_server.http.reasons import Reasons
 from licorne_server.http.sources import rm_figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
@@ -277,7 +278,7 @@ class Server:
                 self._log_levels,
                 self.budgets,
             ),
-            StateService(views, self.rms, access, self._time_slices, self.engine.now, self.budgets.states),
+            StateService(self._sources, self.rms, self.engine.now),
             EventsService(self.events, access, self._time_slices),
         )
 
@@ -321,6 +322,7 @@ class Server:
             events=self.events,
             time_slices=self._time_slices,
             budgets=self.budgets.states,
+            reasons=Reasons(self.scheduler.views, self._time_slices, self.clock.now).of,
             ownership=self.ownership,
             members=self.members,
             worker=self.settings.worker,

@@ -17,7 +17,7 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.coordination.budgets import BudgetState
+from licorne_server.http.sources import Sources
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
@@ -33,6 +33,7 @@ from licorne_server.services.paging import (
     reservations_after,
     walked,
 )
+from licorne_server.services.reasons import ReasonSum
 from licorne_server.services.reports import (
     allocation_message,
     application_message,
@@ -49,6 +50,7 @@ from licorne_server.services.reports import (
     usage_messages,
 )
 from licorne_server.wire.errors import invalid_argument
+from licorne_server.wire.responses import nanoseconds
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -81,26 +83,17 @@ class StateService:
 
     name = "licorne.v1.State"
 
-    def __init__(
-        self,
-        views: Views,
-        rms: Rms,
-        access: Access,
-        time_slices: TimeSlices,
-        now: Callable[[], float],
-        budgets: Callable[[], Iterator[BudgetState]],
-    ) -> None:
+    def __init__(self, sources: Sources, rms: Rms, now: Callable[[], float]) -> None:
         """Over the reports of the core, and the RMs as the server knows them.
 
-        All readers take turns by `time_slices`. `now` gives the time in unix seconds,
-        `budgets` the state of all budgets.
+        `now` gives the time in unix seconds.
         """
         self._now = now
-        self._budgets = budgets
         self._rms = rms
-        self._views = views
-        self._access = access
-        self._time_slices = time_slices
+        self._budgets, self._reasons_of = sources.budgets, sources.reasons
+        self._views: Views = sources.views
+        self._access: Access = sources.access
+        self._time_slices: TimeSlices = sources.time_slices
         self._shapes: dict[PartitionName, _Shapes] = {}
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -117,6 +110,7 @@ class StateService:
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
                 "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
+                "ListReasons": unary_handler(pb.ListReasonsRequest, self._reasons),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
@@ -139,7 +133,7 @@ class StateService:
     async def _list_budgets(self, request: pb.ListBudgetsRequest, context: Any) -> Message:
         """A page of the budgets, parents before children; its token is the last name."""
         may_see = self._may_see(context)
-        budgets = self._budgets()
+        budgets = iter(self._budgets())
         if request.page_token:
             budgets = islice(dropwhile(lambda budget: budget.name != request.page_token, budgets), 1, None)
         page = await self._filled(
@@ -309,6 +303,21 @@ class StateService:
         slices = partial(self._time_slices.slice, peer)
         page = await filled(Page(found, outstanding_message, size=MAX_PAGE_SIZE), slices)
         return pb.ListOutstandingResponse(shapes=page.rows)
+
+    async def _reasons(self, request: pb.ListReasonsRequest, context: Any) -> Message:
+        """Why asks wait, in one partition or in all that the caller may see."""
+        if request.partition:
+            names = [self._partition(request.partition, context)]
+        else:
+            may_see = self._may_see(context)
+            names = [name for name in self._views.partition_names() if may_see(rm_of(name))]
+        total, time = ReasonSum(request.queue), self._now()
+        for name in names:
+            with suppress(NotFound):
+                found = await self._reasons_of(name)
+                time = min(time, found.time)
+                await walked(total.add(name, found.rows), partial(self._slice, context))
+        return total.message(nanoseconds(time))
 
     def _peer(self, context: Any) -> str:
         return self._access.caller(context).peer

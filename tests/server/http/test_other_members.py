@@ -113,6 +113,22 @@ async def test_lists_have_the_rms_of_all_members(town: Town) -> None:
         assert [row["clusterId"] for row in nodes] == ["left", "right"]
 
 
+async def test_reasons_are_those_of_all_members(town: Town) -> None:
+    """The sum is the same on all members, over REST and for the page, whose times are milliseconds."""
+    async with filled(town.left, "more") as client:
+        await client.ask([Ask(key="wide", application_id="job", resources={"vcore": 9_000})])
+        views = town.left.scheduler.views
+        await eventually(lambda: views.partition(views.resolve("[more]default")).pending_asks)
+        for server in (town.left, town.right):
+            answer = await town.get(server, "/ws/v1/reasons?queue=root.runs")
+            shown = await town.get(server, "/ui/api/reasons?partition=[more]default")
+            assert answer["asks"] == shown["asks"] == 1
+            assert answer["reasons"] == shown["reasons"]
+            [place] = answer["reasons"][0]["firstQueues"]
+            assert (place["partition"], place["subject"]) == ("[more]default", "root")
+            assert shown["time"] < answer["time"] // 10**5
+
+
 async def test_a_list_of_a_member_without_rms_is_that_of_the_others() -> None:
     """Nothing of this member, or of nobody, makes no comma too many."""
     async with deployment("a", "b", "c") as servers, aiohttp.ClientSession() as client:

@@ -130,6 +130,18 @@ def test_budgets_show_the_use_of_all_members() -> None:
     ]
 
 
+async def test_reasons_are_those_of_all_members(town: Town) -> None:
+    """Without a partition each member has the sum, once for each RM; with one that of its owner."""
+    for seen in (town.a, town.b, town.c):
+        answer = await seen.state.ListReasons(state.ListReasonsRequest())
+        [reason] = answer.reasons
+        assert (answer.asks, reason.asks, reason.queues) == (2, 2, 2)
+        places = {(one.partition, one.subject) for one in reason.first_queues}
+        assert places == {("[one]default", "root"), ("[two]default", "root")}
+        of_one = await seen.state.ListReasons(state.ListReasonsRequest(partition="[one]default"))
+        assert [one.partition for one in of_one.reasons[0].first_queues] == ["[one]default"]
+
+
 async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) -> None:
     """On every member a bare or empty name means the RM whose id comes first, and pages go on there."""
     for seen in (town.a, town.b, town.c):

@@ -27,6 +27,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
+from licorne_server.http.reasons import Reasons
 from licorne_server.process.bounds import OutboxBounds, PeerBounds, RmBounds
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.fair import TimeSlices
@@ -202,6 +203,9 @@ class Site:
             config_thread=thread,
             events=events,
             time_slices=time_slices,
+            access=access,
+            budgets=budgets.states,
+            reasons=Reasons(views, time_slices, self.clock.now).of,
         )
         self._dumps = StateDumps(sources)
         self._handlers = [
@@ -234,7 +238,7 @@ class Site:
                 budgets,
             ).handler(),
             AboutService(BUILD, self.clock.now(), access).handler(),
-            StateService(views, rms, access, time_slices, self.engine.now, budgets.states).handler(),
+            StateService(sources, rms, self.engine.now).handler(),
             EventsService(events, access, time_slices).handler(),
         ]
         self._lines: list[Line] = []

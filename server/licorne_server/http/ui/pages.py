@@ -162,7 +162,7 @@ STATIC = {
 PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
 """Paths without data of any RM: they need no token."""
 
-FILTERED = frozenset({f"{API}/feed", f"{API}/search"})
+FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons"})
 """Paths that show only data that the caller may see."""
 
 OF_ONE_RM = frozenset({f"{API}/config", f"{API}/events"})
