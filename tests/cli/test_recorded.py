@@ -56,6 +56,8 @@ users
 users --groups
 users -o json
 users ann
+explain
+explain --rm blue -o json
 explain shop
 explain shop -o json
 explain idle

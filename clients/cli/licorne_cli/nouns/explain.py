@@ -1,4 +1,4 @@
-"""`licorne explain`: the blockers of an ask, the node of an allocation, or the reason of a preemption."""
+"""`licorne explain`: why all asks wait; why one does, where it is, or why it was preempted."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from licorne.v1.state_pb2 import (
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, partitions_of, served
 from licorne_cli.failures import UsageError
+from licorne_cli.nouns.reasons import show_reasons
 from licorne_cli.output.listing import of_kind
 from licorne_cli.output.text import (
     DATA_FORMS,
@@ -31,6 +32,8 @@ from licorne_cli.output.text import (
 )
 
 EXAMPLES = (
+    ("licorne explain", "why everything waits, the most frequent reason first"),
+    ("licorne explain --rm batch --queue root.nightly", "why the asks of a queue wait"),
     ("licorne explain nightly-0001-0", "why its first ask waits"),
     ("licorne explain nightly-0001-0 --rm batch -o json", "for programs"),
 )
@@ -50,15 +53,37 @@ QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMI
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne explain`."""
-    parser.add_argument("application", type=of_kind("app"), metavar="APP", help="the application")
+    parser.add_argument(
+        "application",
+        nargs="?",
+        default="",
+        type=of_kind("app"),
+        metavar="APP",
+        help="the application (default: why all asks wait, in sum)",
+    )
     parser.add_argument(
         "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
+    )
+    parser.add_argument(
+        "--queue",
+        default="",
+        metavar="QUEUE",
+        help="without APP: only asks of this queue, and of those below it",
     )
     add_connection_arguments(parser, everywhere=True)
 
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the verdict, its reason in a sentence, and all checks in order."""
+    """Print the verdict, its reason in a sentence, and all checks in order; without APP the sum.
+
+    Raises:
+        UsageError: there is an application and a queue.
+    """
+    if args.application and args.queue:
+        raise UsageError("--queue is for all asks: leave out the application")
+    if not args.application:
+        show_reasons(StateStub(channel), args)
+        return
     response = found(StateStub(channel), args)
     if args.output in DATA_FORMS:
         print_data(to_plain(response), args.output)
