@@ -86,7 +86,7 @@ async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) 
     """The focus goes through header and navigation to the tree, and has an outline."""
     await opened(page, town)
     seen = []
-    for _ in range(30):
+    for _ in range(60):
         await page.keyboard.press("Tab")
         outline, name = await page.evaluate(
             "[getComputedStyle(document.activeElement).outlineStyle,"
@@ -95,7 +95,9 @@ async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) 
         )
         assert outline != "none", name
         seen.append(name)
-    assert {"skip", "q", "partition", "theme", "overview", "rms", "treeitem"} <= set(seen)
+        if name == "treeitem":
+            break
+    assert {"skip", "q", "partition", "keys", "theme", "overview", "rms", "treeitem"} <= set(seen)
 
 
 async def test_the_filter_leaves_what_fits(page: Page, town: Town) -> None:

@@ -86,7 +86,7 @@ async def test_an_ask_is_told_for_whom_nodes_are_reserved(page: Page, address: s
     )
     cells = rows.filter(has=page.get_by_role("link", name="root.nightly")).get_by_role("cell")
     await expect(cells.nth(2)).to_have_text("1")
-    await expect(cells.last).to_have_text("exceeds the maximum of queue root.nightly by vcore 1 cores")
+    await expect(cells.last).to_have_text("exceeds the maximum of queue root.nightly by vcore 1 core")
     await page.set_viewport_size({"width": 360, "height": 740})
     assert await fits(page)
 
@@ -97,7 +97,7 @@ async def test_a_node_says_for_whom_it_is_reserved(page: Page, address: str) -> 
     listed = page.get_by_role("table", name="Nodes").get_by_role("row")
     await expect(listed.filter(has_text="root.")).to_have_count(2)
     line = listed.filter(has_text="late of root.nightly, 6 cores")
-    await expect(line).to_contain_text("exceeds the maximum of queue root.nightly by vcore 1 cores")
+    await expect(line).to_contain_text("exceeds the maximum of queue root.nightly by vcore 1 core")
     await line.get_by_role("link").first.click()
     table = page.get_by_role("table", name="Reservations")
     await expect(table).to_contain_text("late")

@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from licorne import Application, Ask, Node
+from support.accessibility import FAULTS
 from support.page_in_browser import EVIL, PARTITION, Town, brightness, fits, opened, row
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -39,12 +40,16 @@ async def heading(page: Page, text: str) -> None:
 
 
 async def test_every_view_has_an_address_of_its_own(page: Page, town: Town) -> None:
-    """A link that was kept leads there, and nothing fails on the way."""
+    """A link that was kept leads there, nothing fails on the way, and who cannot see it can use it."""
+    errors: list[str] = []
+    page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
     for where, title in VIEWS.items():
         await opened(page, town, where)
         await heading(page, title)
         await expect(page.locator("#view")).not_to_contain_text("Loading")
         await expect(page.locator("#view .bad[role=alert]")).to_have_count(0)
+        assert await page.evaluate(FAULTS) == [], where
+    assert [error for error in errors if "404" not in error] == []
 
 
 async def test_every_view_fits_a_narrow_screen(page: Page, town: Town) -> None:
@@ -96,9 +101,9 @@ async def test_a_waiting_ask_is_explained(page: Page, town: Town) -> None:
     await expect(blocker).to_contain_text("root.batch")
     await expect(blocker).to_contain_text("QUEUE_MAX_EXCEEDED")
     cells = blocker.get_by_role("row").filter(has_text="vcore").get_by_role("cell")
-    await expect(cells).to_have_text(["1 cores", "4 cores", "4 cores", "1 cores"])
+    await expect(cells).to_have_text(["1 core", "4 cores", "4 cores", "1 core"])
     way = page.locator(".wayout")
-    await expect(way).to_contain_text("vcore 1 cores, memory 4 GiB that become free in root.batch")
+    await expect(way).to_contain_text("vcore 1 core, memory 4 GiB that become free in root.batch")
     kinds = page.locator(".checks > li strong")
     await expect(kinds.first).to_have_text("partition")
     await expect(page.locator("#view")).not_to_contain_text("map[")
@@ -230,7 +235,7 @@ async def test_light_and_dark_follow_the_system_and_the_visitor(
     assert await brightness(page) > 600
     await page.locator("#theme").click()
     await page.locator("#theme").click()
-    await expect(page.locator("#theme")).to_have_text("Theme: dark")
+    await expect(page.locator("#theme")).to_have_attribute("aria-label", "Theme: dark")
     assert await brightness(page) < 200
     await page.reload()
     await expect(row(page, "root")).to_be_visible()

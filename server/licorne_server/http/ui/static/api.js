@@ -50,6 +50,21 @@ export async function post(path, body, signal) {
   return answer(path, { method: "POST", body, headers: headers(), signal });
 }
 
+/** The JSON of the answer to an object. */
+export async function postJson(path, body) {
+  return answer(path, { method: "POST", body: JSON.stringify(body), headers: { ...headers(), "Content-Type": "application/json" } });
+}
+
+/** The same as `get`, or null where the server knows no such path or thing. */
+export async function getIfThere(path, query, signal) {
+  try {
+    return await get(path, query, signal);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
 async function answer(url, options) {
   let response;
   try {
@@ -65,8 +80,8 @@ async function answer(url, options) {
 /** What a refusal says. */
 export async function failure(response) {
   try {
-    const { message } = await response.json();
-    return new Failure(response.status, message || response.statusText);
+    const { message, error } = await response.json();
+    return new Failure(response.status, error || message || response.statusText);
   } catch {
     return new Failure(response.status, response.statusText || `status ${response.status}`);
   }

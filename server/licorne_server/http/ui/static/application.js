@@ -7,6 +7,7 @@ import { badge, el, facts, link, searchField, section } from "./dom.js";
 import { to, toAsk, toNode, toQueue } from "./route.js";
 import { choosePartition, now } from "./store.js";
 import { PagedList, table } from "./table.js";
+import { Timeline } from "./timeline.js";
 import { brief, count, counted, fromNanoseconds, humanText, resources, span, time } from "./units.js";
 
 export function view([partition, id]) {
@@ -14,12 +15,13 @@ export function view([partition, id]) {
   const path = ofPartition(partition, "application", id);
   const asks = listOfAsks(partition, id, `${path}/asks`);
   const allocations = listOfAllocations(partition, id, `${path}/allocations`);
+  const timeline = new Timeline(partition, id);
   const lists = [["Asks that wait", "Look for a key", asks], ["Allocations", "Look for a key or a node", allocations]].map(([title, label, list]) =>
     section(title, el("div", { class: "tools" }, searchField(label, "", (q) => list.search({ q }))), list.node));
   const detail = new Detail({
-    partition, path, render: (app) => [shown(partition, app), gang(app), ...lists, stateLog(app)],
+    partition, path, render: (app) => [shown(partition, app), timeline.node, gang(app), ...lists, stateLog(app)],
   });
-  const close = () => [detail, asks, allocations].forEach((part) => part.close());
+  const close = () => [detail, timeline, asks, allocations].forEach((part) => part.close());
   return { title: id, partition, crumbs: [[to("applications", [partition]), "Applications"]], node: detail.node, close };
 }
 

@@ -1,11 +1,13 @@
 // The applications of a partition.
 
 import { ofPartition } from "./api.js";
+import { commandLine, named, ofThe } from "./copy.js";
 import { badge, choice, el, link, searchField } from "./dom.js";
 import { change, to, toApp, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { PagedList } from "./table.js";
-import { brief, count, time } from "./units.js";
+import { brief, count } from "./units.js";
+import { when } from "./when.js";
 
 const STATES = [["active", "active"], ["completed", "completed"], ["rejected", "rejected"]];
 const TONES = { Running: "good", Rejected: "bad", Failed: "bad", Failing: "bad", Expired: "quiet", Completed: "quiet" };
@@ -28,7 +30,7 @@ export function view([partition = state.partition], query) {
     searchField("In queue", query.queue || "", (queue) => set({ queue })),
     choice("List", STATES, query.state || "active", (value) => set({ state: value })),
     el("label", { class: "check" }, waiting, "only with asks that wait"));
-  return { title: "Applications", partition, node: el("div", { class: "stack" }, tools, list.node), close: () => list.close() };
+  return { title: "Applications", partition, command: commandLine("apps", ...ofThe(partition)), node: el("div", { class: "stack" }, tools, list.node), close: () => list.close() };
 }
 
 /** A list of applications; `query` says which. */
@@ -37,15 +39,15 @@ export function applicationList(partition, { q, queue, state: chosen, status, wa
     label: "Applications", partition, path: ofPartition(partition, "applications"),
     query: { q, queue, state: chosen, status, waiting }, empty: "There is no such application.",
     columns: [
-      { name: "Application", cell: (row) => link(toApp(partition, row.name), row.id, { class: "name" }) },
-      { name: "State", cell: (row) => stateMark(row.state) },
-      { name: "Queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
-      { name: "User", cell: (row) => link(to("user", [partition, row.user]), row.user) },
-      { name: "Allocations", number: true, cell: (row) => count(row.allocations) },
-      { name: "Allocated", cell: (row) => brief(row.allocated) },
-      { name: "Asks that wait", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
-      { name: "Waits for", wide: true, cell: (row) => brief(row.pending) },
-      { name: "Submitted", wide: true, cell: (row) => time(row.submitted) },
+      { name: "Application", sort: "id", cell: (row) => named(toApp(partition, row.name), row.id) },
+      { name: "State", sort: "state", kind: "bare", cell: (row) => stateMark(row.state) },
+      { name: "Queue", sort: "queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
+      { name: "User", sort: "user", cell: (row) => link(to("user", [partition, row.user]), row.user) },
+      { name: "Allocations", sort: "allocations", number: true, cell: (row) => count(row.allocations) },
+      { name: "Allocated", sort: "allocated.vcore", cell: (row) => brief(row.allocated) },
+      { name: "Asks that wait", sort: "pendingAsks", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
+      { name: "Waits for", sort: "pending.vcore", wide: true, cell: (row) => brief(row.pending) },
+      { name: "Submitted", sort: "submitted", wide: true, cell: (row) => when(row.submitted) },
       ...(chosen === "rejected" ? [{ name: "Why", cell: (row) => row.message }] : []),
     ],
   });

@@ -1,53 +1,28 @@
-// One thing, asked for again when its partition has changed, as often as the server says.
+// One thing and all that is to be said of it, kept up to date.
 
-import { get } from "./api.js";
 import { el, note, place } from "./dom.js";
-import { state, subscribe } from "./store.js";
+import { Polled } from "./polled.js";
 
 export class Detail {
-  /** `render` makes nodes of an answer. */
+  /** `render` makes nodes of an answer; those that are the same stay where they are. */
   constructor({ partition, path, query = {}, render }) {
-    Object.assign(this, { partition, path, query, render });
-    this.timer = 0;
-    this.changed = false;
+    this.render = render;
     this.node = el("div", { class: "stack" }, note("Loading …"));
-    this.controller = null;
-    this.stop = subscribe((changes) => this.hear(changes));
-    this.load();
+    this.polled = new Polled({ partition, path, query, show: (answer) => this.show(answer), failed: (error) => this.fail(error) });
   }
 
   close() {
-    this.stop();
-    clearTimeout(this.timer);
-    this.controller?.abort();
+    this.polled.close();
   }
 
-  hear({ partitions, link }) {
-    if (link && state.link.state === "live" && this.failed) this.changed = true;
-    if (partitions.has(this.partition)) this.changed = true;
-    if (this.changed && !this.timer && !this.controller) this.load();
+  /** Asks anew, such as after something was done to it. */
+  load() {
+    this.polled.ask({});
   }
 
-  async load() {
-    const mine = new AbortController();
-    this.controller = mine;
-    this.changed = false;
-    try {
-      const answer = await get(this.path, this.query, mine.signal);
-      this.failed = false;
-      this.show(answer);
-      this.timer = setTimeout(() => {
-        this.timer = 0;
-        if (this.changed && !document.hidden) this.load();
-      }, answer.refresh);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      this.failed = true;
-      const gone = error.status === 404 ? note("It may have ended or been removed meanwhile. If it comes back this page shows it.") : null;
-      place(this.node, [note(error.message, { class: "note bad", role: "alert" }), gone].filter(Boolean));
-    } finally {
-      if (this.controller === mine) this.controller = null;
-    }
+  fail(error) {
+    const gone = error.status === 404 ? note("It may have ended or been removed meanwhile. If it comes back this page shows it.") : null;
+    place(this.node, [note(error.message, { class: "note bad", role: "alert" }), gone].filter(Boolean));
   }
 
   /** Shows an answer, and leaves the focus on the link where it was. */
@@ -55,7 +30,7 @@ export class Detail {
     const active = this.node.contains(document.activeElement) ? document.activeElement : null;
     const href = active?.getAttribute("href");
     place(this.node, this.render(answer).filter(Boolean));
-    if (active && !this.node.contains(active)) {
+    if (active && href && !this.node.contains(active)) {
       [...this.node.querySelectorAll("a")].find((link) => link.getAttribute("href") === href)?.focus();
     }
   }

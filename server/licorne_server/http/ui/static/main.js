@@ -1,9 +1,13 @@
 // Begins everything: shows the view that the address names, and says what the connection is like.
 
 import { setToken, token } from "./api.js";
+import { commandShown, copyButton } from "./copy.js";
 import { el, link, place, section, setAttribute, setOptions, setText } from "./dom.js";
 import { restart, start } from "./feed.js";
+import { icon } from "./icons.js";
+import { startKeys } from "./keys.js";
 import { parse, to } from "./route.js";
+import { bringIntoSight, ownerOf, showShell, startShell } from "./shell.js";
 import { choosePartition, partitions, state, subscribe } from "./store.js";
 import { startTheme } from "./theme.js";
 import { span, time } from "./units.js";
@@ -27,14 +31,14 @@ const VIEWS = {
   configuration: configuration.view, rms: rms.view, search: search.view,
 };
 
-// Views that are reached from the navigation, and which of them is marked for the others.
-const OF_PARTITION = ["applications", "nodes", "users", "preemptions"];
-const UNDER = { queue: "overview", application: "applications", ask: "applications", node: "nodes", user: "users", group: "users", groups: "users" };
+// Views whose address begins with a partition.
+const OF_PARTITION = ["applications", "nodes", "users", "groups", "preemptions"];
 
 // Views that have something to show although no RM is registered.
 const WITHOUT_RM = ["configuration", "search"];
 
 const byId = (id) => document.getElementById(id);
+const navigation = document.querySelector("nav.main");
 let shown = null;
 let empty = false;
 
@@ -49,17 +53,19 @@ function show() {
   setText(byId("title"), shown.title);
   document.title = `${shown.title} – Licorne`;
   place(byId("crumbs"), (shown.crumbs || []).map(([href, text]) => el("li", {}, link(href, text))));
-  byId("of").textContent = shown.partition ? shown.partition : "";
+  showHead();
   place(byId("view"), [shown.node]);
-  markNavigation(name);
-  bringIntoSight(document.querySelector("nav.main a[aria-current]"));
+  showShell(navigation, name);
+  bringIntoSight(navigation.querySelector("a[aria-current]"));
 }
 
-/** On a narrow screen the navigation is one line that scrolls. */
-function bringIntoSight(item) {
-  if (item === null) return;
-  const line = item.parentElement.closest("nav");
-  line.scrollLeft = item.offsetLeft - line.offsetLeft - (line.clientWidth - item.offsetWidth) / 2;
+/** What stands beside the title: what it is of, what can be done, and the command that shows the same. */
+function showHead() {
+  const { partition, name, actions, command } = shown;
+  place(byId("of"), [name ? copyButton(name) : null, partition || ""].filter(Boolean).map((item) => (typeof item === "string" ? document.createTextNode(item) : item)));
+  place(byId("actions"), actions ? [actions] : []);
+  place(byId("command"), command ? commandShown(command) : []);
+  byId("command").hidden = !command;
 }
 
 /** Whether there is nothing to look at: no RM is registered, or none that the visitor may see. */
@@ -86,21 +92,11 @@ function missing() {
   return { title: "There is no such page", node: el("p", {}, link(to("overview"), "To the overview")) };
 }
 
-function markNavigation(name) {
-  const current = UNDER[name] || name;
-  for (const item of document.querySelectorAll("nav.main a")) {
-    const own = item.dataset.view;
-    setAttribute(item, "aria-current", own === current ? "page" : null);
-    if (OF_PARTITION.includes(own)) item.href = to(own, state.partition ? [state.partition] : []);
-  }
-}
-
 function showPartitions() {
   const select = byId("partition");
   const options = partitions().map(({ name }) => [name, name]);
   byId("partition-field").hidden = options.length < 2;
   if (document.activeElement !== select || select.options.length !== options.length) setOptions(select, options, state.partition);
-  markNavigation(parse(location.hash).view);
 }
 
 /** Says what the connection is like, and dims what may not be true any more. */
@@ -136,7 +132,7 @@ function showMissing() {
 function showServer() {
   const { server } = state;
   if (server === null) return;
-  const roles = { open: "", rm: "as an RM, which sees its own only", viewer: "as a viewer, who sees everything", operator: "as an operator, read-only" };
+  const roles = { open: "", rm: "as an RM, which sees its own only", viewer: "as a viewer, who sees everything", operator: "as an operator" };
   setText(byId("server"), [`Licorne ${server.version}`, `up since ${time(server.started)}`, roles[server.role]].filter(Boolean).join(", "));
 }
 
@@ -144,6 +140,7 @@ function listen() {
   subscribe((changes) => {
     if (changes.link) showLink();
     if (changes.partitions.size) showPartitions();
+    if (changes.partitions.size || changes.rms.size) showShell(navigation, parse(location.hash).view);
     if (changes.missing.size) showMissing();
     if (shown === null || isEmpty() !== empty) show();
     else shown.update?.(changes);
@@ -155,11 +152,6 @@ function listen() {
   });
   setInterval(() => state.link.state === "lost" && showLink(), 1000);
   byId("partition").addEventListener("change", (event) => changePartition(event.target.value));
-  byId("search").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const q = byId("q").value.trim();
-    if (q) location.hash = to("search", [], { q });
-  });
   byId("token").addEventListener("submit", (event) => {
     event.preventDefault();
     setToken(byId("token-text").value.trim());
@@ -172,23 +164,21 @@ function listen() {
   });
   for (const id of ["again", "ask-again"]) byId(id).addEventListener("click", restart);
   byId("skip").addEventListener("click", () => byId("title").focus());
-  addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select");
-    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
-      event.preventDefault();
-      byId("q").focus();
-    }
-  });
 }
 
 function changePartition(name) {
   choosePartition(name);
   const { view: of } = parse(location.hash);
-  const list = OF_PARTITION.includes(of) || of === "groups" ? of : OF_PARTITION.includes(UNDER[of]) ? UNDER[of] : "";
+  const list = [of, ownerOf(of)].find((view) => OF_PARTITION.includes(view));
   if (list) location.hash = to(list, [name]);
 }
 
+startShell(navigation);
 startTheme(byId("theme"));
+startKeys(byId("keys"));
+byId("keys").append(icon("keys"));
+byId("search").prepend(icon("search"));
+new search.SearchField(byId("search"), byId("q"));
 listen();
 showLink();
 start();

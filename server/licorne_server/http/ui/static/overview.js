@@ -1,11 +1,18 @@
 // All resource managers (RMs) with the trees of their queues, live.
 
+import { ofPartition } from "./api.js";
+import { ByHand, Reasons, Totals } from "./cards.js";
+import { commandLine } from "./copy.js";
 import { button, choice, el, link, note, place, searchField, section, setOptions, setText } from "./dom.js";
+import { Polled } from "./polled.js";
 import { change, to } from "./route.js";
 import { partitions, state } from "./store.js";
 import { linkMarks, partitionFacts } from "./rms.js";
 import { sortedNames } from "./units.js";
 import { Tree } from "./tree.js";
+
+// Of so many partitions the last hour is asked for.
+const MAX_SPARKS = 16;
 
 export function view(_names, query) {
   return new Overview(query);
@@ -14,6 +21,10 @@ export function view(_names, query) {
 class Overview {
   constructor(query) {
     this.title = "Overview";
+    this.command = commandLine("top");
+    this.totals = new Totals();
+    this.reasons = new Reasons();
+    this.byHand = new ByHand();
     this.blocks = new Map();
     this.columns = [query.a || "", query.b || ""];
     this.filter = { text: query.q || "", waiting: query.waiting === "1" };
@@ -28,24 +39,41 @@ class Overview {
       ...this.selects,
       button("Expand all", () => this.setAll(true)), button("Collapse all", () => this.setAll(false)));
     this.holder = el("div", { class: "stack" });
-    this.node = el("div", { class: "stack" }, this.tools, legend(), this.holder);
+    this.cards = el("div", { class: "cards" }, this.totals.node, this.reasons.node, this.byHand.node);
+    this.node = el("div", { class: "stack" }, this.cards, this.tools, legend(), this.holder);
     this.update({ partitions: state.partitions, rms: state.rms, queues: new Map() });
+  }
+
+  close() {
+    for (const part of [this.reasons, this.byHand, ...this.blocks.values()]) part.close();
   }
 
   update({ partitions: changed, rms, queues }) {
     if (changed.size || rms.size) this.arrange();
+    if (changed.size || queues.size) this.totals.update();
+    if (changed.size || [...queues.values()].some((paths) => paths.size)) this.byHand.update();
     for (const [partition, paths] of queues) this.blocks.get(partition)?.tree.update(paths);
   }
 
   arrange() {
     const all = partitions();
     this.arrangeColumns(all);
-    for (const name of [...this.blocks.keys()]) if (!state.partitions.has(name)) this.blocks.delete(name);
+    for (const [name, block] of [...this.blocks]) {
+      if (state.partitions.has(name)) continue;
+      block.close();
+      this.blocks.delete(name);
+    }
     for (const { name } of all) {
-      if (!this.blocks.has(name)) this.blocks.set(name, new Block(name, this.shownColumns(), this.filter));
+      if (!this.blocks.has(name)) this.addBlock(name);
       this.blocks.get(name).show();
     }
     place(this.holder, all.map(({ name }) => this.blocks.get(name).node));
+  }
+
+  addBlock(name) {
+    const block = new Block(name, this.shownColumns(), this.filter);
+    if (this.blocks.size < MAX_SPARKS) block.followSparks((resource, root) => this.totals.takeSparks(name, resource, root));
+    this.blocks.set(name, block);
   }
 
   arrangeColumns(all) {
@@ -56,7 +84,7 @@ class Overview {
     const options = names.map((name) => [name, name]);
     setOptions(this.selects[0].querySelector("select"), options, first);
     setOptions(this.selects[1].querySelector("select"), [["none", "none"], ...options], second || "none");
-    for (const block of this.blocks.values()) block.tree.setColumns(this.shownColumns());
+    for (const block of this.blocks.values()) block.setColumns(this.shownColumns());
   }
 
   shownColumns() {
@@ -68,7 +96,7 @@ class Overview {
   setColumn(at, name) {
     this.columns[at] = name;
     change({ a: this.columns[0], b: this.columns[1] });
-    for (const block of this.blocks.values()) block.tree.setColumns(this.shownColumns());
+    for (const block of this.blocks.values()) block.setColumns(this.shownColumns());
   }
 
   setFilter(filter) {
@@ -91,12 +119,32 @@ class Block {
     this.marks = el("span", { class: "marks" });
     this.facts = el("p", { class: "summary" });
     this.cut = note("This partition has more queues than are shown live. The search finds all of them.");
-    this.node = section(name, this.marks, this.facts, this.tree.node, this.cut);
+    this.node = section(name, this.facts, this.tree.node, this.cut);
     this.node.classList.add("partition");
-    this.node.querySelector("h2").append(this.marks);
-    this.node.querySelector("h2").after(el("nav", { class: "links", "aria-label": `Lists of ${name}` },
+    this.node.querySelector("h2").append(el("nav", { class: "links end", "aria-label": `Lists of ${name}` },
       link(to("applications", [name]), "Applications"), link(to("nodes", [name]), "Nodes"),
       link(to("users", [name]), "Users"), link(to("preemptions", [name]), "Preemptions")));
+    this.node.querySelector("h2").firstChild.after(this.marks);
+  }
+
+  close() {
+    this.polled?.close();
+  }
+
+  /** The last hour of each queue, of the resource that is shown first. */
+  followSparks(hear) {
+    this.polled = new Polled({
+      partition: this.name, path: ofPartition(this.name, "sparks"), query: { resource: this.tree.columns[0] }, always: true,
+      show: ({ queues }) => {
+        this.tree.setSparks(this.polled.query.resource, queues);
+        if (queues.root) hear(this.polled.query.resource, queues.root);
+      },
+    });
+  }
+
+  setColumns(columns) {
+    this.tree.setColumns(columns);
+    if (this.polled && this.polled.query.resource !== columns[0]) this.polled.ask({ resource: columns[0] });
   }
 
   show() {
@@ -111,8 +159,8 @@ class Block {
 
 function legend() {
   const sample = (kind, text) => el("span", {}, el("span", { class: `sample ${kind}`, "aria-hidden": "true" }), text);
-  return el("p", { class: "legend" },
+  return el("p", { class: "legend legend-line" },
     sample("inside", "used"), sample("above", "used beyond the guarantee"), sample("asked", "waiting"),
     sample("mark", "guaranteed"), sample("full", "at its maximum"),
-    el("span", { text: "The bar’s length is the maximum, its own or that of a queue above. Fair share is what has been used of what is due: siblings with less come first." }));
+    el("span", { text: "A bar is as long as the maximum, the queue’s own or that of one above." }));
 }

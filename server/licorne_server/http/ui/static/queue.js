@@ -1,75 +1,124 @@
-// One queue: what it has and may have, its applications, its settings, and the queues below it.
+// One queue: what it has and may have, over time and now, the queues below it, its applications, and its
+// settings.
 
+import { actButton } from "./act.js";
 import { ofPartition } from "./api.js";
-import { Bar, figures, words } from "./bar.js";
 import { applicationList } from "./applications.js";
+import { Bar, figures, words } from "./bar.js";
+import { Reasons } from "./cards.js";
+import { commandLine, named, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
-import { badge, el, facts, link, section } from "./dom.js";
-import { above, marks, scaleOf } from "./queues.js";
+import { badge, el, facts, link, place, section } from "./dom.js";
+import { History } from "./history.js";
+import { above, lastName, marks, scaleOf } from "./queues.js";
 import { toApp, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
-import { table } from "./table.js";
-import { amount, count, fromNanoseconds, percent, resources, sortedNames, time } from "./units.js";
+import { sortedTable, table } from "./table.js";
+import { amount, count, counted, fromNanoseconds, percent, priority, resources, sortedNames } from "./units.js";
+import { byWhom, when } from "./when.js";
 
 const SHOWN = new Set(["guaranteedResource", "maxResource", "headroom", "preemptingResource", "promisedResource",
   "allocatedResource", "pendingResource", "absUsedCapacity", "properties"]);
+// Queues below that are shown.
+const MAX_BELOW = 200;
 
 export function view([partition, path]) {
   choosePartition(partition);
   const list = applicationList(partition, { queue: path });
+  const parts = [new History(partition, path), new Reasons({ partition, queue: path }), list];
+  const [history, reasons] = parts;
   const applications = section(`Applications in ${path}`, list.node);
+  const actions = el("span", { class: "marks" });
   const detail = new Detail({
-    title: path, partition, path: ofPartition(partition, "queue", path),
-    render: (queue) => [shownQueue(partition, queue), applications, settings(queue)],
+    partition, path: ofPartition(partition, "queue", path),
+    render: (queue) => {
+      place(actions, actionsOf(partition, queue, () => detail.load()));
+      return [history.node, reasons.node, shownQueue(partition, queue), below(partition, queue), applications, settings(queue)];
+    },
   });
-  return { title: path, partition, crumbs: crumbs(partition, path), node: detail.node, close: () => (detail.close(), list.close()) };
+  return {
+    title: path, name: path, partition, crumbs: crumbs(partition, path), node: detail.node, actions,
+    command: commandLine("queues", path, ...ofThe(partition)), close: () => [detail, ...parts].forEach((part) => part.close()),
+  };
 }
 
 function crumbs(partition, path) {
-  return above(path).map((up) => [toQueue(partition, up), up.slice(up.lastIndexOf(".") + 1)]);
+  return above(path).map((up) => [toQueue(partition, up), lastName(up)]);
+}
+
+/** Stopping a queue that runs, or starting one that is stopped. */
+function actionsOf(partition, queue, done) {
+  const name = queue.queuename;
+  const stopped = queue.stop?.time || queue.status === "Stopped";
+  const common = { partition, name, done };
+  return [stopped
+    ? actButton({ ...common, act: "start", label: "Start", mark: "start", words: ["queues", "start", name], text: `New allocations may be made in ${name} and in the queues below it again.` })
+    : actButton({
+      ...common, act: "stop", label: "Stop", mark: "stop", words: ["queues", "stop", name], danger: true, verb: "Stop the queue",
+      text: `Nothing new is allocated in ${name} and in the queues below it, until somebody starts it. What runs goes on. This outlives a restart.`,
+    })].filter(Boolean);
+}
+
+const live = (partition, queue) => state.queues.get(partition)?.get(queue.queuename) || fromRest(queue);
+
+function barOf(partition, queue, name) {
+  const bar = new Bar();
+  const of = figures(name, queue, scaleOf(partition, queue, name));
+  bar.show(of);
+  bar.node.setAttribute("role", "img");
+  bar.node.setAttribute("aria-label", words(of));
+  return bar.node;
 }
 
 function shownQueue(partition, queue) {
-  const live = state.queues.get(partition)?.get(queue.queuename) || fromRest(queue);
-  const said = marks(live);
-  const names = sortedNames(new Set([live.allocated, live.max, live.guaranteed, live.pending].flatMap(Object.keys)));
-  const rows = names.map((name) => {
-    const bar = new Bar();
-    const of = figures(name, live, scaleOf(partition, live, name));
-    bar.show(of);
-    bar.node.setAttribute("role", "img");
-    bar.node.setAttribute("aria-label", words(of));
-    return { name, bar, queue };
-  });
-  const own = (kind, missing) => ({ name, queue: of }) => (name in of[kind] ? amount(name, of[kind][name]) : missing);
+  const now = live(partition, queue);
+  const said = marks(now).filter(([text]) => text !== queue.status.toLowerCase());
+  const names = sortedNames(new Set([now.allocated, now.max, now.guaranteed, now.pending].flatMap(Object.keys)));
+  const own = (kind, missing) => (name) => (name in queue[kind] ? amount(name, queue[kind][name]) : missing);
   const limits = table("Limits and usage", [
-    { name: "Resource", cell: (row) => row.name },
-    { name: "Used of its maximum", cell: (row) => row.bar.node },
+    { name: "Resource", cell: (name) => name },
+    { name: "Used of its maximum", cell: (name) => barOf(partition, now, name) },
     { name: "Guaranteed", number: true, cell: own("guaranteedResource", "–") },
     { name: "Maximum", number: true, cell: own("maxResource", "none") },
     { name: "Headroom", number: true, cell: own("headroom", "no bound") },
     { name: "Being preempted", number: true, wide: true, cell: own("preemptingResource", "–") },
     { name: "Promised", number: true, wide: true, cell: own("promisedResource", "–") },
     ...otherAmounts(queue).map((kind) => ({ name: inWords(kind), number: true, wide: true, cell: own(kind, "–") })),
-  ], rows);
-  const below = queue.childNames.map((name) => link(toQueue(partition, name), name.slice(name.lastIndexOf(".") + 1)));
+  ], names);
   return section("Limits and usage",
     el("p", { class: "marks" }, badge(queue.isLeaf ? "leaf" : "parent", "quiet"), badge(queue.status, queue.status === "Active" ? "good" : "warn"),
-      ...said.filter(([text]) => text !== queue.status.toLowerCase()).map(([text, tone]) => badge(text, tone))),
-    rows.length ? limits : el("p", { class: "note", text: "Nothing is used, limited or waited for here." }),
+      ...said.map(([text, tone]) => badge(text, tone)), queue.stop?.time ? el("span", { class: "summary" }, "stopped ", byWhom(queue.stop)) : null),
+    names.length ? limits : el("p", { class: "note", text: "Nothing is used, limited or waited for here." }),
     facts([
-      ["Fair share", queue.parent && live.share !== null ? percent(live.share) : ""],
+      ["Fair share", queue.parent && now.share !== null ? percent(now.share) : ""],
       ["Applications that run", `${count(queue.runningApps)} of ${queue.maxRunningApps ? `at most ${count(queue.maxRunningApps)}` : "any number"}`],
       ["About to run", queue.allocatingAcceptedApps.length
         ? el("span", { class: "links" }, queue.allocatingAcceptedApps.slice(0, 50).map((app) => link(toApp(partition, app), app))) : ""],
-      ["Queues below", below.length ? el("span", { class: "links" }, below.slice(0, 200)) : ""],
     ]));
+}
+
+/** The queues below, with what the feed says of them. */
+function below(partition, queue) {
+  const known = state.queues.get(partition);
+  const rows = queue.childNames.slice(0, MAX_BELOW).map((path) => known?.get(path) || { path });
+  if (!rows.length) return null;
+  const has = (row) => row.allocated !== undefined;
+  const names = ["vcore", "memory"].filter((name) => rows.some((row) => has(row) && [row.allocated, row.max, row.pending].some((map) => name in map)));
+  const left = queue.childNames.length - rows.length;
+  return section(`Queues below ${queue.queuename}`, sortedTable("Queues below", [
+    { name: "Queue", value: (row) => row.path, cell: (row) => named(toQueue(partition, row.path), lastName(row.path)) },
+    { name: "Marks", kind: "bare", cell: (row) => (has(row) ? el("span", { class: "marks" }, marks(row).map(([text, tone]) => badge(text, tone))) : "–") },
+    ...names.map((name) => ({ name, value: (row) => row.allocated?.[name] ?? 0, cell: (row) => (has(row) ? barOf(partition, row, name) : "–") })),
+    { name: "Waits for", number: true, value: (row) => row.pending?.[names[0]] ?? 0, cell: (row) => (row.pending?.[names[0]] ? amount(names[0], row.pending[names[0]]) : "–") },
+    { name: "Applications", number: true, value: (row) => row.applications ?? 0, cell: (row) => (has(row) ? count(row.applications) : "–") },
+    { name: "Fair share", number: true, value: (row) => row.share ?? 0, cell: (row) => (has(row) ? percent(row.share) : "–") },
+  ], rows, "below"), left > 0 ? el("p", { class: "note", text: `and ${counted(left, "more queue")}, which the search finds` }) : null);
 }
 
 /** The kinds of amounts that the table shows as REST names them, as it knows no better. */
 function otherAmounts(queue) {
   const isAmounts = (value) => value instanceof Object && !Array.isArray(value) && Object.values(value).every(Number.isInteger);
-  return Object.keys(queue).filter((kind) => !SHOWN.has(kind) && isAmounts(queue[kind]) && Object.keys(queue[kind]).length);
+  return Object.keys(queue).filter((kind) => !SHOWN.has(kind) && kind !== "stop" && isAmounts(queue[kind]) && Object.keys(queue[kind]).length);
 }
 
 /** A name of REST as a heading. */
@@ -93,12 +142,12 @@ function settings(queue) {
     facts([
       ["Order of applications", queue.isLeaf ? queue.sortingPolicy : "queues by fair share"],
       ["Priorities count", yes(queue.prioritySorting)],
-      ["Priority now", String(queue.currentPriority)],
-      ["Priority offset", String(queue.priorityOffset)],
+      ["Priority now", priority(queue.currentPriority)],
+      ["Priority offset", count(queue.priorityOffset)],
       ["Priority fence", yes(queue.isPriorityFence)],
       ["Preemption", queue.preemptionEnabled ? `after ${queue.preemptionDelay}` : "off"],
       ["Preemption fence", yes(queue.isPreemptionFence)],
-      ["Lowered maximum is enforced", queue.isQuotaPreemptionRunning ? "now" : queue.quotaPreemptionStartTime ? `at ${time(fromNanoseconds(queue.quotaPreemptionStartTime))}` : ""],
+      ["Lowered maximum is enforced", queue.isQuotaPreemptionRunning ? "now" : queue.quotaPreemptionStartTime ? when(fromNanoseconds(queue.quotaPreemptionStartTime)) : ""],
       ["Back-off of asks", queue.unschedAskBackoff ? `after ${count(queue.unschedAskBackoff)} tries, for ${queue.askBackoffDelay}` : ""],
       ["Made by", queue.isManaged ? "the configuration" : "a placement rule"],
       ["Template: maximum", template ? resources(template.maxResource) : ""],
@@ -106,6 +155,6 @@ function settings(queue) {
       ["Template: applications", template?.maxApplications ? count(template.maxApplications) : ""],
     ]),
     properties.length ? table("Properties", [
-      { name: "Property", cell: ([name]) => name }, { name: "Value", cell: ([, value]) => value },
+      { name: "Property", cell: ([name]) => name }, { name: "Value", kind: "bare", cell: ([, value]) => value },
     ], properties) : null);
 }

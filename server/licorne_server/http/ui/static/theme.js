@@ -1,6 +1,7 @@
 // Light or dark: as the system says, unless the visitor has chosen.
 
-import { setText } from "./dom.js";
+import { setAttribute } from "./dom.js";
+import { icon } from "./icons.js";
 
 const KEY = "licorne-theme";
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
@@ -10,7 +11,8 @@ const NAMES = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark
 export function startTheme(button) {
   const set = (theme) => {
     document.documentElement.dataset.theme = theme;
-    setText(button, NAMES[theme]);
+    button.replaceChildren(icon(theme));
+    for (const name of ["aria-label", "title"]) setAttribute(button, name, NAMES[theme]);
     dispatchEvent(new Event("themechange"));
   };
   const saved = localStorage.getItem(KEY);

@@ -4,8 +4,9 @@ import { Bar, figures, words } from "./bar.js";
 import { badge, el, link, place, setAttribute, setText } from "./dom.js";
 import { above, isWaiting, lastName, marks, scaleOf } from "./queues.js";
 import { toQueue } from "./route.js";
+import { Spark } from "./spark.js";
 import { state } from "./store.js";
-import { count, percent } from "./units.js";
+import { amount, count, percent } from "./units.js";
 
 // Trees with more queues begin with the upper levels alone.
 const SMALL = 60;
@@ -22,11 +23,13 @@ export class Tree {
     this.closed = new Set();
     this.opened = new Set();
     this.all = null;
+    this.sparks = { resource: "", queues: {} };
     this.current = "root";
     this.more = el("p", { class: "note", hidden: true });
     this.body = el("div", {
       role: "tree", "aria-label": `Queues of ${partition}`,
       onkeydown: (event) => this.onKey(event), onclick: (event) => this.onClick(event),
+      onfocusin: (event) => this.onFocus(event),
     });
     this.head = el("div", { class: "row head", "aria-hidden": "true" });
     this.node = el("div", { class: "tree" }, this.head, this.body, this.more);
@@ -64,6 +67,12 @@ export class Tree {
     this.arrange();
   }
 
+  /** Shows the last hour of each queue, of one resource. */
+  setSparks(resource, queues) {
+    this.sparks = { resource, queues };
+    for (const [path, row] of this.rows) row.showSpark(resource, queues[path]);
+  }
+
   /** Takes note of what has changed; `paths` are those of queues. */
   update(paths) {
     const structure = [...paths].some((path) => this.queues.has(path) !== this.known.has(path));
@@ -92,7 +101,8 @@ export class Tree {
     this.children = children;
     const names = this.columns.map((name) => el("span", { text: name }));
     this.head.replaceChildren(el("span", { text: "Queue" }), el("span", { class: "bars" }, names),
-      el("span", { class: "number", text: "Applications" }), el("span", { class: "number", text: "Fair share" }));
+      el("span", { text: "Last hour" }),
+      el("span", { class: "number apps", text: "Applications" }), el("span", { class: "number share", text: "Fair share" }));
     this.known = new Set(this.queues.keys());
     const wanted = this.wanted();
     this.shown = [];
@@ -136,6 +146,7 @@ export class Tree {
     let row = this.rows.get(path);
     if (row === undefined) {
       row = new Row(this.partition, path);
+      row.showSpark(this.sparks.resource, this.sparks.queues[path]);
       this.rows.set(path, row);
     }
     return row;
@@ -179,6 +190,14 @@ export class Tree {
     this.toggle(row.dataset.path);
   }
 
+  /** Where the focus goes by j and k the keys of the tree go on. */
+  onFocus(event) {
+    const path = event.target.closest("[role=treeitem]")?.dataset.path;
+    if (path === undefined || path === this.current) return;
+    this.current = path;
+    this.setStop();
+  }
+
   onKey(event) {
     const path = event.target.closest("[role=treeitem]")?.dataset.path;
     if (path === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -212,12 +231,13 @@ class Row {
     this.bars = [];
     this.marks = el("span", { class: "marks" });
     this.cells = el("span", { class: "bars" });
-    this.apps = el("span", { class: "number", title: "applications that run, of all that are in the queue" });
-    this.share = el("span", { class: "number", title: "how much it has of its fair share: the queue with the least comes first" });
+    this.last = el("span");
+    this.apps = el("span", { class: "number apps", title: "applications that run, of all that are in the queue" });
+    this.share = el("span", { class: "number share", title: "how much it has of its fair share: the queue with the least comes first" });
     const name = link(toQueue(partition, path), path === "root" ? "root" : lastName(path), { tabindex: -1, class: "name" });
     this.node = el("div", { role: "treeitem", class: "row", tabindex: -1, "data-path": path, "aria-level": above(path).length + 1 },
       el("span", { class: "title" }, el("span", { class: "twist", "aria-hidden": "true" }), name, this.marks),
-      this.cells, this.apps, this.share);
+      this.cells, this.last, this.apps, this.share);
     this.node.style.setProperty("--depth", above(path).length);
   }
 
@@ -241,5 +261,13 @@ class Row {
     const share = queue.parent ? [`fair share ${percent(queue.share)}`] : [];
     const label = [queue.path, ...said.map(([text]) => text), ...shown.map(words), ...share].join(", ");
     setAttribute(this.node, "aria-label", label);
+  }
+
+  showSpark(resource, values) {
+    if (values === undefined) return this.last.replaceChildren();
+    if (!this.spark) this.spark = new Spark();
+    const most = Math.max(0, ...values.used.map((value) => value ?? 0));
+    this.spark.show(values.used, values.waiting, `${resource} in use over the last hour: at most ${amount(resource, most)}`);
+    return place(this.last, [this.spark.node]);
   }
 }

@@ -11,12 +11,12 @@ export const count = (value) => plain.format(value);
 /** "1 node", "3 nodes". */
 export const counted = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
-function isBytes(name) {
+export function isBytes(name) {
   return BYTE_NAMES.has(name) || name.startsWith("hugepages-");
 }
 
 /** Three digits that matter: 0.25, 1.5, 12.4, 128, 4,096, 48.9M. */
-function short(value) {
+export function short(value) {
   const size = Math.abs(value);
   if (size >= 1e6) return compact.format(value);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
@@ -25,8 +25,8 @@ function short(value) {
 
 /** The number and the unit of an amount, in the unit that fits `like`. */
 function parts(name, amount, like = amount) {
-  if (name === "vcore") return [short(amount / 1000), "cores"];
-  if (!isBytes(name)) return [count(amount), name === "pods" ? "pods" : ""];
+  if (name === "vcore") return [short(amount / 1000), amount === 1000 ? "core" : "cores"];
+  if (!isBytes(name)) return [count(amount), name === "pods" ? (amount === 1 ? "pod" : "pods") : ""];
   const size = Math.abs(like);
   let unit = 0;
   while (size / 1024 ** unit >= 1023.5 && unit < BINARY.length - 1) unit += 1;
@@ -82,6 +82,12 @@ export function time(ms) {
   const today = day.format(date) === day.format(new Date());
   return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
 }
+
+/** The day and the time, for titles. */
+export const dayAndTime = (ms) => `${day.format(ms)}, ${clock.format(ms)}`;
+
+/** A priority; the lowest number stands for none, such as that of a queue in which nothing waits. */
+export const priority = (value) => (value === undefined || value <= -2147483648 ? "–" : count(value));
 
 /** Nanoseconds, as REST has them, in milliseconds. */
 export const fromNanoseconds = (value) => Math.round(Number(value || 0) / 1e6);

@@ -1,0 +1,164 @@
+// Cards of the overview: how much there is and how much is used, why everything waits, and what
+// operators did by hand.
+
+import { ofPartition } from "./api.js";
+import { Bar } from "./bar.js";
+import { badge, el, link, note, place, section } from "./dom.js";
+import { icon } from "./icons.js";
+import { Polled } from "./polled.js";
+import { to, toNode, toQueue } from "./route.js";
+import { active } from "./shell.js";
+import { Spark } from "./spark.js";
+import { stacked, swatch } from "./stacked.js";
+import { partitions, state } from "./store.js";
+import { byWhom } from "./when.js";
+import { amount, count, counted } from "./units.js";
+
+const MAX_REASONS = 6;
+const MAX_MARKS = 50;
+
+function card(name, mark, ...children) {
+  const node = section(name, ...children);
+  node.querySelector("h2").prepend(icon(mark));
+  return node;
+}
+
+/** Sums over all partitions, with the last hour of their roots. */
+export class Totals {
+  constructor() {
+    this.figures = el("dl", { class: "figures" });
+    this.rows = el("div", { class: "totals" });
+    this.bars = new Map();
+    this.sparks = new Map();
+    this.node = card("Now", "gauge", this.figures, this.rows);
+  }
+
+  update() {
+    const all = partitions();
+    const sum = (of) => all.reduce((total, partition) => total + of(partition), 0);
+    const one = ([name, value, href, more]) => el("div", {}, el("dt", { text: name }), el("dd", {}, href ? link(href, count(value)) : count(value), more ? el("small", { text: ` ${more}` }) : null));
+    place(this.figures, [
+      ["Asks waiting", sum(({ pendingAsks }) => pendingAsks)],
+      ["Allocations", sum(({ allocations }) => allocations)],
+      ["Applications", sum(active), "", `${count(sum(({ applications }) => applications.Running ?? 0))} running`],
+      ["Nodes", sum(({ nodes }) => nodes)],
+    ].map(one));
+    const names = ["vcore", "memory"].filter((name) => all.some(({ capacity }) => name in capacity));
+    place(this.rows, names.map((name) => this.row(name, all)));
+  }
+
+  row(name, all) {
+    if (!this.bars.has(name)) {
+      const bar = new Bar();
+      this.bars.set(name, { bar, spark: new Spark(), node: el("div", { class: "total" }, bar.node) });
+    }
+    const of = (kind) => (partition) => Number(partition[kind][name] ?? 0);
+    const sum = (kind) => all.reduce((total, partition) => total + of(kind)(partition), 0);
+    const pending = all.reduce((total, partition) => total + Number(state.queues.get(partition.name)?.get("root")?.pending[name] ?? 0), 0);
+    const max = sum("capacity");
+    const { bar, node } = this.bars.get(name);
+    bar.show({ name, used: sum("allocated"), guaranteed: 0, max, pending, scale: max });
+    return node;
+  }
+
+  /** Takes the last hour of one partition's root; `resource` is what was asked for. */
+  takeSparks(partition, resource, root) {
+    this.sparks.set(partition, root);
+    const all = [...this.sparks.values()];
+    const add = (kind) => root[kind].map((_, at) => all.reduce((sum, one) => (one[kind][at] === null ? sum : (sum ?? 0) + one[kind][at]), null));
+    const shown = this.bars.get(resource);
+    if (shown === undefined) return;
+    if (!shown.spark.node.isConnected) shown.node.append(shown.spark.node);
+    const used = add("used");
+    shown.spark.show(used, add("waiting"), `${resource} in use over the last hour, at most ${amount(resource, Math.max(0, ...used.map((value) => value ?? 0)))}`);
+  }
+}
+
+/** Why asks wait: how many by the first check that stops them. A path that is not there leaves it out. */
+export class Reasons {
+  constructor(query = {}) {
+    this.query = query;
+    this.holder = el("div", {}, note("Counting …"));
+    this.node = card("Why everything waits", "waits", this.holder);
+    this.node.classList.add("broad");
+    this.node.hidden = true;
+    this.polled = new Polled({
+      path: "ui/api/reasons", query, partition: query.partition || "",
+      show: (answer) => this.show(answer), failed: () => { this.node.hidden = true; },
+    });
+  }
+
+  close() {
+    this.polled.close();
+  }
+
+  show({ reasons = [], asks = 0, missingMembers = [] }) {
+    this.node.hidden = false;
+    if (!asks) return place(this.holder, [el("p", { class: "done-well" }, icon("done"), "Nothing waits.")]);
+    const shown = reasons.slice(0, MAX_REASONS);
+    const left = reasons.length - shown.length;
+    place(this.holder, [
+      el("p", { class: "summary", text: `${counted(asks, "ask")}, by the first check that stops each` }),
+      stacked(reasons.map((reason) => ({ label: `${count(reason.asks)} ${reason.code}`, value: reason.asks }))),
+      el("ul", { class: "reasons" }, shown.map((reason, at) => this.line(reason, at))),
+      left > 0 ? note(`and ${counted(left, "other reason")}`) : null,
+      missingMembers.length ? note(`Not counted: asks of ${missingMembers.join(", ")}.`) : null,
+    ].filter(Boolean));
+    return undefined;
+  }
+
+  line({ code, asks, queues, firstQueues = [], causes = [] }, at) {
+    const partition = this.query.partition || firstQueues[0]?.partition || state.partition;
+    const href = to("applications", [partition], { reason: code, queue: this.query.queue });
+    const where = firstQueues.slice(0, 2).map((first, own) => [own ? ", " : "", link(toQueue(first.partition, first.queue), first.queue),
+      first.subject && first.subject !== first.queue ? ` (${first.subject})` : ""]).flat();
+    const why = causes.slice(0, 4).map(({ cause, asks: some }) => `${count(some)} ${cause}`).join(", ");
+    return el("li", {}, swatch(at), el("span", { class: "asks", text: count(asks) }),
+      link(href, code, { title: `Applications that wait for this in ${partition}` }),
+      el("span", { class: "more" }, queues > 1 ? `in ${counted(queues, "queue")}, first ` : "in ", ...where, why ? `: ${why}` : ""));
+  }
+}
+
+/** What operators did and have not ended: queues that are stopped, nodes that are cordoned. */
+export class ByHand {
+  constructor() {
+    this.list = el("ul", { class: "byhand" });
+    this.node = card("By hand", "hand", this.list);
+    this.node.classList.add("narrow");
+    this.nodes = new Map();
+    this.polled = new Map();
+  }
+
+  close() {
+    for (const polled of this.polled.values()) polled.close();
+  }
+
+  update() {
+    for (const { name } of partitions()) if (!this.polled.has(name)) this.follow(name);
+    const items = [...this.queues(), ...[...this.nodes.values()].flat()];
+    place(this.list, items.slice(0, MAX_MARKS));
+    if (!items.length) place(this.list, [el("li", { class: "done-well" }, icon("done"), el("span", { text: "No queue is stopped, no node is cordoned." }))]);
+    this.list.tabIndex = items.length > 4 ? 0 : -1;
+  }
+
+  queues() {
+    return [...state.queues.entries()].flatMap(([partition, queues]) => [...queues.values()]
+      .filter(({ stop, state: its }) => stop?.time || its === "Stopped")
+      .map(({ path, stop }) => item("stop", toQueue(partition, path), path, "stopped", stop, partition)));
+  }
+
+  follow(partition) {
+    this.polled.set(partition, new Polled({
+      partition, path: ofPartition(partition, "nodes"), query: { state: "drained", limit: 20 },
+      show: ({ rows }) => {
+        this.nodes.set(partition, rows.map((row) => item("drain", toNode(partition, row.id), row.id, row.drain ? "draining" : "cordoned", row.cordon, partition)));
+        this.update();
+      },
+    }));
+  }
+}
+
+function item(mark, href, name, word, by, partition) {
+  return el("li", {}, icon(mark), el("span", {}, link(href, name, { class: "name" }), " ", badge(word, "warn")),
+    el("span", { class: "summary" }, by?.time ? byWhom(by) : "by its RM", ` · ${partition}`));
+}

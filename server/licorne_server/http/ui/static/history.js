@@ -1,0 +1,97 @@
+// What a queue used, waited for, was guaranteed and might have, over an hour or a day, with flags for what
+// happened. A server that keeps no history has no such card.
+
+import { ofPartition } from "./api.js";
+import { Chart } from "./chart.js";
+import { button, choice, el, note, place, section, setAttribute, setOptions } from "./dom.js";
+import { icon } from "./icons.js";
+import { Polled } from "./polled.js";
+import { change, parse } from "./route.js";
+import { amount, count, isBytes, sortedNames } from "./units.js";
+import { when } from "./when.js";
+
+const SPANS = [["hour", "Hour"], ["day", "Day"]];
+const APPLICATIONS = "applications";
+const MAX_MARKS = 30;
+const KINDS = [["max", "maximum"], ["guaranteed", "guaranteed"], ["used", "used"], ["waiting", "used and waiting"]];
+
+export class History {
+  /** Without a queue it is that of the partition. */
+  constructor(partition, queue = "") {
+    const { span = "hour", resource = "" } = parse(location.hash).query;
+    Object.assign(this, { queue, resource, span, chart: null, shown: "" });
+    this.choice = choice("Show", [], "", (name) => this.pick({ resource: name }));
+    this.choice.classList.add("inline");
+    this.buttons = SPANS.map(([value, text]) => button(text, () => this.pick({ span: value }), { "data-span": value }));
+    this.holder = el("div");
+    this.marks = el("ul", { class: "marklist" });
+    this.node = section("Over time", this.holder, this.marks);
+    const tools = el("span", { class: "end" }, this.choice, el("span", { class: "switch", role: "group", "aria-label": "Span" }, this.buttons));
+    this.node.querySelector("h2").append(tools);
+    this.node.querySelector("h2").prepend(icon("chart"));
+    this.node.hidden = true;
+    this.press();
+    this.polled = new Polled({
+      partition, path: ofPartition(partition, "history"), query: { queue, span }, always: true,
+      show: (answer) => this.show(answer), failed: () => { this.node.hidden = true; },
+    });
+  }
+
+  close() {
+    this.polled.close();
+    this.chart?.close();
+  }
+
+  pick(choices) {
+    Object.assign(this, choices);
+    change(choices);
+    this.press();
+    if (choices.span) this.polled.ask({ span: this.span });
+    else this.draw();
+  }
+
+  press() {
+    for (const item of this.buttons) setAttribute(item, "aria-pressed", String(item.dataset.span === this.span));
+  }
+
+  show(answer) {
+    this.answer = answer;
+    this.node.hidden = false;
+    const names = [...sortedNames(Object.keys(answer.resources)), ...(answer.applications ? [APPLICATIONS] : [])];
+    if (!names.includes(this.resource)) this.resource = names[0] || "";
+    setOptions(this.choice.querySelector("select"), names.map((name) => [name, name]), this.resource);
+    this.draw();
+    const marks = [...(answer.marks || [])].reverse().slice(0, MAX_MARKS);
+    place(this.marks, marks.map(({ time, text, count: times }) => el("li", {}, when(time), el("span", { text: times > 1 ? `${text} (${count(times)} ×)` : text }))));
+    this.marks.tabIndex = marks.length > 5 ? 0 : -1;
+  }
+
+  draw() {
+    const { resource, answer } = this;
+    if (!resource) return place(this.holder, [note("Nothing was recorded yet. A point comes every few seconds.")]);
+    if (this.shown !== resource) {
+      this.chart?.close();
+      const format = resource === APPLICATIONS ? count : (value) => amount(resource, value);
+      this.chart = new Chart(`${resource} of ${this.queue || "the partition"} over the last ${this.span}`, format, isBytes(resource) ? 1024 : 1000);
+      this.shown = resource;
+      place(this.holder, [this.chart.node]);
+    }
+    const { start, step, marks } = answer;
+    return this.chart.show({ start, step, marks, series: resource === APPLICATIONS ? ofApplications(answer) : ofResource(answer.resources[resource]) });
+  }
+}
+
+function ofResource(of) {
+  const has = (values) => values?.some((value) => value !== null && value > 0);
+  const sums = of.used.map((value, at) => (value === null ? null : value + (of.waiting[at] ?? 0)));
+  const values = { ...of, waiting: sums };
+  const steps = (kind) => kind === "max" || kind === "guaranteed";
+  return KINDS.filter(([kind]) => kind === "used" || (kind === "waiting" ? has(of.waiting) : has(of[kind])))
+    .reverse().map(([kind, name]) => ({ name, kind, values: values[kind], area: !steps(kind), steps: steps(kind) }));
+}
+
+function ofApplications({ applications, stopped = [] }) {
+  const series = [{ name: "applications", kind: "plain", values: applications, steps: true }];
+  if (stopped.some(Boolean)) series.push({ name: "allocations told to stop", kind: "other", values: stopped, steps: true });
+  return series;
+}

@@ -1,0 +1,66 @@
+// The navigation: an icon, a name and a count for each view, and the key that jumps there after g.
+
+import { el, setAttribute, setText } from "./dom.js";
+import { icon } from "./icons.js";
+import { to } from "./route.js";
+import { state } from "./store.js";
+import { count, short } from "./units.js";
+
+const ENDED = new Set(["Completed", "Rejected", "Expired", "Failed", "total"]);
+const ofPartition = ({ partition }) => (partition ? [partition] : []);
+const none = () => [];
+const entry = (view, label, key, names, counted = () => null) => ({ view, label, key, names, counted });
+const figure = (name) => (partition) => partition?.[name] ?? null;
+
+/** The views that the navigation has; `names` gives the arguments of the address. */
+export const ENTRIES = [
+  entry("overview", "Overview", "o", none),
+  entry("applications", "Applications", "a", ofPartition, active),
+  entry("nodes", "Nodes", "n", ofPartition, figure("nodes")),
+  entry("users", "Users", "u", ofPartition, figure("users")),
+  entry("preemptions", "Preemptions", "p", ofPartition, figure("preemptions")),
+  entry("events", "Events", "e", none),
+  entry("configuration", "Configuration", "c", none),
+  entry("rms", "RMs", "r", none, () => state.rms.size || null),
+];
+
+/** Views that are part of another one in the navigation. */
+const UNDER = { queue: "overview", application: "applications", ask: "applications", node: "nodes", user: "users", group: "users", groups: "users" };
+
+export const ownerOf = (view) => UNDER[view] || view;
+
+/** How many applications have not ended. */
+export function active(partition) {
+  if (partition === undefined) return null;
+  return Object.entries(partition.applications).reduce((sum, [name, value]) => sum + (ENDED.has(name) ? 0 : value), 0);
+}
+
+/** Makes the entries of the navigation. */
+export function startShell(nav) {
+  for (const { view, label, key } of ENTRIES) {
+    nav.append(el("a", { "data-view": view, title: `${label} (g ${key})` }, icon(view), el("span", { class: "label", text: label }), el("span", { class: "count" })));
+  }
+}
+
+/** Marks the view that is shown, and brings counts and links up to date. */
+export function showShell(nav, view) {
+  const partition = state.partitions.get(state.partition);
+  const lost = [...state.rms.values()].filter(({ connected }) => !connected).length;
+  for (const { view: own, label, names, counted } of ENTRIES) {
+    const item = nav.querySelector(`[data-view="${own}"]`);
+    setAttribute(item, "href", to(own, names(state)));
+    setAttribute(item, "aria-current", own === ownerOf(view) ? "page" : null);
+    const number = item.querySelector(".count");
+    const value = counted(partition);
+    setText(number, own === "rms" && lost ? `${count(lost)} lost` : value === null ? "" : short(value));
+    number.classList.toggle("warn", own === "rms" && lost > 0);
+    setAttribute(item, "aria-label", number.textContent ? `${label}, ${number.textContent}` : null);
+  }
+}
+
+/** On a narrow screen the navigation is one line that scrolls. */
+export function bringIntoSight(item) {
+  if (item === null) return;
+  const line = item.closest("nav");
+  line.scrollLeft = item.offsetLeft - (line.clientWidth - item.offsetWidth) / 2;
+}

@@ -1,0 +1,56 @@
+// A small chart without axes, for a row or a card: what was used, and above it what waited.
+
+import { setAttribute, setText, svg } from "./dom.js";
+
+const WIDTH = 100;
+const HEIGHT = 24;
+
+export class Spark {
+  constructor() {
+    this.title = svg("title");
+    this.asks = svg("path", { class: "asks" });
+    this.area = svg("path", { class: "area" });
+    this.top = svg("path", { class: "top" });
+    this.node = svg("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, this.title, this.asks, this.area, this.top);
+  }
+
+  /** Shows values of the same times; null where nothing was recorded. `words` says it all in a text. */
+  show(used, waiting, words, most = 0) {
+    const sums = used.map((value, at) => (value === null ? null : value + (waiting[at] ?? 0)));
+    const scale = Math.max(most, 1, ...sums.map((value) => value ?? 0));
+    setAttribute(this.area, "d", area(used, scale));
+    setAttribute(this.asks, "d", area(sums, scale));
+    setAttribute(this.top, "d", line(used, scale));
+    setText(this.title, words);
+  }
+}
+
+const x = (at, length) => ((at / Math.max(1, length - 1)) * WIDTH).toFixed(1);
+const y = (value, scale) => (HEIGHT - 1 - (value / scale) * (HEIGHT - 2)).toFixed(1);
+
+/** Runs of values without gaps, as [from, to). */
+export function runs(values) {
+  const found = [];
+  let from = -1;
+  for (let at = 0; at <= values.length; at += 1) {
+    const there = at < values.length && values[at] !== null && values[at] !== undefined;
+    if (there && from < 0) from = at;
+    if (!there && from >= 0) {
+      found.push([from, at]);
+      from = -1;
+    }
+  }
+  return found;
+}
+
+function line(values, scale) {
+  return runs(values).map(([from, to]) =>
+    values.slice(from, to).map((value, at) => `${at ? "L" : "M"}${x(from + at, values.length)} ${y(value, scale)}`).join("")).join("");
+}
+
+function area(values, scale) {
+  return runs(values).map(([from, to]) => {
+    const tops = values.slice(from, to).map((value, at) => `L${x(from + at, values.length)} ${y(value, scale)}`).join("");
+    return `M${x(from, values.length)} ${HEIGHT}${tops}L${x(to - 1, values.length)} ${HEIGHT}Z`;
+  }).join("");
+}

@@ -1,0 +1,89 @@
+"""What is around the views and what they share: keys, search, navigation, order of lists, accessibility."""
+
+import re
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import Page, expect
+
+from support.page_in_browser import PARTITION, Town, opened, row
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OF = quote(PARTITION, safe="")
+
+
+async def test_keys_are_listed_and_work(page: Page, town: Town) -> None:
+    """What stands under ? moves through lists and between views; Escape gives the focus back."""
+    await opened(page, town, f"#/nodes/{OF}")
+    await expect(page.get_by_role("link", name="node-02", exact=True)).to_be_visible()
+    await page.locator("#keys").focus()
+    await page.keyboard.press("?")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("next row")
+    assert await page.evaluate("document.querySelector('dialog').contains(document.activeElement)")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await expect(page.locator("#keys")).to_be_focused()
+    for key, name in (("j", "node-01"), ("j", "node-02"), ("k", "node-01")):
+        await page.keyboard.press(key)
+        await expect(page.get_by_role("link", name=name, exact=True)).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("node-01")
+    await page.keyboard.press("g")
+    await page.keyboard.press("o")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    await expect(row(page, "root.batch")).to_be_visible()
+    await page.keyboard.press("j")
+    await expect(row(page, "root")).to_be_focused()
+
+
+async def test_hits_come_while_one_types(page: Page, town: Town) -> None:
+    """Arrow keys choose among them, Enter opens the chosen one, Escape closes the list."""
+    await opened(page, town)
+    field = page.get_by_role("combobox", name=re.compile("^Search"))
+    await field.press_sequentially("job")
+    hits = page.get_by_role("listbox").get_by_role("option")
+    await expect(hits.filter(has_text="job-1").first).to_be_visible()
+    await field.press("Escape")
+    await expect(hits).to_have_count(0)
+    await field.fill("node-0")
+    await expect(hits).to_have_count(5)
+    await field.press("ArrowDown")
+    await field.press("ArrowDown")
+    await expect(hits.nth(1)).to_have_attribute("aria-selected", "true")
+    chosen = await hits.nth(1).locator(".name").text_content()
+    await field.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(str(chosen))
+
+
+async def test_the_navigation_counts(page: Page, town: Town) -> None:
+    """How many applications and nodes the chosen partition has stands beside their names."""
+    await opened(page, town, f"#/nodes/{OF}")
+    entries = page.get_by_role("navigation", name="Views")
+    await expect(entries.locator("[data-view=applications] .count")).to_have_text("3")
+    await expect(entries.locator("[data-view=rms] .count")).to_have_text("3")
+
+
+async def test_the_order_of_a_list_is_the_visitors_and_stays_in_the_address(page: Page, town: Town) -> None:
+    """A click on a heading sorts, another one turns the order round, and a reload keeps it."""
+    await opened(page, town, f"#/applications/{OF}")
+    head = page.get_by_role("columnheader", name="User")
+    await head.get_by_role("button").click()
+    await expect(head).to_have_attribute("aria-sort", "ascending")
+    await expect(page).to_have_url(re.compile(r"sort=user"))
+    await head.get_by_role("button").click()
+    await expect(head).to_have_attribute("aria-sort", "descending")
+    await expect(page).to_have_url(re.compile(r"sort=-user"))
+    await page.reload()
+    await expect(head).to_have_attribute("aria-sort", "descending")
+
+
+async def test_a_list_on_a_telephone_is_short(page: Page, town: Town) -> None:
+    """Rows are cards, and there are no more of them than one scrolls through."""
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await opened(page, town, f"#/applications/{OF}")
+    await expect(page.get_by_role("link", name="job-1", exact=True)).to_be_visible()
+    box = await page.get_by_role("table", name="Applications").locator("tbody tr").first.bounding_box()
+    assert box is not None
+    assert box["height"] < 130
