@@ -12,6 +12,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.budgets import go_on_counting, set_budgets, set_slices, wake
+from licorne_core.handlers.changes import ApplicationCommand, act_on_application
 from licorne_core.handlers.configuration import refusal_of, register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.operators import OperatorCommand, act_for_operator
@@ -49,6 +50,7 @@ from licorne_core.messages.effects import (
     TickFailed,
     Unfinished,
 )
+from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
@@ -78,6 +80,7 @@ _OfRm = (
     | EndReplay
     | SetHold
     | OperatorCommand
+    | ApplicationCommand
     | RemoveRm
 )
 
@@ -102,6 +105,8 @@ _SLICED = (
     UpdateConfiguration,
     StopApplication,
     SetQueueStopped,
+    HoldApplication,
+    ChangeApplication,
 )
 """Commands that may leave a rest."""
 
@@ -268,7 +273,7 @@ class Scheduler:
                 self._registry.remove(rm.rm_id)
                 return []
             case _:
-                return act_for_operator(self._registry, rm, command, now)
+                return _act(self._registry, rm, command, now)
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
         """Fire due timers everywhere, then give one partition its turn, round robin."""
@@ -326,13 +331,26 @@ class Scheduler:
             agenda.note(partition)
 
 
+def _act(
+    registry: Registry, rm: Rm, command: OperatorCommand | ApplicationCommand, now: float
+) -> list[Effect]:
+    if isinstance(command, HoldApplication | ChangeApplication):
+        return act_on_application(registry, rm, command, now)
+    return act_for_operator(registry, rm, command, now)
+
+
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
-    """Append `Happened`, but keep `Unfinished` last."""
+    """Append `MarksEnded` and `Happened`, but keep `Unfinished` last."""
     facts = rm.journal.take()
     moved, rm.holdings.moved = rm.holdings.moved, 0
-    if facts:
+    if facts or rm.unmarked:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
-        effects.insert(len(effects) - unfinished, Happened(rm_id=rm_id, facts=facts, footprint=moved))
+        at = len(effects) - unfinished
+        if facts:
+            effects.insert(at, Happened(rm_id=rm_id, facts=facts, footprint=moved))
+        if rm.unmarked:
+            effects.insert(at, MarksEnded(rm_id=rm_id, applications=rm.unmarked))
+            rm.unmarked = []
 
 
 def _not_registered(command: Command) -> str:

@@ -26,6 +26,7 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
+from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.resources import Resources
 
 
@@ -93,6 +94,9 @@ def _told_of_rm(
     | NodeSchedulableSet
     | ApplicationStopped
     | QueueStoppedSet
+    | ApplicationHeld
+    | ApplicationChanged
+    | MarksEnded
     | ReplayEnded,
 ) -> str:
     match effect:
@@ -111,6 +115,14 @@ def _told_of_rm(
             return f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
         case QueueStoppedSet():
             return f"queue is {effect.state}" + ("" if effect.changed else " already")
+        case ApplicationHeld():
+            told = "done" if effect.changed else "nothing to do"
+            return f"{told}, {effect.asks} asks wait, {effect.allocations} allocations go on"
+        case ApplicationChanged():
+            told = "done" if effect.changed else "nothing to do"
+            return f"{told}, in {effect.queue}, priority {effect.marks.priority}"
+        case MarksEnded():
+            return f"marks ended: {' '.join(app_id for _, app_id in effect.applications)}"
         case ReplayEnded():
             return f"replay wanted again: {effect.missing}" if effect.missing else "replay ended"
         case _:

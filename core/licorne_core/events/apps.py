@@ -55,6 +55,19 @@ def app_left(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[E
     ]
 
 
+def app_moved(
+    time: float, app_id: AppId, left: tuple[QueuePath, str], entered: tuple[QueuePath, str]
+) -> list[EventRecord]:
+    """UG_APP_LINK and QUEUE_APP remove, QUEUE_APP add, UG_APP_LINK set, for queue and group of each side."""
+    records = app_left(time, app_id, *left)[:-1]
+    return records + app_added(time, app_id, *entered)[1:]
+
+
+def operator_acted(time: float, app_id: AppId, state: str, message: str) -> list[EventRecord]:
+    """The present state's event again, with what an operator did; none for a new application."""
+    return [state_entered(time, app_id, state, message)] if state in _STATES else []
+
+
 def group_changed(
     time: float, app_id: AppId, queue: QueuePath, before: str, after: str, used: Resources
 ) -> list[EventRecord]:

@@ -164,13 +164,13 @@ def _ask_again(
     elif resized is not known:
         check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items)
         app.holdings.check_growth(ask.key, resized.footprint - known.footprint)
-        _resize_ask(partition, app, request, resized, now)
+        replace_ask(partition, app, request, resized, now)
 
 
-def _resize_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Resize a pending ask; it keeps its place, and its node if that can ever hold it.
+def replace_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
+    """Replace a pending ask by one of another size, or another priority of its application.
 
-    It keeps its promise, up to its new size.
+    It keeps its node if that can ever hold it, and its promise, up to its new size.
     """
     reservation, promise = request.reservation, request.promise
     own = None if reservation is None else reservation.node_id
@@ -257,6 +257,8 @@ def _book(
     assert ask.node_id is not None
     app.arrivals += 1
     request = Request(ask, create_time, app.arrivals)
+    if app.priority is not None:
+        request.priority = app.priority
     node = partition.nodes.by_id[ask.node_id]
     allocation = partition.allocations.take(app, request, node, now)
     partition.counters.allocations_recovered += 1

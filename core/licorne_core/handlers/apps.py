@@ -15,12 +15,13 @@ from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
+from licorne_core.messages.operators import UNMARKED
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.placement import checked_user, is_forced
-from licorne_core.model.queues.queue import RECOVERY_PATH, Queue
+from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications
 from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job, Jobs
 from licorne_core.partitions.partition import Partition, forget_rejected, remember_rejected
@@ -158,6 +159,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     )
     rm.holdings.application_came(footprint)
     app.leaf = leaf
+    app.follow_marks(partition.awaited.pop(app_id, UNMARKED))
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)
     leaf.applications[app_id] = app
@@ -179,6 +181,9 @@ def _place(
     created for it are removed.
     """
     tree = partition.tree
+    moved_to = _leaf_by_operator(partition, placed, gang)
+    if moved_to is not None:
+        return moved_to, None
     before = len(tree)
     leaf = partition.placer.place(placed, tree)
     created = len(tree) - before
@@ -193,6 +198,20 @@ def _place(
     for queue in tree.newest(created):
         partition.journal.note(queue_changed(now, queue.path, EventChange.ADD, managed=False))
     return leaf, brought
+
+
+def _leaf_by_operator(partition: Partition, placed: NewApplication, gang: Gang) -> Queue | None:
+    """The leaf that an operator moved the application to before, if that still takes it."""
+    marks = partition.awaited.get(placed.app_id)
+    leaf = partition.tree.get(marks.queue) if marks is not None and marks.queue else None
+    if leaf is None or not takes_applications(leaf):
+        return None
+    if gang.is_wanted and not is_forced(placed):
+        try:
+            check_gang(placed.app_id, leaf, leaf.max, gang)
+        except Rejected:
+            return None
+    return leaf
 
 
 def _footprint(new: NewApplication) -> int:

@@ -52,6 +52,9 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     key, marks = partition_key(partition.name), rm.marks
     partition.nodes.drained.update((node, None) for name, node in marks.nodes if partition_key(name) == key)
     partition.tree.stopped.update((path, None) for name, path in marks.queues if partition_key(name) == key)
+    partition.awaited.update(
+        (app, had) for name, app, had in marks.applications if partition_key(name) == key
+    )
     yield PARTITION
     watched = partition.journal.on
     limited: list[Change] = []

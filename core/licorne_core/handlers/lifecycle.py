@@ -16,8 +16,10 @@ from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
+from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.asks import Allocation
+from licorne_core.values.resources import charge, refund
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.timers import Due, Timer
 
@@ -185,15 +187,11 @@ def drop_ask(
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
-    leaf = partition.leaf_of(app)
-    _count_running(leaf, app.state, AppState.COMPLETED)
-    partition.dirty.mark(leaf.lineage)
-    _end_start(partition, leaf, app)
-    partition.limits.leave(app)
-    partition.dirty.forget_app(app)
+    leave_leaf(partition, app, now)
     partition.escalation.forget(app)
-    del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
+    if app.marks.hold is not None or app.marks.change is not None:
+        partition.rm.unmarked.append((partition.name, app.app_id))
     partition.tally.dropped(app.state.value)
     app.tally = Tally()
     app.leaf, app.quotas = None, ()
@@ -202,7 +200,38 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     partition.journal.note_all(app_left(now, app.app_id, app.queue_path, app.group))
+
+
+def leave_leaf(partition: Partition, app: Application, now: float) -> None:
+    """Take an application that has no allocations, and waits for nothing, out of its leaf."""
+    leaf = partition.leaf_of(app)
+    _count_running(leaf, app.state, AppState.COMPLETED)
+    partition.dirty.mark(leaf.lineage)
+    _end_start(partition, leaf, app)
+    partition.limits.leave(app)
+    partition.dirty.forget_app(app)
+    del leaf.applications[app.app_id]
+    if app.pending_count:
+        for queue in leaf.lineage:
+            refund(queue.pending, tuple(app.pending_total.items()))
+        leaf.priorities.remove_all(app.priorities)
+        settle_priority(leaf)
+        partition.dirty.mark_leaf(leaf)
     clean_later(partition, leaf, now)
+
+
+def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
+    """Put an application that has left its leaf into another one, with all that is pending."""
+    app.leaf, app.queue_path = leaf, leaf.path
+    leaf.applications[app.app_id] = app
+    partition.limits.join(app, leaf)
+    if app.pending_count:
+        for queue in leaf.lineage:
+            charge(queue.pending, tuple(app.pending_total.items()))
+        leaf.priorities.add_all(app.priorities)
+        settle_priority(leaf)
+    _count_running(leaf, AppState.COMPLETED, app.state)
+    partition.dirty.mark_state(app)
 
 
 def rebook(partition: Partition, app: Application, change: Callable[[], None]) -> int:

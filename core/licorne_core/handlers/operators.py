@@ -141,12 +141,19 @@ class _QueueStop(CommandJob):
         if app.leaf is None:
             return
         yield from roll_back_all(self, partition, app, PairEvent.TOLD)
-        for request in list(app.reserved.values()):
-            if request.reservation is not None:
-                partition.reservations.end(request.reservation, self.now)
-                yield 1
-        # It is not searched until it is started, and blockers may change meanwhile.
-        yield from partition.wakeups.waiting.unpark_all(app)
+        yield from give_up_waits(partition, app, self.now)
+
+
+def give_up_waits(partition: Partition, app: Application, now: float) -> Iterator[int]:
+    """Let the application wait for no node and no blocker, in steps of a job.
+
+    It is not searched for a while, and blockers may change meanwhile.
+    """
+    for request in list(app.reserved.values()):
+        if request.reservation is not None:
+            partition.reservations.end(request.reservation, now)
+            yield 1
+    yield from partition.wakeups.waiting.unpark_all(app)
 
 
 STOPPED_BY_OPERATOR = "stopped by an operator"
@@ -163,13 +170,13 @@ def stop_application(registry: Registry, rm: Rm, command: StopApplication, now: 
         partition = partition_meant(rm, command.partition)
         app = partition.applications.get(AppId(command.app_id))
         if app is None:
-            raise _not_there(partition, command.app_id)
+            raise not_there(partition, command.app_id)
         job = _ApplicationStop(command, rm, partition, app, now)
     return registry.jobs.carry_on(job, now)
 
 
-def _not_there(partition: Partition, app_id: str) -> Refused:
-    """Reason that there is nothing to stop: the application is over, or was never there."""
+def not_there(partition: Partition, app_id: str) -> Refused:
+    """Reason that there is no such application: it is over, or was never there."""
     for ended in (partition.completed, partition.rejected):
         for app in reversed(ended.values()):
             if app.app_id == app_id:

@@ -276,7 +276,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
 
     That the RM owes very many answers is no reason against it: it is not asked anything.
     """
-    if partition.holds or app.state not in SCHEDULABLE:
+    if partition.holds or app.held or app.state not in SCHEDULABLE:
         return False
     context = partition.check_context
     if 0 < app.backoff_until <= now:
@@ -316,7 +316,7 @@ def _stop_for(
             record_of(victim, rule, now),
             beneficiary_app_id=app.app_id,
             beneficiary_key=request.key,
-            beneficiary_priority=request.ask.priority,
+            beneficiary_priority=request.priority,
             beneficiary_queue=numbers,
         )
         for victim in victims
@@ -366,7 +366,7 @@ def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRec
         key=ask.key,
         node_id=victim.node.node_id,
         resources=ask.ask_class.resources,
-        priority=ask.priority,
+        priority=victim.request.priority,
         time=now,
         rule=rule,
         victim_queue=QueueNumbers.of(victim.app.leaf),

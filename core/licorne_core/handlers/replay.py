@@ -37,6 +37,10 @@ def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
     if missing:
         return [ReplayEnded(rm_id=rm.rm_id, missing=f"arrived: {missing}")]
     rm.set_hold(Hold.REPLAY, on=False)
+    for partition in rm.partitions.values():
+        # The RM has told of all that it has: these have ended meanwhile.
+        rm.context.unmarked += [(partition.name, app_id) for app_id in partition.awaited]
+        partition.awaited.clear()
     return [ReplayEnded(rm_id=rm.rm_id)]
 
 

@@ -95,6 +95,8 @@ class PendingAsks:
         """A new ask waits for a node; `create_time` is in unix seconds."""
         app.arrivals += 1
         request = Request(ask, create_time, app.arrivals)
+        if app.priority is not None:
+            request.priority = app.priority
         # As `enlist`, which every ask would call.
         app.requests[ask.key] = request
         app.holdings.ask_came(ask.footprint)
@@ -142,6 +144,8 @@ class PendingAsks:
         rests = request.key in app.backing_off
         self.withdraw(app, request, now)
         other = Request(ask, request.create_time, request.arrival)
+        if app.priority is not None:
+            other.priority = app.priority
         other.reported = request.reported
         other.triggered = request.triggered
         enlist(app, other)
@@ -166,7 +170,7 @@ class PendingAsks:
             self._dirty.ranks.note_types(ask.ask_class.items)
         was_first = app.enqueue(group, request, now)
         book_demand(ask.ask_class.items, app, leaf)
-        if leaf.priorities.add(ask.priority):
+        if leaf.priorities.add(request.priority):
             settle_priority(leaf)
         if was_first:
             self._wakeups.waiting.rank(group)
@@ -187,9 +191,9 @@ class PendingAsks:
         group: AskGroup = request.group
         group.drop(request)
         app.pending_count -= 1
-        app.priorities.remove(ask.priority)
+        app.priorities.remove(request.priority)
         unbook_demand(ask.ask_class.items, app, leaf)
-        if leaf.priorities.remove(ask.priority):
+        if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
         if group.waiting:
             self._wakeups.waiting.rank(group)
@@ -203,9 +207,9 @@ class PendingAsks:
         """A request is pending, and is one of those that back off."""
         leaf: Queue = app.leaf
         app.pending_count += 1
-        app.priorities.add(request.ask.priority)
+        app.priorities.add(request.priority)
         book_demand(request.ask.ask_class.items, app, leaf)
-        if leaf.priorities.add(request.ask.priority):
+        if leaf.priorities.add(request.priority):
             settle_priority(leaf)
         self._dirty.mark_app(app)
 
@@ -214,10 +218,10 @@ class PendingAsks:
         leaf: Queue = app.leaf
         del app.backing_off[request.key]
         app.pending_count -= 1
-        app.priorities.remove(request.ask.priority)
+        app.priorities.remove(request.priority)
         self._escalation.forget_retry(request)
         unbook_demand(request.ask.ask_class.items, app, leaf)
-        if leaf.priorities.remove(request.ask.priority):
+        if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
+from licorne_core.messages.operators import ApplicationMarks, ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
 from licorne_core.values.resources import Resources
@@ -42,14 +43,16 @@ class PredicatePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMarks:
-    """Nodes that operators drained, and queues that they stopped, each with its partition's name.
+    """Nodes that operators drained, queues that they stopped, and applications that they held or
+    changed, each with its partition's name.
 
-    They outlive the registration in which they were made. A node or queue of such a name has its
-    mark from its beginning.
+    They outlive the registration in which they were made. A node, queue or application of such a
+    name has its mark from its beginning.
     """
 
     nodes: frozenset[tuple[PartitionName, NodeId]] = frozenset()
     queues: frozenset[tuple[PartitionName, QueuePath]] = frozenset()
+    applications: frozenset[tuple[PartitionName, AppId, ApplicationMarks]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,6 +343,8 @@ Command = (
     | SetNodeSchedulable
     | StopApplication
     | SetQueueStopped
+    | HoldApplication
+    | ChangeApplication
     | OfNoRm
 )
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import Command, TerminationType
+from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -72,6 +73,7 @@ class OperatorRefusal(Enum):
     NOT_FOUND = "there is nothing of that name"
     APPLICATION_OVER = "the application is over"
     QUEUE_DRAINING = "the queue is about to go"
+    NOT_POSSIBLE = "the application cannot be moved there now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,6 +350,9 @@ Effect = (
     | NodeSchedulableSet
     | ApplicationStopped
     | QueueStoppedSet
+    | ApplicationHeld
+    | ApplicationChanged
+    | MarksEnded
     | NodesAnswered
     | ApplicationsAnswered
     | ApplicationsUpdated

@@ -10,6 +10,7 @@ from typing import Final
 
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
+from licorne_core.messages.operators import HeldCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
@@ -372,6 +373,7 @@ Check = (
     PartitionCheck
     | StateCheck
     | StartingCheck
+    | HeldCheck
     | StoppedQueueCheck
     | BackOffCheck
     | RunningCheck

@@ -87,6 +87,14 @@ class LimitBook:
             named.discard(WILDCARD)
         return named | self.of_kind(kind).keys()
 
+    def most_running(self, kind: str, name: str, queue: Queue) -> int:
+        """Number of applications that the queue's limit allows the user or group, if so many run; else 0."""
+        limit = queue.limits.of(kind, name) if name else None
+        tracker = self.of_kind(kind).get(name, {}).get(queue.path)
+        if limit is None or tracker is None or len(tracker.applications) < limit.max_applications:
+            return 0
+        return limit.max_applications
+
     def add_idle(self, trackers: dict[QueuePath, Tracker], kind: str, name: str, queue: Queue) -> None:
         """Add an unused tracker where a limit of the queue names a user or group.
 

@@ -5,7 +5,7 @@ from collections import deque
 from licorne_core.events.journal import Journal
 from licorne_core.messages.commands import Hold, PredicatePolicy
 from licorne_core.model.budgets import BudgetBook
-from licorne_core.values.ids import PartitionName
+from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import Holdings
 
 
@@ -23,6 +23,7 @@ class RmContext:
         "holds",
         "journal",
         "predicates",
+        "unmarked",
     )
 
     def __init__(
@@ -48,6 +49,8 @@ class RmContext:
         """True if it wants to hear of asks that no node takes (spec § 8.12)."""
         self.answers_late = 0
         """Answers to predicate checks that were not open any more."""
+        self.unmarked: list[tuple[PartitionName, AppId]] = []
+        """Applications that operators had marked and that are over, until the server hears of it."""
         self._checks = 0
         # The partitions that the open predicate checks are of.
         self._open: dict[int, PartitionName] = {}

@@ -19,6 +19,7 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import Effect, Unfinished
+from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.ids import RmId
 
 LargeCommand = (
@@ -26,6 +27,8 @@ LargeCommand = (
     | UpdateConfiguration
     | SetQueueStopped
     | StopApplication
+    | HoldApplication
+    | ChangeApplication
     | UpdateNodes
     | UpdateApplications
     | UpdateAllocations

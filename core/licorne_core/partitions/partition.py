@@ -13,6 +13,7 @@ from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
+from licorne_core.messages.operators import ApplicationMarks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.budgets import PartitionBudgets
@@ -76,6 +77,8 @@ class Partition:
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
         self.applications: dict[AppId, Application] = {}
+        # What operators did before the registration to applications that have not come since.
+        self.awaited: dict[AppId, ApplicationMarks] = {}
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
         self.tally = Tally()
@@ -87,8 +90,7 @@ class Partition:
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
-        self.counters = Counters()
-        self.index = NodeIndex(self.nodes, options.tuning)
+        self.counters, self.index = Counters(), NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.nodes, name)
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)

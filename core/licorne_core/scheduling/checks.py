@@ -2,8 +2,8 @@
 
 A rule is stated once: its comparison (`obstacle`), the blocker that the ask is parked with
 (`blocker`), and its reports (`reports`). The pass asks for the first obstacle and its blocker.
-Explanations, the census and plans ask for reports, which are made only then. The tables at the end
-list all rules, each with the reason for its position.
+Explanations, the census and plans ask for reports. The tables at the end list all rules, each with
+the reason for its position.
 """
 
 from abc import ABC, abstractmethod
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
+from licorne_core.messages.operators import APPLICATION_HELD, HeldCheck, OperatorMark
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
@@ -64,10 +65,7 @@ class CheckContext:
 
 
 class Asking:
-    """Subject of ask rules: the asks of a group, or one of them with its own reservation.
-
-    A plain class, which compiled code creates faster than a tuple.
-    """
+    """The asks of a group, or one of them; a plain class, as compiled code creates tuples slower."""
 
     __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
 
@@ -99,8 +97,7 @@ class Rule(ABC):
         only_in_gangs: bool = False,
     ) -> None:
         """State which asks the rule is for."""
-        self.codes = codes
-        """Codes of its reports."""
+        self.codes = codes  # of its reports
         self.parks = parks
         """Kind of its blockers; None if no pass tries asks that break the rule."""
         self.spares_reserved = spares_reserved
@@ -139,13 +136,15 @@ class _PartitionSchedules(Rule):
 
 
 class _ApplicationRuns(Rule):
-    """The state of the application allows scheduling of its asks."""
+    """The state of the application allows scheduling of its asks, and no operator holds it."""
 
-    def obstacle(self, context: CheckContext, app: Application) -> AppState | None:
-        return None if app.state in SCHEDULABLE else app.state
+    def obstacle(self, context: CheckContext, app: Application) -> AppState | OperatorMark | None:
+        return app.marks.hold if app.state in SCHEDULABLE else app.state
 
-    def reports(self, context: CheckContext, app: Application, obstacle: AppState | None) -> Checks:
-        yield reasons.StateCheck(app_id=app.app_id, state=app.state.value, passed=obstacle is None)
+    def reports(self, context: CheckContext, app: Application, obstacle: object) -> Checks:
+        yield reasons.StateCheck(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE)
+        if app.marks.hold is not None:
+            yield HeldCheck(app_id=app.app_id, mark=app.marks.hold)
 
 
 class _StartsNext(Rule):
@@ -332,7 +331,7 @@ QUEUE_RUNS: Final = _QueueRuns((reasons.QUEUE_STOPPED,), blockers.StoppedQueue)
 APPLICATION_RULES: Final[tuple[Rule, ...]] = (
     # No turn comes to such partitions, and no pass to such applications.
     _PartitionSchedules((reasons.PARTITION_NOT_SCHEDULING,)),
-    _ApplicationRuns((reasons.APPLICATION_NOT_RUNNABLE,)),
+    _ApplicationRuns((reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
     _StartsNext((reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
     # Only an operator can remove this obstacle.
     QUEUE_RUNS,

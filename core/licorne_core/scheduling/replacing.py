@@ -136,7 +136,8 @@ class ReplacementSearch:
         refused: dict[Node, None] = {}
         first: tuple[Request, Request] | None = None
         by_node: dict[TaskGroup, _ByNode] = {}
-        for place, task_group in sorted(_first_asks(app)) if app.state in SCHEDULABLE else ():
+        is_tried = app.state in SCHEDULABLE and not app.held
+        for place, task_group in sorted(_first_asks(app)) if is_tried else ():
             request = place.request
             ask_class = request.ask.ask_class
             if ask_class.predicate is not None and self._predicates.full:

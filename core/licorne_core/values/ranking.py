@@ -238,6 +238,18 @@ class PriorityCounts:
         self.top = priority
         return True
 
+    def add_all(self, others: "PriorityCounts") -> None:
+        """Count all of the others as well."""
+        for priority, count in others._counts.items():
+            self.add(priority)
+            self._counts[priority] += count - 1
+
+    def remove_all(self, others: "PriorityCounts") -> None:
+        """Count all of the others no more."""
+        for priority, count in others._counts.items():
+            self._counts[priority] -= count - 1
+            self.remove(priority)
+
     def remove(self, priority: int) -> bool:
         """Count one less; True when `top` changed."""
         counts = self._counts

@@ -7,6 +7,7 @@ end of a placeholder.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import TaskGroup
@@ -106,6 +107,10 @@ class AppReport:
     allocated: Resources
     max_allocated: Resources = _of(most_allocated)
     pending: Resources = _of(lambda app: dict(app.pending_total))
+    hold: OperatorMark | None = _of(lambda app: app.marks.hold)
+    change: OperatorMark | None = _of(lambda app: app.marks.change)
+    operator_priority: int | None = _of(lambda app: app.priority)
+    """The priority of all its asks by an operator; None for their own."""
     max_priority: int = _of(lambda app: app.priorities.top)
     pending_count: int = _of(lambda app: app.pending_count + app.assumed_count + app.replacing_count)
     allocation_count: int = _of(lambda app: app.allocation_count - app.assumed_count)

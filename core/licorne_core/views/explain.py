@@ -272,6 +272,7 @@ def _applications_ahead(app: Application) -> Generator[None, None, int]:
             and other.leaf is leaf
             and other.pending_count > 0
             and other.state in SCHEDULABLE
+            and not other.held
             and app_key(other, leaf) < key
         )
         if not number % STEP:

@@ -14,7 +14,7 @@ from licorne_core.messages.commands import UpdateConfiguration
 from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated, NotRegistered
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text, tell_warnings
+from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 from licorne_server.engine.engine import Engine
 from licorne_server.process.loop import RunToCompletion
 from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition
@@ -192,3 +192,20 @@ class Applier:
 def _refusal(effect: ConfigurationRefused) -> CallError:
     log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
     return config_refused(effect.reason, effect.problems)
+
+
+_warned = structlog.get_logger("core.configurations.warnings")
+
+MAX_LOGGED = 10
+"""Warnings of one configuration that are logged, at most; further ones are counted."""
+
+
+def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
+    """Log the warnings of a configuration that has come into force, if any."""
+    if isinstance(config, Configuration) and config.warnings:
+        _warned.warning(
+            "configuration has warnings",
+            rm_id=rm_id,
+            number=len(config.warnings),
+            warnings=list(config.warnings[:MAX_LOGGED]),
+        )

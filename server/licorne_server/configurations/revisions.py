@@ -6,18 +6,16 @@ earlier versions do not have.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from hashlib import sha256
 from typing import Any
 
-import structlog
-
-from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import OperatorMarks
-from licorne_core.values.ids import NodeId, PartitionName, QueuePath, RmId
+from licorne_core.messages.operators import UNMARKED, ApplicationMarks, OperatorMark
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 
 MAX_REVISIONS = 50
 """Revisions retained per RM, at most."""
@@ -79,14 +77,24 @@ class MarkKind(Enum):
     """A drained node."""
     QUEUE = "queue"
     """A stopped queue."""
+    HOLD = "hold"
+    """A held application."""
+    CHANGE = "change"
+    """An application with another priority or queue."""
+
+    @property
+    def is_of_application(self) -> bool:
+        """True if the mark ends with an application."""
+        return self in (MarkKind.HOLD, MarkKind.CHANGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A node that an operator drained, or a queue that one stopped.
+    """A node, queue or application to which an operator did something.
 
     `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
-    1970, `why` the operator's message.
+    1970, `why` the operator's message. A change has the priority of the application's asks, None for
+    their own, and the queue that it was moved to, empty for none.
     """
 
     kind: MarkKind
@@ -95,6 +103,8 @@ class Mark:
     by: str = ""
     time: int = 0
     why: str = ""
+    priority: int | None = None
+    queue: str = ""
 
     @property
     def key(self) -> tuple[MarkKind, PartitionName, str]:
@@ -138,12 +148,19 @@ class Revisions:
         return OperatorMarks(
             nodes=frozenset((mark.partition, NodeId(mark.name)) for mark in of[MarkKind.NODE]),
             queues=frozenset((mark.partition, QueuePath(mark.name)) for mark in of[MarkKind.QUEUE]),
+            applications=_of_applications([*of[MarkKind.HOLD], *of[MarkKind.CHANGE]]),
         )
 
     def marking(self, mark: Mark, *, on: bool) -> "Revisions":
         """With a mark, which replaces an earlier one, or without."""
         others = tuple(other for other in self.marks if other.key != mark.key)
         return replace(self, marks=(*others, mark) if on else others)
+
+    def without_marks(self, applications: Container[tuple[PartitionName, str]]) -> "Revisions":
+        """Without the marks of these applications, each of which has ended."""
+        over = {mark for mark in self.marks if (mark.partition, mark.name) in applications}
+        kept = (mark for mark in self.marks if not (mark in over and mark.kind.is_of_application))
+        return replace(self, marks=tuple(kept))
 
     def goes_on(self, text: str) -> bool:
         """True if an applied configuration stays in force when the RM registers with this text."""
@@ -193,6 +210,20 @@ class Revisions:
         return replace(self, kept=kept)
 
 
+def _of_applications(marks: Iterable[Mark]) -> frozenset[tuple[PartitionName, AppId, ApplicationMarks]]:
+    """The marks of applications, for the core: those of one together."""
+    of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
+    for mark in marks:
+        before = of.get((mark.partition, mark.name), UNMARKED)
+        done = OperatorMark(mark.by, mark.time / 1e9, mark.why)
+        if mark.kind is MarkKind.HOLD:
+            before = before._replace(hold=done)
+        else:
+            before = before._replace(change=done, priority=mark.priority, queue=QueuePath(mark.queue))
+        of[mark.partition, mark.name] = before
+    return frozenset((partition, AppId(name), done) for (partition, name), done in of.items())
+
+
 def extra_text(extra_config: Mapping[str, str]) -> str:
     """Canonical text of an extra configuration; empty for none."""
     if not extra_config:
@@ -213,23 +244,6 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
         if revision.extra and revision.extra not in texts:
             texts[revision.extra] = len(revision.extra.encode(errors="replace"))
     return sum(texts.values())
-
-
-log = structlog.get_logger("core.configurations.warnings")
-
-MAX_LOGGED = 10
-"""Warnings of one configuration that are logged, at most; further ones are counted."""
-
-
-def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
-    """Log the warnings of a configuration that has come into force, if any."""
-    if isinstance(config, Configuration) and config.warnings:
-        log.warning(
-            "configuration has warnings",
-            rm_id=rm_id,
-            number=len(config.warnings),
-            warnings=list(config.warnings[:MAX_LOGGED]),
-        )
 
 
 FORMAT = 1
@@ -286,6 +300,8 @@ def encode(revisions: Revisions) -> bytes:
                 "by": mark.by,
                 "time": mark.time,
                 "why": mark.why,
+                **({} if mark.priority is None else {"priority": mark.priority}),
+                **({"queue": mark.queue} if mark.queue else {}),
             }
             for mark in revisions.marks
         ],
@@ -357,6 +373,8 @@ def _mark(item: Mapping[str, Any]) -> Mark:
         by=str(item["by"]),
         time=int(item["time"]),
         why=str(item["why"]),
+        priority=None if item.get("priority") is None else int(item["priority"]),
+        queue=str(item.get("queue", "")),
     )
 
 

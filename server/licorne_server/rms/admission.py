@@ -19,8 +19,9 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.messages.commands import RegisterRm
 from licorne_core.messages.effects import RegistrationFailed
 from licorne_core.values.ids import RmId
+from licorne_server.configurations.applying import tell_warnings
 from licorne_server.configurations.history import Configurations, Unusable
-from licorne_server.configurations.revisions import Revision, Revisions, extra_text, tell_warnings
+from licorne_server.configurations.revisions import Revision, Revisions, extra_text
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.coordination.store import StoreError
 from licorne_server.engine.engine import Engine

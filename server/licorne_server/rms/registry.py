@@ -20,6 +20,7 @@ from licorne_core.messages.effects import (
     NotRegistered,
     Registered,
 )
+from licorne_core.messages.operators import MarksEnded
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
@@ -240,6 +241,8 @@ class Rms:
                     rm.outbox.put(payload)
             rm.measures.told(effect, self._now())
             log_rejections(effect)
+        if isinstance(effect, MarksEnded):
+            self._configurations.unmark(effect.rm_id, effect.applications)
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.messages.operators import HeldCheck, OperatorMark
 from licorne_core.messages.reasons import (
     AnswersCheck,
     AskBackOffCheck,
@@ -67,6 +68,13 @@ def filled(
     return renamed(report, given, _UNITS, message)
 
 
+def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
+    """What an operator did; None for nothing."""
+    if mark is None:
+        return None
+    return pb.OperatorMark(by=mark.by, time=nanoseconds(mark.time), message=mark.message)
+
+
 partition_message = filled(pb.Partition, PartitionReport)
 queue_message = filled(pb.Queue, QueueReport, {"stop": None})
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
@@ -86,9 +94,8 @@ application_message = filled(
         "task_groups": lambda app: map(_task_group_message, app.task_groups),
         "asks": None,
         "allocations": None,
-        "hold": None,
-        "change": None,
-        "operator_priority": None,
+        "hold": lambda app: mark_message(app.hold),
+        "change": lambda app: mark_message(app.change),
     },
 )
 _ASKED: Mapping[str, Source] = {
@@ -290,7 +297,7 @@ def _check_message(check: Check) -> pb.Check:
     match check:
         case PartitionCheck():
             message.kind, message.subject = "partition", check.partition
-        case StateCheck():
+        case StateCheck() | HeldCheck():
             message.kind, message.subject = "application", check.app_id
         case StartingCheck() | StoppedQueueCheck():
             message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"

@@ -40,6 +40,7 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
+from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName
 from licorne_server.wire.bounded_cache import (
@@ -121,6 +122,9 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | NodeSchedulableSet()
             | ApplicationStopped()
             | QueueStoppedSet()
+            | ApplicationHeld()
+            | ApplicationChanged()
+            | MarksEnded()
             | Happened()
             | PredicatesAsked()
             | PreemptionsAsked()

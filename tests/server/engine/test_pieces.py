@@ -55,6 +55,8 @@ ACTS = {
     "SetNodeSchedulable": "an act",
     "StopApplication": "an act",
     "SetQueueStopped": "an act",
+    "HoldApplication": "an act",
+    "ChangeApplication": "an act",
     "SetLogLevel": "an act",
     "ForgetRm": "an act",
     "UpdateBudgets": "an act",

@@ -6,7 +6,8 @@ import pytest
 
 from licorne_core.messages import effects
 from licorne_core.messages.effects import Effect
-from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.messages.operators import UNMARKED, ApplicationChanged, ApplicationHeld, MarksEnded
+from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_server.wire.responses import AllocationEncoder, payloads
 
 RM = RmId("rm")
@@ -20,6 +21,9 @@ UNSENT = (
     effects.NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
     effects.ApplicationStopped(rm_id=RM, allocations=0, asks=0),
     effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
+    ApplicationHeld(rm_id=RM, changed=True, asks=0, allocations=0),
+    ApplicationChanged(rm_id=RM, changed=True, queue=QueuePath("root.a"), marks=UNMARKED),
+    MarksEnded(rm_id=RM, applications=()),
     effects.Happened(rm_id=RM, facts=()),
     effects.PredicatesAsked(rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0),
     effects.PreemptionsAsked(rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0),

@@ -26,11 +26,13 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import AskedCheck, Happened
+from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, RmId, UserGroup
 
 RM = "rm1"
+MARK = OperatorMark("ann", 0.0, "because")
 
 
 def register(
@@ -89,6 +91,40 @@ def drain(
 def kill(app_id: str, reason: str = "", *, partition: str = "", rm: str = RM) -> StopApplication:
     """An operator ends an application."""
     return StopApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), reason=reason)
+
+
+def hold(
+    app_id: str,
+    *,
+    held: bool = True,
+    partition: str = "",
+    rm: str = RM,
+    mark: OperatorMark = MARK,
+) -> HoldApplication:
+    """An operator holds an application, or resumes it."""
+    return HoldApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), held=held, mark=mark)
+
+
+def change(
+    app_id: str,
+    *,
+    priority: int | None = None,
+    reset: bool = False,
+    queue: str = "",
+    partition: str = "",
+    rm: str = RM,
+    mark: OperatorMark = MARK,
+) -> ChangeApplication:
+    """An operator gives an application another priority, or moves it."""
+    return ChangeApplication(
+        rm_id=RmId(rm),
+        partition=partition,
+        app_id=AppId(app_id),
+        priority=priority,
+        reset_priority=reset,
+        queue=queue,
+        mark=mark,
+    )
 
 
 def stop(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:

@@ -35,10 +35,12 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
+from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
 from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
 from support.oracle.lives import remove
+from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
 from support.oracle.requests import follow_floating, release, take_ask, update_node
@@ -48,6 +50,7 @@ __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 AS_FIFO = "stateaware-as-fifo"
 
 Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
+Act = HoldApplication | ChangeApplication
 
 
 class Oracle:
@@ -108,7 +111,7 @@ class Oracle:
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, name, config)
         elif isinstance(command, SetNodeSchedulable | StopApplication | SetQueueStopped):
-            raise NotImplementedError("the plain scheduler knows no operators")
+            raise NotImplementedError("the plain scheduler knows no such operators")
         elif isinstance(command, SetBudgets | SetBudgetSlices):
             before = self.budgets.floating
             self.budgets.take(command)
@@ -139,7 +142,9 @@ class Oracle:
         | NotePredicatesSent
         | BeginReplay
         | EndReplay
-        | SetHold,
+        | SetHold
+        | HoldApplication
+        | ChangeApplication,
         now: float,
     ) -> None:
         rm_id = command.rm_id
@@ -156,6 +161,8 @@ class Oracle:
                 self._update_allocations(command, now)
             case AnswerPredicates() | AnswerPreemptions():
                 self._answer(command, now)
+            case HoldApplication() | ChangeApplication():
+                self._act(command, now)
             case NotePredicatesSent():
                 for partition in self._partitions_of(rm_id):
                     partition.note_sent(command.check, now)
@@ -163,6 +170,13 @@ class Oracle:
                 self._hold(command)
             case _:
                 assert_never(command)
+
+    def _act(self, command: Act, now: float) -> None:
+        partition = self._of(command.rm_id, command)
+        if partition is not None and isinstance(command, HoldApplication):
+            hold(partition, command)
+        elif partition is not None and isinstance(command, ChangeApplication):
+            change(partition, command, now)
 
     def _hold(self, command: BeginReplay | EndReplay | SetHold) -> None:
         """Scheduling stops for the RM, or may go on."""
@@ -240,7 +254,7 @@ class Oracle:
             else:
                 self.partitions[name] = self._empty(rm_id, name.partition("]")[2], config)
 
-    def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
+    def _of(self, rm_id: str, item: Item | Act) -> PartitionOracle | None:
         """The partition that an item names: bare, or by the full name with the RM's own id."""
         name = item.partition or "default"
         return self.partitions.get(name if name.startswith(f"[{rm_id}]") else f"[{rm_id}]{name}")

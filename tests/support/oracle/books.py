@@ -44,11 +44,11 @@ class AskRecord:
     """An ask. `told`: the RM knows that no node takes it.
 
     `attempted`: one of its kind was looked at, and was within its user's quota. `fate` is what a
-    placeholder counts as once it has ended or was told to stop (spec § 6.4), before that empty.
+    placeholder counts as once it has ended or is stopping (spec § 6.4), before that empty.
     `brought`: the RM put it on its node. `triggered`: victims were told to stop for it once.
     `forms` counts how often it became another one, by its size or as the RM put it on a node.
     `failures` is how often in a row the RM could not run it, and `rests_until` how long it is not
-    looked at for that, in unix seconds; None if it is.
+    looked at for that, in unix seconds; None if it is. `own_priority` is what the RM said.
     """
 
     key: str
@@ -70,11 +70,12 @@ class AskRecord:
     forms: int = 0
     failures: int = 0
     rests_until: float | None = None
+    own_priority: int = 0
 
     @property
     def is_promised(self) -> bool:
         """True if it is to have what its victims free."""
-        return self.reservation is not None and bool(self.reservation.promised)
+        return bool(self.reservation and self.reservation.promised)
 
     def lose_node(self) -> None:
         """The node is not kept for it any more; what was promised is, if it may go elsewhere."""
@@ -169,9 +170,8 @@ class AppRecord:
 
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
-    leaf. `nowhere` are the kinds of asks that found no node when they were looked at last.
-    `placeholders` are all that it ever had, `pairs` are by the key of the real ask. `wishes`
-    are those for victims, by kind.
+    leaf. `nowhere` are the kinds of asks that found no node when they were looked at last. `wishes`
+    are those for victims, by kind. `placeholders` are all that it ever had, `pairs` by the real ask.
     """
 
     app_id: str
@@ -192,6 +192,8 @@ class AppRecord:
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
     pairs: dict[str, PairRecord] = field(default_factory=dict)
     placeholders: list[AskRecord] = field(default_factory=list)
+    held: bool = False
+    given_priority: int | None = None
 
     def add(self, ask: AskRecord) -> None:
         """An ask is pending from now on; those of its kind, assumed ones too, have one lot."""
@@ -258,7 +260,7 @@ class AppRecord:
     def booked(self) -> list[tuple[str, Amounts]]:
         """Nodes and what is booked there: pairs too, which count nowhere else."""
         own = [(one.node_id, one.ask.size) for one in self.allocations.values()]
-        pairs = [(pair.node_id, pair.ask.size) for pair in self.pairs.values()]
+        pairs = ((pair.node_id, pair.ask.size) for pair in self.pairs.values())
         return own + [(node_id, size) for node_id, size in pairs if node_id is not None]
 
     def trackers(self) -> list[tuple[str, str]]:

@@ -125,13 +125,13 @@ def apps_of_leaf(look: Look, leaf: QueueRecord, *, newcomers: bool) -> list[AppR
     here = [app for app in look.apps.values() if app.queue == leaf.path]
     if leaf.app_order == "stateaware" and not look.as_fifo and not newcomers:
         here = _without_newcomers(here)
-    waiting = [app for app in here if app.asks and app.state in SCHEDULABLE]
+    waiting = [app for app in here if app.asks and app.state in SCHEDULABLE and not app.held]
     return sorted(waiting, key=lambda app: app_key(look, app, leaf))
 
 
 def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
     """All but those accepted; of these the oldest, unless another is still starting."""
-    accepted = [app for app in apps if app.state == "Accepted"]
+    accepted = [app for app in apps if app.state == "Accepted" and not app.held]
     if any(app.starts_until is not None for app in apps):
         let_in = []
     else:

@@ -56,7 +56,8 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
         if ask.node_id in partition.nodes:
             _recover(partition, app, ask, size, now)
     elif ask.key in app.asks:
-        _resize(partition, app, app.asks[ask.key], size, now)
+        if app.asks[ask.key].size != size:
+            replace_ask(partition, app, app.asks[ask.key], size, now)
     else:
         app.add(_new_ask(app, ask, size, now))
         if app.state in ("New", "Accepted"):
@@ -92,10 +93,10 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
     partition.put_back_unfitting(partition.nodes[ask.node_id])
 
 
-def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts, now: float) -> None:
-    """A pending ask of another size; the node that is reserved for it must be able to hold it."""
-    if ask.size == size:
-        return
+def replace_ask(
+    partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts, now: float
+) -> None:
+    """A pending ask of another size or priority; a node reserved for it must be able to hold it."""
     del app.asks[ask.key]
     ask.resize(size)
     if ask.reservation is not None:
@@ -157,7 +158,10 @@ def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
         _terms(ask),
         ask.placeholder,
         ask.task_group,
+        own_priority=ask.priority,
     )
+    if app.given_priority is not None:
+        record.priority = app.given_priority
     if ask.placeholder:
         app.placeholders.append(record)
     return record

@@ -6,6 +6,7 @@ from licorne_core.messages.commands import Command, RemoveRm, Tick
 from licorne_core.values.ids import RmId
 from support.core.driver import START
 from support.worlds.budgets import BudgetMaker
+from support.worlds.operators import OperatorMaker
 from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker
 
@@ -31,12 +32,14 @@ class World:
         gangs: float | None = None,
         preempting: float | None = None,
         budgets: bool = True,
+        operators: bool = True,
     ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
         Without `hides` nothing that is configured is ever left out of a reload. `gangs` is the
         share of applications that are gangs, `preempting` that of asks that may preempt others;
-        each RM has its own unless it is said. Without `budgets` no RM depends on another.
+        each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
+        `operators` nobody holds or changes an application.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -54,6 +57,7 @@ class World:
         ]
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
+        self.operators = OperatorMaker(seed, self.rms) if operators else None
         if self.budgets is not None:
             self._add(*self.budgets.first())
         for rm in self.rms:
@@ -75,6 +79,8 @@ class World:
         """One thing happens: an RM says something, or time passes."""
         if self.budgets is not None:
             self._add(*self.budgets.maybe_others())
+        if self.operators is not None:
+            self._add(*self.operators.maybe(self.now))
         dice = self.rng.random()
         rm = self.rng.choice(self.rms)
         # More of it the more gangs there are: it takes many asks to fill one.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from licorne_core.events.allocations import Owner
 from licorne_core.events.apps import Bound
+from licorne_core.messages.operators import UNMARKED, ApplicationMarks
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
@@ -80,6 +81,12 @@ class Application:
     """Reason that it was rejected."""
     failure: str
     """Reason that an operator has ended it; empty if none has."""
+    marks: ApplicationMarks
+    """What operators did to it; see `held` and `priority`."""
+    held: bool
+    """True if an operator holds it, so that no ask of it is tried."""
+    priority: int | None
+    """The priority of all its asks by an operator; None for their own."""
     arrivals: int
     """Number of requests it was given so far."""
     holdings: Holdings
@@ -161,6 +168,9 @@ class Application:
         self.state_log = [(now, AppState.NEW)]
         self.message = ""
         self.failure = ""
+        self.marks = UNMARKED
+        self.held = False
+        self.priority = None
         self.arrivals = 0
         self.requests = {}
         self.pending_count = 0
@@ -189,6 +199,12 @@ class Application:
             f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
             f"{self.pending_count} pending, {self.allocation_count} allocated>"
         )
+
+    def follow_marks(self, marks: ApplicationMarks) -> None:
+        """Note what operators did to it; the caller lets its asks and its leaf follow."""
+        self.marks = marks
+        self.held = marks.hold is not None
+        self.priority = marks.priority
 
     @property
     def group(self) -> str:
@@ -230,7 +246,7 @@ class Application:
         place = request.place
         group.push(place)
         self.pending_count += 1
-        self.priorities.add(request.ask.priority)
+        self.priorities.add(request.priority)
         if request.create_time < self.submission_time:
             self.submission_time = request.create_time
         if group.reservation_request is not None:

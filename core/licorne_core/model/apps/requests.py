@@ -201,6 +201,8 @@ class Request:
 
     ask: Ask
     """The ask as sent by the RM; another value of the same key after a change of its size."""
+    priority: int
+    """The ask's, or the one that an operator gave its application. All decisions read this."""
     create_time: float
     """Time at which the ask was made, in unix seconds."""
     arrival: int
@@ -229,6 +231,7 @@ class Request:
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
         """Create a pending request, of no group yet."""
         self.ask = ask
+        self.priority = ask.priority
         self.group = None
         self.create_time = create_time
         self.arrival = arrival
@@ -266,7 +269,7 @@ class Request:
     @property
     def place(self) -> Place:
         """Its place among the requests of its application."""
-        return _make(Place, (-self.ask.priority, self.create_time, self.arrival, self))
+        return _make(Place, (-self.priority, self.create_time, self.arrival, self))
 
     @property
     def is_pending(self) -> bool:

@@ -203,7 +203,7 @@ class Candidates:
         sizes = ask_class.resources
         if max([sizes.get(name, 0) for name in self.names]) <= 0:
             return Out.OTHER_TYPES
-        if victim_leaf.priority is not None and ask.priority > victim_leaf.priority:
+        if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
             return Out.HIGHER_PRIORITY
         minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
         if minimum or victim_leaf.may_lose:

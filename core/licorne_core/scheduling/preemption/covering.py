@@ -267,7 +267,7 @@ def _on_required(request: Request, node: Node, applications: Mapping[AppId, Appl
         sizes = other.ask.ask_class.resources
         if (
             other.state in MAY_GO
-            and other.ask.priority <= request.ask.priority
+            and other.priority <= request.priority
             and other.ask.ask_class.required_node is None
             and any(sizes.get(name, 0) > 0 for name in wanted)
         ):
@@ -283,4 +283,4 @@ def _rank_there(victim: Victim, names: list[str]) -> tuple[int, int, float, int,
     ask = victim.request.ask
     kind = 2 if ask.originator else 0 if ask.allow_preempt_self else 1
     size = sum(ask.ask_class.resources.get(name, 0) for name in names)
-    return (kind, ask.priority, -victim.request.create_time, size, ask.key, ask.app_id)
+    return (kind, victim.request.priority, -victim.request.create_time, size, ask.key, ask.app_id)

@@ -72,7 +72,7 @@ def yields(
     if reservation.required or now - reservation.time <= RESPECTED:
         return False
     other = applications[reservation.app_id].requests[reservation.key]
-    return other.ask.priority < request.ask.priority and not other.triggered
+    return other.priority < request.priority and not other.triggered
 
 
 def next_to_yield(

@@ -323,7 +323,7 @@ def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
     return (
         kind_of(request),
         len(sizes) < len(wanted),
-        ask.priority,
+        request.priority,
         max(0.0, now - request.create_time) // _HOUR,
         sum(sizes),
         ask.app_id,

@@ -200,7 +200,7 @@ class PreemptionSearch:
     def _candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
-        fence = fence_of(leaf, request.ask.priority, wanted)
+        fence = fence_of(leaf, request.priority, wanted)
         return Candidates(self._index, leaf, entitled, fence, wanted, now)
 
     def _still_candidate(self, candidates: Candidates, victim: Victim) -> Candidate | None:
@@ -304,7 +304,7 @@ class _Reasons:
                 if judged is not None:
                     self.out[judged] += 1
                 if judged is Out.HIGHER_PRIORITY:
-                    self.note_priority(victim_leaf.leaf, request.ask.priority)
+                    self.note_priority(victim_leaf.leaf, request.priority)
                 if judged is Out.TOO_YOUNG:
                     self._times.append(candidates.now + minimum - seconds_run(request, candidates.now))
                 if self._left <= 0:

@@ -108,7 +108,7 @@ class VictimIndex:
         known = self._contents.get(node)
         number = self.changed.number(node)
         if known is None or known.change != number:
-            known = self._contents[node] = _contents_of(node, number)
+            known = self._contents[node] = _contents_of(node, number, self.applications)
         return known
 
     def leaf(self, leaf: Queue) -> LeafAllocations:
@@ -135,7 +135,7 @@ class VictimIndex:
         """Check rule P5: the caches agree with nodes and leaves. Raises InvariantBroken."""
         for node, known in self._contents.items():
             number = self.changed.number(node)
-            if known.change == number and known != _contents_of(node, number):
+            if known.change == number and known != _contents_of(node, number, self.applications):
                 raise InvariantBroken(f"P5: {node!r}: other applications are there than are kept")
         for counts in self._by_size.values():
             counts.check(self)
@@ -164,12 +164,14 @@ class VictimIndex:
         return fewest
 
 
-def _contents_of(node: Node, change: int) -> NodeContents:
+def _contents_of(node: Node, change: int, running: Mapping[AppId, Application]) -> NodeContents:
     apps: dict[AppId, int] = {}
     largest: dict[AppId, dict[str, int]] = {}
     asks = [allocation.ask for allocation in node.allocations]
     # Most asks on a node are alike, so each kind is looked at once.
-    kinds = dict.fromkeys([(ask.app_id, ask.ask_class, ask.priority) for ask in asks])
+    kinds = dict.fromkeys(
+        [(ask.app_id, ask.ask_class, running[ask.app_id].requests[ask.key].priority) for ask in asks]
+    )
     for app_id, ask_class, priority in kinds:
         sizes = largest.setdefault(app_id, {})
         if ask_class.required_node is None:

@@ -46,8 +46,7 @@ def age_of(request: Request) -> Age:
 def costs_of(request: Request, run: float) -> Cost:
     """Rank by cost: kind, priority, then the cost of `run` seconds, smallest first."""
     kind, youth, app_id, key = age_of(request)
-    ask = request.ask
-    return (kind, ask.priority, cost_of(ask.tags) * run, youth, app_id, key)
+    return (kind, request.priority, cost_of(request.ask.tags) * run, youth, app_id, key)
 
 
 def cost_of(tags: Mapping[str, str]) -> float:

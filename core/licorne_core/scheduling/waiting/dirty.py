@@ -74,7 +74,7 @@ class Ranks:
             return
         admission = leaf.admission
         before = admission.next_accepted()
-        admission.note(app, present=app.app_id in leaf.applications)
+        admission.note(app, present=app.app_id in leaf.applications and not app.held)
         self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is admission.next_accepted())
         for other in (before, admission.next_accepted()):
             if other is not None and other is not app:
@@ -82,7 +82,7 @@ class Ranks:
 
     def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
         present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications
-        if present and due:
+        if present and due and not app.held:
             if app.blocker is not None:
                 self._wakeups.waiting.unpark(app)
             leaf.ranking.put(app, app_key(app, leaf))

@@ -215,4 +215,4 @@ class KeptNodes:
 def _likeness(leaf: Queue, request: Request) -> Likeness:
     ask, reservation = request.ask, request.reservation
     has_own = reservation is not None and reservation.node_id is not None
-    return leaf.path, ask.ask_class, ask.priority, (ask.app_id, ask.key) if has_own else None
+    return leaf.path, ask.ask_class, request.priority, (ask.app_id, ask.key) if has_own else None

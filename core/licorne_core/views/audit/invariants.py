@@ -244,7 +244,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     pending = list(app.pending())
     resting = {request.key: request for request in pending if request.group is None}
     require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
-    _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
+    _same("A4", f"{at}: top priority", _top(r.priority for r in pending), app.priorities.top)
     require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     # In the middle of a large command an application may be on its way out.
     if not (_fits_state(app) or Hold.UNFINISHED in partition.holds):

@@ -294,14 +294,15 @@ def _check_backlog(partition: Partition) -> None:
 
 
 def _check_stopped(partition: Partition) -> None:
-    """W4: nothing is reserved, assumed or parked in a stopped queue."""
+    """W4: nothing is reserved, assumed or parked in a stopped queue; nor reserved or parked if held."""
     for app in partition.applications.values():
         queue = stopped_above(app.leaf)
-        if queue is None:
+        if queue is None and not app.held:
             continue
         parked = [item for item in (app, *app.ranking.ordered()) if item.blocker is not None]
-        if app.reserved or app.assumed_count or parked:
-            raise InvariantBroken(f"W4: {app!r} is in {queue!r}, and something waits for {parked}")
+        if app.reserved or parked or (app.assumed_count and queue is not None):
+            why = "held" if queue is None else f"in {queue!r}"
+            raise InvariantBroken(f"W4: {app!r} is {why}, and something waits for {parked}")
 
 
 def check_holdings(rm: Rm) -> None:

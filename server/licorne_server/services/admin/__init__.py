@@ -18,6 +18,7 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
+from licorne_server.services.admin.applications import ApplicationMethods
 from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.members import MemberMethods
@@ -57,6 +58,7 @@ class AdminService:
             **ConfigurationMethods(rights, thread, changes, budgets.definition).methods(),
             **BudgetMethods(rights, budgets).methods(),
             **MemberMethods(rights, rms.ownership, engine.now).methods(),
+            **ApplicationMethods(rights, engine, rms, views, changes.configurations).methods(),
             **PlanMethods(rights, rms, time_slices, thread, copies, changes).methods(),
             **OperatorMethods(
                 rights, engine, rms, eviction, changes.configurations, dumps, time_slices, log_levels, budgets

@@ -209,7 +209,7 @@ class OperatorMethods:
         Raises:
             CallError: the core has refused it.
         """
-        return _outcome(await self._engine.submit(command), wanted)
+        return outcome(await self._engine.submit(command), wanted)
 
     async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
         report = self._rights.known_rm(request.rm_id, context)
@@ -273,7 +273,12 @@ class OperatorMethods:
             raise aborted("the dump was not read for too long", "SLOW_READER") from None
 
 
-def _outcome(effects: Sequence[Effect], wanted: type[T]) -> T:
+def outcome(effects: Sequence[Effect], wanted: type[T]) -> T:
+    """The effect of that kind: what came of an operator's command.
+
+    Raises:
+        CallError: the core has refused the command.
+    """
     for effect in effects:
         if isinstance(effect, wanted):
             return effect
@@ -293,3 +298,5 @@ def _refused(effect: OperatorRefused) -> CallError:
             return failed_precondition(effect.reason, "APPLICATION_OVER")
         case OperatorRefusal.QUEUE_DRAINING:
             return failed_precondition(effect.reason, "QUEUE_DRAINING")
+        case OperatorRefusal.NOT_POSSIBLE:
+            return failed_precondition(effect.reason, "CANNOT_MOVE")

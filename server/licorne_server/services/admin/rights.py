@@ -69,7 +69,9 @@ class Rights:
 
         async def audited(request: Request, context: Any) -> Answer:
             outcome = "INTERNAL"
-            about = {_logged_as(name): _shown(getattr(request, name)) for name in fields}
+            about = {
+                _logged_as(name): _shown(getattr(request, name)) for name in fields if _is_said(request, name)
+            }
             try:
                 if by_rm:
                     self.access.check_change(context, getattr(request, "rm_id", ""))
@@ -182,5 +184,10 @@ def _plain(answer: Message | None) -> dict[str, object]:
     return {
         _logged_as(field.name): _shown(getattr(answer, field.name))
         for field in answer.DESCRIPTOR.fields
-        if not field.is_repeated and field.message_type is None
+        if not field.is_repeated and field.message_type is None and _is_said(answer, field.name)
     }
+
+
+def _is_said(message: Message, name: str) -> bool:
+    """False for an optional field that is not given."""
+    return not message.DESCRIPTOR.fields_by_name[name].has_presence or message.HasField(name)

@@ -1,0 +1,310 @@
+"""An operator holds an application, gives it another priority, or moves it to another queue."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, OperatorMarks, PredicatePolicy
+from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
+from licorne_core.messages.operators import (
+    ApplicationChanged,
+    ApplicationHeld,
+    ApplicationMarks,
+    MarksEnded,
+    OperatorMark,
+)
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.slices import Tuning
+from support.core.builders import (
+    MARK,
+    RM,
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    change,
+    config,
+    hold,
+    kill,
+    node,
+    nodes,
+    refusing,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.core.driver import Driver, asked, heard, keys, placed, released
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+QUEUES = "[{name: a}, {name: b}, {name: up, queues: [{name: c, resources: {max: {vcore: 2}}}]}]"
+
+
+def cluster(queues: str = QUEUES, predicates: PredicatePolicy | None = None, vcore: int = 10) -> Driver:
+    """A node and a drained one, and the applications `app` and `other` in root.a."""
+    driver = Driver()
+    driver.do(register(config(queues), predicates=predicates), nodes(node("n1", vcore=vcore)))
+    driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
+    driver.do(apps(app("app", "root.a"), app("other", "root.a")))
+    return driver
+
+
+def told(effects: list[Effect]) -> list[tuple[str, str]]:
+    """The states that the RM hears of, with their messages."""
+    found = [effect for effect in effects if isinstance(effect, ApplicationsUpdated)]
+    return [(update.state, update.message) for effect in found for update in effect.updates]
+
+
+def held(effects: list[Effect]) -> tuple[bool, int, int]:
+    """What the operator of a hold is answered."""
+    (found,) = [effect for effect in effects if isinstance(effect, ApplicationHeld)]
+    return found.changed, found.asks, found.allocations
+
+
+def changed(effects: list[Effect]) -> tuple[bool, str, int | None]:
+    """What the operator of a change is answered."""
+    (found,) = [effect for effect in effects if isinstance(effect, ApplicationChanged)]
+    return found.changed, found.queue, found.marks.priority
+
+
+def refusal(effects: list[Effect]) -> tuple[OperatorRefusal, str]:
+    """Why the operator was refused."""
+    (found,) = [effect for effect in effects if isinstance(effect, OperatorRefused)]
+    return found.refusal, found.reason
+
+
+def test_a_held_application_gets_nothing_until_it_is_resumed() -> None:
+    """What runs goes on, others are served past it, and all that waited is served in the end."""
+    driver = cluster()
+    driver.do(asks(ask("app", "k1", vcore=4)))
+    assert held(driver.do(hold("app"))) == (True, 0, 1)
+    assert not placed(driver.do(asks(ask("app", "k2", vcore=4))))
+    assert keys(driver.do(asks(ask("other", "k3", vcore=1)))) == ["k3"]
+    assert held(driver.do(hold("app"))) == (False, 1, 1)
+    assert keys(driver.do(hold("app", held=False))) == ["k2"]
+    assert not released(driver.do(hold("app", held=False)))
+
+
+def test_the_rm_and_those_who_watch_hear_of_a_hold() -> None:
+    """The state stays what it is, and the message says who did it and why."""
+    driver = cluster()
+    driver.do(asks(ask("app", "k1", vcore=4)))
+    driver.facts.clear()
+    assert told(driver.do(hold("app"))) == [("Running", 'held by ann: "because"')]
+    assert told(driver.do(hold("app", held=False, mark=OperatorMark()))) == [
+        ("Running", "resumed by an operator")
+    ]
+    assert heard(driver) == [
+        'APP app SET APP_RUNNING: held by ann: "because"',
+        "APP app SET APP_RUNNING: resumed by an operator",
+    ]
+
+
+def test_explain_names_who_holds_it() -> None:
+    """The check has a code of its own, in the order of checks and in the census of reasons."""
+    driver = cluster()
+    driver.do(hold("app"), asks(ask("app", "k1", vcore=4)))
+    report = last(driver.views.explain(DEFAULT, AppId("app"), "k1"))
+    assert report.summary == 'application app is held by ann: "because"'
+    assert [check.code for check in report.checks if not check.passed] == ["APPLICATION_HELD"]
+    assert last(driver.views.census(DEFAULT)).pending == {(QueuePath("root.a"), "APPLICATION_HELD"): 1}
+
+
+def test_a_hold_gives_up_reservations() -> None:
+    """The node is not kept for the held ask any more; it is for the next that waits."""
+    driver = cluster(vcore=4)
+    driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
+    driver.wait(5)
+    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 1
+    driver.do(hold("app"))
+    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 0
+    driver.wait(60)
+    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 0
+    assert keys(driver.do(asks(ask("other", "next", vcore=2)))) == ["next"]
+
+
+def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
+    """The RM is asked about the node already; if it refuses, the ask waits as all others do."""
+    driver = cluster(predicates=PredicatePolicy(deadline=10))
+    (first,) = asked(driver.do(asks(ask("app", "k1", vcore=1, predicate="p"))))
+    driver.do(hold("app"))
+    assert keys(driver.do(answering(first))) == ["k1"]
+    driver.do(hold("app", held=False))
+    (second,) = asked(driver.do(asks(ask("app", "k2", vcore=1, predicate="q"))))
+    driver.do(hold("app"))
+    assert not asked(driver.do(refusing(second)))
+    assert driver.views.application(DEFAULT, "app").pending_count == 1
+
+
+def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
+    """That is an allocation as well; the time of the placeholders goes on."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=2)))
+    driver.do(apps(app("job", "root.a", gang={"vcore": 2})))
+    driver.do(asks(ask("job", "p1", placeholder=True, group="g", vcore=1)), hold("job"))
+    assert not placed(driver.do(asks(ask("job", "p2", placeholder=True, group="g", vcore=1))))
+    assert not released(driver.do(asks(ask("job", "r1", group="g", vcore=1))))
+    deadline = driver.views.application(DEFAULT, "job").placeholder_deadline
+    assert [key for _, key, _, _ in released(driver.do(hold("job", held=False)))] == ["p1"]
+    assert driver.views.application(DEFAULT, "job").placeholder_deadline == deadline
+
+
+def test_marks_of_a_registration_wait_for_their_application() -> None:
+    """A replay names the old queue and the asks' own priorities, and does not undo what was done."""
+    driver = cluster()
+    mark = OperatorMark("ann", 5.0, "why")
+    marks = ApplicationMarks(hold=mark, change=mark, priority=7, queue=QueuePath("root.b"))
+    ended = ApplicationMarks(hold=mark)
+    of = {(DEFAULT, AppId("app"), marks), (DEFAULT, AppId("gone"), ended)}
+    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=frozenset(of)))
+    driver.do(again, BeginReplay(rm_id=RmId(RM)), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
+    driver.do(asks(ask("app", "k1", vcore=1, priority=1)))
+    effects = driver.do(EndReplay(rm_id=RmId(RM), nodes=1, applications=1, allocations=1))
+    assert [e.applications for e in effects if isinstance(e, MarksEnded)] == [[(DEFAULT, AppId("gone"))]]
+    report = driver.views.application(DEFAULT, "app")
+    assert (report.queue, report.hold, report.change, report.operator_priority) == ("root.b", mark, mark, 7)
+    assert report.max_priority == 7
+    assert not placed(effects)
+    assert keys(driver.do(hold("app", held=False))) == ["k1"]
+
+
+def test_an_application_that_has_not_come_can_be_resumed() -> None:
+    """Its mark goes, and it comes without."""
+    driver = cluster()
+    of = (DEFAULT, AppId("late"), ApplicationMarks(hold=MARK))
+    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=frozenset({of})))
+    driver.do(again)
+    assert held(driver.do(hold("late", held=False))) == (True, 0, 0)
+    assert refusal(driver.do(hold("late", held=False)))[0] is OperatorRefusal.NOT_FOUND
+
+
+@pytest.mark.parametrize("end", [kill("app"), remove_apps("app")], ids=["stopped", "removed"])
+def test_marks_end_with_their_application(end: object) -> None:
+    """Nothing of it is needed for a later application of that id, which is not held."""
+    driver = cluster()
+    driver.do(hold("app"))
+    effects = driver.do(end)  # type: ignore[arg-type]
+    assert [e.applications for e in effects if isinstance(e, MarksEnded)] == [[(DEFAULT, AppId("app"))]]
+    driver.do(apps(app("app", "root.a")))
+    assert keys(driver.do(asks(ask("app", "k1", vcore=1)))) == ["k1"]
+
+
+def test_a_priority_holds_for_asks_present_and_to_come() -> None:
+    """The application goes before those of lower priority until each ask has its own again."""
+    driver = cluster(vcore=2)
+    driver.do(asks(ask("other", "full", vcore=2)))
+    driver.do(asks(ask("other", "o1", vcore=1, priority=5)), asks(ask("app", "k1", vcore=1)))
+    effects = driver.do(change("app", priority=9))
+    assert changed(effects) == (True, "root.a", 9)
+    assert told(effects) == [("Accepted", 'priority of all asks is 9, set by ann: "because"')]
+    assert changed(driver.do(change("app", priority=9)))[0] is False
+    driver.do(asks(ask("app", "k2", vcore=1, priority=1)))
+    assert keys(driver.do(releases(release("other", "full")))) == ["k1", "k2"]
+    driver.do(asks(ask("app", "k3", vcore=1, priority=1)))
+    assert changed(driver.do(change("app", reset=True))) == (True, "root.a", None)
+    assert keys(driver.do(releases(release("app", "k1")))) == ["o1"]
+    assert driver.views.application(DEFAULT, "app").change is None
+
+
+def test_preemption_goes_by_the_operators_priority() -> None:
+    """Who runs with a high priority of an operator's is no victim of an ask below it."""
+    driver = Driver()
+    queues = (
+        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
+        "properties: {preemption.delay: 1s}}, {name: rich}]"
+    )
+    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    driver.do(
+        asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(2))), change("rich", priority=5)
+    )
+    assert not released(driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(40))
+    ((_, victim, why, _),) = released(driver.do(change("rich", reset=True)) + driver.wait(40))
+    assert (victim[0], why) == ("v", "PREEMPTED_BY_SCHEDULER")
+
+
+def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
+    """It is the same ask in another place."""
+    driver = cluster(vcore=4)
+    driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
+    driver.wait(5)
+    driver.do(change("app", priority=3))
+    (reservation,) = driver.views.first_reservations(DEFAULT, "n1", 2)
+    assert reservation.key == "large"
+    assert keys(driver.do(releases(release("other", "small")))) == ["large"]
+
+
+def test_an_application_that_waits_moves_with_all_its_asks() -> None:
+    """Its books are those of the other queue, the RM hears of it, and it is served there."""
+    driver = cluster(vcore=2)
+    driver.do(asks(ask("other", "full", vcore=2)), asks(ask("app", "k1", vcore=1), ask("app", "k2", vcore=1)))
+    driver.facts.clear()
+    effects = driver.do(change("app", queue="root.up.c"))
+    assert changed(effects) == (True, "root.up.c", None)
+    assert told(effects) == [("Accepted", 'moved from root.a to root.up.c by ann: "because"')]
+    assert [line for line in heard(driver) if line.startswith("QUEUE")] == [
+        "QUEUE root.a REMOVE QUEUE_APP app",
+        "QUEUE root.up.c ADD QUEUE_APP app",
+    ]
+    assert driver.views.queue(DEFAULT, "root.a").pending == {}
+    assert driver.views.queue(DEFAULT, "root.up").pending == {"vcore": 2}
+    assert keys(driver.do(releases(release("other", "full")))) == ["k1", "k2"]
+    assert driver.views.queue(DEFAULT, "root.up.c").allocated == {"vcore": 2}
+
+
+def test_what_cannot_move_stays_and_its_priority_too() -> None:
+    """Each refusal names the reason, and nothing of the command is done."""
+    fair = "{name: fair, properties: {application.sort.policy: fair}}"
+    driver = cluster(f"[{{name: a}}, {{name: b}}, {{name: up, queues: [{fair}]}}]")
+    driver.do(asks(ask("app", "k1", vcore=1)), apps(app("job", "root.a", gang={"vcore": 2})))
+    for name, queue, kind, reason in (
+        ("app", "root.b", "NOT_POSSIBLE", "application app has 1 allocations, or asks with a node"),
+        ("other", "root.up", "NOT_POSSIBLE", "queue root.up is no leaf"),
+        ("other", "root.x", "NOT_FOUND", "queue root.x not found in partition [rm1]default"),
+        ("job", "root.up.fair", "NOT_POSSIBLE", "unsupported sort type"),
+        ("nobody", "root.b", "NOT_FOUND", "application nobody not found in partition [rm1]default"),
+    ):
+        found, text = refusal(driver.do(change(name, queue=queue, priority=3)))
+        assert (found.name, text.endswith(reason)) == (kind, True), text
+    assert driver.views.application(DEFAULT, "app").operator_priority is None
+
+
+def test_a_running_application_is_not_one_too_many_elsewhere() -> None:
+    """It has let go of all, and runs: a queue or a limit with its most applications refuses it."""
+    limited = "limits: [{limit: '', users: ['ann'], maxapplications: 1}]"
+    driver = cluster(f"[{{name: a}}, {{name: b, maxapplications: 1}}, {{name: c, {limited}}}, {{name: d}}]")
+    driver.do(apps(app("b", "root.b"), app("c", "root.c")))
+    driver.do(asks(ask("b", "b1", vcore=1)), asks(ask("c", "c1", vcore=1)))
+    driver.do(asks(ask("app", "k1", vcore=1)), asks(ask("app", "wide", vcore=100)))
+    driver.do(releases(release("app", "k1")))
+    assert driver.views.application(DEFAULT, "app").state == "Running"
+    assert "runs 1 applications already" in refusal(driver.do(change("app", queue="root.b")))[1]
+    assert "user ann runs 1 applications" in refusal(driver.do(change("app", queue="root.c")))[1]
+    assert changed(driver.do(change("app", queue="root.d")))[1] == "root.d"
+
+
+def test_large_changes_are_done_in_slices() -> None:
+    """Nothing is scheduled meanwhile, and the answer comes with the last slice."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(register(config(QUEUES)), nodes(node("n1", vcore=1)), apps(app("app", "root.a")))
+    driver.do(asks(*(ask("app", f"k{i}", vcore=4, priority=i) for i in range(4))))
+    for command in (change("app", priority=2, queue="root.b"), hold("app")):
+        effects, slices = driver.begin(command), 1
+        while (rest := driver.rest) is not None:
+            effects += driver.begin(rest)
+            slices += 1
+        assert slices > 1
+        assert any(isinstance(one, ApplicationChanged | ApplicationHeld) for one in effects)
+
+
+def test_one_that_is_failing_is_over() -> None:
+    """An operator has stopped it, and it has still to stop: nothing of it may be changed."""
+    driver = cluster()
+    driver.do(asks(ask("app", "k1", vcore=1)), kill("app"))
+    for command in (hold("app"), change("app", priority=1)):
+        assert refusal(driver.do(command)) == (
+            OperatorRefusal.APPLICATION_OVER,
+            "application app is over: it is Failing",
+        )
