@@ -57,7 +57,8 @@ async def state_of(channel: Any, what: str) -> Any:
 async def application(channel: Any) -> sp.Application:
     """The application `app`, with all that operators did."""
     request = sp.GetApplicationRequest(partition=PARTITION, application_id="app")
-    return await StateStub(channel).GetApplication(request)
+    found: sp.Application = await StateStub(channel).GetApplication(request)
+    return found
 
 
 async def test_a_node_is_drained_and_undrained(server: Server, channel: Any, shim: Shim) -> None:
