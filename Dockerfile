@@ -6,13 +6,16 @@ ARG BASE=python:3.11-slim
 FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-# A compiler, which does not leave this stage. A slim base has none.
-RUN apt-get update \
- && apt-get install --yes --no-install-recommends gcc libc6-dev \
+# A compiler, which does not leave this stage. A slim base has none, and Debian's Python comes without its headers.
+RUN headers=$(python -c 'import os, sysconfig; print("" if os.path.exists(sysconfig.get_path("include") + "/Python.h") else "python3-dev")') \
+ && apt-get update \
+ && apt-get install --yes --no-install-recommends gcc libc6-dev $headers \
  && rm -rf /var/lib/apt/lists/*
 COPY constraints constraints
-# What is not ours is installed from locks: a file with another hash is refused, and nothing is built.
-RUN python -m venv /opt/build \
+# What is not ours is installed from locks: a file with another hash is refused, and nothing is built. The index and
+# the authorities of pip are those that `make image` gives, if it does.
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=authorities \
+    python -m venv /opt/build \
  && /opt/build/bin/pip install --require-hashes --only-binary :all: -r constraints/build.txt \
  && python -m venv /opt/licorne \
  && /opt/licorne/bin/pip install --require-hashes --only-binary :all: -r constraints/runtime.txt
@@ -21,8 +24,10 @@ COPY clients/cli clients/cli
 COPY clients/python clients/python
 COPY core core
 COPY server server
-# What is ours is built with the locked tools, and brings nothing else with it; its hot modules are compiled.
-RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python ./clients/cli . \
+# What is ours is built with the locked tools, once, and brings nothing else with it; its hot modules are compiled.
+RUN for project in clients/python clients/cli .; do \
+      (cd "$project" && HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/hatchling build --target wheel --directory /wheels) || exit; \
+    done \
  && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
  && /opt/licorne/bin/pip check
 # The fast form, on a fast interpreter: an image without either is not built.

@@ -11,6 +11,7 @@ BUF := npx --no-install buf
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 HELM := $(BIN)/helm
+COMPOSE := $(BIN)/podman-compose
 CHECK := build/tools/check
 CHART := deploy/helm/licorne
 DASHBOARD := $(CHART)/files/licorne.json
@@ -26,8 +27,10 @@ COMPILING = 'mypy[mypyc]' types-PyYAML types-protobuf
 SBOM := dist/licorne.cdx.json
 ALERTS := dist/alerts.yml
 # The image is built from BASE, which must be pinned: make image BASE=python:3.11-slim@sha256:...
+# ENGINE is docker, podman or buildah: by default, whichever is installed.
 BASE ?=
 IMAGE ?= licorne
+ENGINE ?=
 
 # What the server and the client need, and what working on them needs beside that.
 RUNTIME := .venv/.runtime
@@ -36,7 +39,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native alerts chart image sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-image alerts chart image image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +104,11 @@ alerts: ## into dist/: the alert rules with links to where the runbooks are: mak
 	@sed 's|runbook_url: docs/runbooks.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.yml > $(ALERTS)
 	@echo $(ALERTS)
 
+# The base is made of Debian's packages, unless BASE names one. Networks of podman need netavark, aardvark-dns and iptables.
+# The first test builds the image, which takes minutes: only the programs that it starts have a limit of time.
+test-image: install $(COMPOSE) ## the image and the composition, built and run by podman; needs podman and mmdebstrap
+	@BASE='$(BASE)' $(BIN)/pytest -m image -o faulthandler_timeout=0 tests/deploy/test_image.py
+
 chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
 	@$(HELM) package $(CHART) --destination dist
 
@@ -111,7 +119,7 @@ $(DASHBOARD): deploy/grafana/dashboard.py deploy/grafana/panels.yml | $(RUNTIME)
 manifests: $(HELM) ## write deploy/kubernetes/licorne.yaml from the chart
 	@$(HELM) template licorne $(CHART) --namespace licorne > deploy/kubernetes/licorne.yaml
 
-$(HELM): $(RUNTIME)
+$(HELM) $(COMPOSE): $(RUNTIME)
 	@$(PIP_INSTALL) -c constraints.txt --group deploy
 	@touch $@
 
@@ -264,9 +272,11 @@ constraints: ## take the newest versions that fit, and write them down
 	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 
-image: ## the image: make image BASE=python:3.11-slim@sha256:...
-	@case '$(BASE)' in *@sha256:*) ;; *) echo 'image: BASE must name an image by its digest: make image BASE=python:3.11-slim@sha256:...' >&2; exit 1;; esac
-	@docker build --build-arg BASE='$(BASE)' --tag '$(IMAGE)' .
+image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, podman or buildah
+	@PYTHON=$(PYTHON) deploy/image/build.sh '$(BASE)' '$(IMAGE)' $(ENGINE)
+
+image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap
+	@deploy/image/base.sh localhost/licorne-base $(ENGINE)
 
 sbom: install ## what the image has inside, as CycloneDX, into dist/
 	@mkdir -p dist

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the image with docker, podman or buildah:
+#
+#   build.sh BASE IMAGE [ENGINE]
+#
+# A machine may reach the package index in its own way: pip in the build is given the index and the authorities
+# that pip has here. They are secrets of the build, and not in the image.
+set -euo pipefail
+base=$1 image=$2 engine=${3:-}
+
+case $base in
+    *@sha256:* | localhost/*) ;;
+    *)
+        echo "image: BASE must name an image by its digest, or one of this machine: make image BASE=python:3.11-slim@sha256:...," \
+            "or BASE=localhost/...: '$base'" >&2
+        exit 1
+        ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+engine=$(deploy/image/engine.sh "$engine")
+
+options=()
+if ! "$engine" --version | grep -q Docker; then
+    # The form that knows HEALTHCHECK; and limits that a process may set that has not all of root's privileges.
+    options+=(--format docker --network host --ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
+fi
+
+given=$(mktemp -d)
+trap 'rm -rf "$given"' EXIT
+# Of what is set twice the environment counts, whose names begin with a colon.
+{ "${PYTHON:-python3}" -m pip config list 2> /dev/null || true; } | sort -r > "$given/all"
+value() { sed -nE "s/^.*\.$1='(.*)'$/\1/p" "$given/all" | tail -n 1; }
+echo '[global]' > "$given/pip.conf"
+for key in index-url extra-index-url trusted-host proxy; do
+    found=$(value "$key")
+    if [ -n "$found" ]; then echo "$key = $found" >> "$given/pip.conf"; fi
+done
+authorities=$(value cert)
+authorities=${authorities:-${SSL_CERT_FILE:-${REQUESTS_CA_BUNDLE:-}}}
+if [ -f "$authorities" ]; then
+    options+=(--secret "id=authorities,src=$authorities")
+    echo 'cert = /run/secrets/authorities' >> "$given/pip.conf"
+fi
+options+=(--secret "id=pip,src=$given/pip.conf")
+
+"$engine" build "${options[@]}" --build-arg "BASE=$base" --tag "$image" .

@@ -1,0 +1,176 @@
+"""The image, built and run as the documents say, and the composition with it; by podman."""
+
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from support.containers import BUILD_SECONDS, PATIENCE, Podman, podman
+from support.docs.pages import ROOT
+
+pytestmark = [pytest.mark.image, pytest.mark.timeout(2 * BUILD_SECONDS)]
+
+BASE = os.environ.get("BASE") or "localhost/licorne-base"
+"""What the image is made from; what is of this machine is made of Debian's packages before."""
+PORTS = (7070, 9080)
+NETWORK = "cluster"
+COMPOSE = Path(sys.executable).with_name("podman-compose")
+PROJECT = "licorne-tested"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Podman]:
+    """A store with the image in it."""
+    with podman() as own:
+        make = partial(own.program, "make", "--no-print-directory", "ENGINE=podman", seconds=BUILD_SECONDS)
+        if BASE.startswith("localhost/"):
+            make("image-base")
+        make("image", f"BASE={BASE}", f"PYTHON={sys.executable}")
+        own("network", "create", NETWORK)
+        yield own
+
+
+@pytest.fixture(scope="module")
+def core(engine: Podman) -> str:
+    """The server of `docs/installing.md`, hardened; its ports here are any that are free."""
+    text = (ROOT / "docs/installing.md").read_text("utf-8").replace("\\\n", " ")
+    [command] = re.findall("^docker (run .*)", text, re.MULTILINE)
+    for port in PORTS:
+        command = command.replace(f"127.0.0.1:{port}:{port}", f"127.0.0.1::{port}")
+    run, *words = shlex.split(command)
+    engine(run, "--detach", "--name", "core", "--network", NETWORK, *words)
+    until(lambda: engine.program("podman", "exec", "core", *check(engine), ok=False).returncode == 0)
+    return "core"
+
+
+def check(engine: Podman) -> list[str]:
+    """The command with which the image asks how it is."""
+    kind, *command = map(str, engine.inspect("licorne", "image")["Healthcheck"]["Test"])
+    assert kind == "CMD"
+    return command
+
+
+def until(look: Callable[[], object]) -> None:
+    """Look again and again, until it is so."""
+    end = time.monotonic() + PATIENCE
+    while not look():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def get(engine: Podman, name: str, path: str) -> str:
+    """An answer over HTTP that is a success, from outside of the container."""
+    with urlopen(f"http://{engine.published(name, 9080)}{path}", timeout=PATIENCE) as answer:
+        assert answer.status == 200
+        text: str = answer.read().decode()
+        return text
+
+
+def gauge(engine: Podman, name: str, pattern: str) -> float:
+    """The first value of a scrape whose name and labels match; 0 if there is none."""
+    found = re.search(rf"^{pattern} (\S+)$", get(engine, name, "/metrics"), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def test_the_image_keeps_what_the_dockerfile_says(engine: Podman) -> None:
+    """User, signal and health check survive the build: the form of images is one that has them."""
+    config = engine.inspect("licorne", "image")["Config"]
+    assert config["User"] == "10001:10001"
+    assert config["StopSignal"] == "SIGTERM"
+    assert check(engine) == ["licorne", "healthcheck"]
+
+
+def test_the_image_has_the_compiled_form_and_nothing_of_its_build(engine: Podman) -> None:
+    """It says that it is compiled; compiler, headers and what pip was given stay behind."""
+    said = engine("run", "--rm", "licorne", "version", "--client")
+    assert ", compiled, " in said
+    places = "/usr/bin/gcc /usr/include/python3*/Python.h /etc/pip.conf /run/secrets/* /src /wheels"
+    found = engine("run", "--rm", "--entrypoint", "sh", "licorne", "-c", f"ls -d {places} 2> /dev/null; true")
+    assert found == ""
+
+
+def test_the_server_has_no_privileges(engine: Podman, core: str) -> None:
+    """It is not root, has and gets no capability, cannot write its root, and knows its limits."""
+    status = dict(line.split(":\t", 1) for line in engine("exec", core, "cat", "/proc/1/status").splitlines())
+    assert status["Uid"].split() == ["10001"] * 4
+    assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert status["NoNewPrivs"] == "1"
+    written = engine.program("podman", "exec", core, "touch", "/opt/licorne/file", ok=False)
+    assert "Read-only file system" in written.stderr
+    assert engine.inspect(core)["HostConfig"]["PidsLimit"] == 256
+    assert gauge(engine, core, "licorne_memory_limit_bytes") == pytest.approx(0.8 * 2**30)
+
+
+def test_the_server_says_that_it_is_well(engine: Podman, core: str) -> None:
+    """The image's check passes in the container, and the probes do from outside."""
+    engine("healthcheck", "run", core)
+    for path in ("/livez", "/readyz"):
+        assert get(engine, core, path)
+
+
+def test_an_rm_in_another_container_gets_allocations(engine: Podman, core: str) -> None:
+    """It finds the server by its name, and the server tells of its allocations."""
+    engine(*shlex.split(f"run --detach --name rm --network {NETWORK} licorne fake-rm --target {core}:7070"))
+    until(lambda: gauge(engine, core, r'licorne_allocations\{.*rm="batch".*\}'))
+
+
+def test_the_server_ends_by_itself(engine: Podman, core: str) -> None:
+    """Told to stop it drains and ends well, within its time: it is not killed."""
+    engine("stop", core)
+    state = engine.inspect(core)["State"]
+    assert (state["Status"], state["ExitCode"], state["OOMKilled"]) == ("exited", 0, False)
+    last = json.loads(engine.program("podman", "logs", core).stderr.splitlines()[-1])
+    assert last["event"] == "stopped"
+
+
+@pytest.fixture(scope="module")
+def composition(engine: Podman, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """`docker-compose.yml` as it is, but for its ports here, which are any that are free."""
+    free = tmp_path_factory.mktemp("composition") / "ports.yml"
+    ports = json.dumps([f"127.0.0.1::{port}" for port in PORTS])
+    free.write_text(f"services: {{core: {{ports: !override {ports}}}}}\n")
+    files = ("--file", ROOT / "docker-compose.yml", "--file", free)
+
+    def run(*words: str) -> str:
+        return engine.program(COMPOSE, "--project-name", PROJECT, *files, *words).stdout
+
+    return run
+
+
+def composed(engine: Podman, service: str) -> str:
+    """The container of a service."""
+    label = f"label=com.docker.compose.project={PROJECT}"
+    own = f"label=com.docker.compose.service={service}"
+    return engine("ps", "--all", "--quiet", "--filter", label, "--filter", own)
+
+
+def test_the_composition_runs(engine: Podman, composition: Callable[..., str]) -> None:
+    """Certificates are made; an RM shows its own to the core and gets allocations; ports answer."""
+    composition("up", "--detach", "--no-build", "core", "batch")
+    core = composed(engine, "core")
+    until(lambda: engine.program("podman", "exec", core, *check(engine), ok=False).returncode == 0)
+    until(lambda: gauge(engine, core, r'licorne_allocations\{.*rm="batch".*\}'))
+    told = composition("exec", "-T", "core", "licorne", "rms", "-o", "json")
+    shown: list[dict[str, Any]] = json.loads(told)["rms"]
+    assert {rm["rmId"]: rm["connected"] for rm in shown} == {"batch": True}
+    made = engine.inspect(composed(engine, "certificates"))["State"]
+    assert (made["Status"], made["ExitCode"]) == ("exited", 0)
+    assert engine.inspect(core)["HostConfig"]["Memory"] == 2**30
+
+
+def test_the_composition_leaves_nothing(engine: Podman, composition: Callable[..., str]) -> None:
+    """With its volumes it is taken down whole: containers, networks and volumes."""
+    composition("up", "--detach", "--no-build", "core")
+    composition("down", "--volumes")
+    assert engine("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}") == ""
+    assert [name for name in engine("volume", "ls", "--quiet").split() if name.startswith(PROJECT)] == []
+    assert [name for name in engine("network", "ls", "--quiet").split() if name.startswith(PROJECT)] == []
