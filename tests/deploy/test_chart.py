@@ -114,7 +114,7 @@ def test_traces_reach_their_collector(tmp_path: Path) -> None:
 
 
 def test_what_watches_is_that_of_the_repository() -> None:
-    """Alerts and dashboard are the files of the repository, and the job has the alerts' name."""
+    """Alerts and dashboard are those of the repository with other links, and the job has the alerts' name."""
     found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
     rules = yaml.safe_load(
         (PROMETHEUS / "alerts.yml")
@@ -123,7 +123,12 @@ def test_what_watches_is_that_of_the_repository() -> None:
     )
     assert only(found, "PrometheusRule")["spec"] == rules
     shown = only(found, "ConfigMap", "licorne-dashboard")
-    assert json.loads(shown["data"]["licorne.json"]) == dashboard()
+    links = {"page": "https://licorne.example/ui", "runbooks": "https://wiki.example/licorne/runbooks"}
+    drawn = json.dumps(dashboard())
+    for one in dashboard()["templating"]["list"]:
+        if one["name"] in links:
+            drawn = drawn.replace(one["query"], links[one["name"]])
+    assert json.loads(shown["data"]["licorne.json"]) == json.loads(drawn)
     monitor = only(found, "ServiceMonitor")["spec"]
     served = service(found)
     assert monitor["selector"]["matchLabels"].items() <= served["metadata"]["labels"].items()

@@ -139,7 +139,7 @@ async def test_prometheus_has_data(play: Play) -> None:
     await until(["up"], lambda: health(url))
     rules = json.loads(await get(f"{url}/api/v1/rules?type=alert"))["data"]["groups"]
     assert rules
-    for title, lines in (("RMs connected", 1), ("Allocations", 1), ("Connected", 3)):
+    for title, lines in (("RMs connected", 1), ("Allocations", 1), ("Sessions", 3)):
         expression = next(t["expr"] for name, t in targets() if name == title)
         async with (
             aiohttp.ClientSession() as client,

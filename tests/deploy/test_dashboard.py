@@ -3,38 +3,75 @@
 import json
 import re
 import subprocess
-from itertools import combinations, pairwise
-from typing import Any
+from itertools import combinations
 
-from support.deployment import dashboard, queries, targets
+from support.deployment import alerts, dashboard, panels, queries, targets
 from support.docs.pages import ROOT
 
 UNITS = {"bool_yes_no", "bytes", "ops", "percentunit", "s", "short"}
 """Units that Grafana knows, as far as they are used."""
 
 ROWS = [
-    "Overview", "Queues", "Users and groups", "Nodes", "Sessions and RPC", "Latency",
+    "At a glance", "Overview", "Queues", "Users and groups", "Nodes", "Sessions and RPC", "Latency",
     "Preemption and gangs", "Runtime",
 ]  # fmt: skip
 
 
-def panels() -> list[dict[str, Any]]:
-    """All panels but the headings of rows."""
-    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+FIRST = {
+    "What is wrong", "Starving queues", "Ask to allocation, p99", "Reserved nodes", "RMs without a session",
+    "Waiting asks",
+}  # fmt: skip
+"""What is asked first when something is wrong: the numbers at the top."""
 
 
 def test_rows_are_all_there() -> None:
-    """Every row has its heading, in order, and panels below it."""
-    kinds = [panel["type"] for panel in dashboard()["panels"]]
-    titles = [panel["title"] for panel in dashboard()["panels"] if panel["type"] == "row"]
-    assert titles == ROWS
-    assert ("row", "row") not in list(pairwise(kinds))
-    assert kinds[-1] != "row"
+    """Every row has its heading, in order; the first one is open, and the others have their panels inside."""
+    top = dashboard()["panels"]
+    rows = [panel for panel in top if panel["type"] == "row"]
+    assert [row["title"] for row in rows] == ROWS
+    assert [row["collapsed"] for row in rows] == [False, *(True for _ in ROWS[1:])]
+    opened = [panel for panel in top if panel["type"] != "row"]
+    assert top == [rows[0], *opened, *rows[1:]]
+    assert not rows[0]["panels"]
+    assert all(row["panels"] for row in rows[1:])
+    assert {panel["title"] for panel in opened if panel["gridPos"]["y"] == 1} == FIRST
+
+
+def test_links_lead_to_runbooks_and_to_the_page() -> None:
+    """The dashboard links to both, and a panel about an alert to its runbook; all by the variables."""
+    assert [link["url"] for link in dashboard()["links"]] == ["${page}", "${runbooks}"]
+    linked = [link["url"] for panel in panels() for link in panel["links"]]
+    assert linked
+    known = {f"${{runbooks}}#{name.lower()}" for name in alerts()}
+    assert set(linked) <= known
+    inside = [link["url"] for panel in panels() for link in panel["fieldConfig"]["defaults"].get("links", ())]
+    assert inside
+    assert all(url.startswith("${page}#/") for url in inside)
+
+
+def test_changes_are_marked() -> None:
+    """Restarts and configurations are marks in all panels, of the chosen instances and RMs."""
+    marks = {one["name"]: one for one in dashboard()["annotations"]["list"]}
+    assert marks.keys() == {"Restarts", "Configurations"}
+    for one in marks.values():
+        assert one["enable"]
+        assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+def test_latency_has_heat_maps() -> None:
+    """Buckets are asked for as such, with their bounds as legends."""
+    maps = [panel for panel in panels() if panel["type"] == "heatmap"]
+    assert {"Ask to allocation, all", "Turns, all", "Loop delay, all"} <= {panel["title"] for panel in maps}
+    for panel in maps:
+        [target] = panel["targets"]
+        assert (target["format"], target["legendFormat"]) == ("heatmap", "{{le}}")
+        assert "_bucket{" in target["expr"]
 
 
 def test_panels_have_places_of_their_own() -> None:
     """Ids are unique, no panel is wider than the grid, and no two lie on one another."""
-    every = dashboard()["panels"]
+    top = dashboard()["panels"]
+    every = [one for panel in top for one in (panel, *panel.get("panels", ()))]
     assert len({panel["id"] for panel in every}) == len(every)
     cells = [panel["gridPos"] for panel in every]
     assert all(cell["x"] >= 0 and cell["x"] + cell["w"] <= 24 for cell in cells)
@@ -73,7 +110,8 @@ def test_variables_are_known() -> None:
     for title, target in targets():
         used = set(re.findall(r"\$\{?(\w+)", target["expr"]))
         assert {name for name in used if not name.startswith("__")} <= known, title
-    before = {"datasource"}
+    before = {one["name"] for one in dashboard()["templating"]["list"] if one["type"] != "query"}
+    assert before == {"datasource", "page", "runbooks"}
     for name, query in queries():
         assert set(re.findall(r"\$(\w+)", query)) <= before, name
         before.add(name)

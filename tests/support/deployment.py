@@ -219,11 +219,19 @@ def dashboard() -> dict[str, Any]:
     return document
 
 
+def panels() -> list[dict[str, Any]]:
+    """All panels of the dashboard but the headings of rows; a closed row has its panels inside."""
+    every = [one for panel in dashboard()["panels"] for one in (panel, *panel.get("panels", ()))]
+    return [panel for panel in every if panel["type"] != "row"]
+
+
 def targets() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every target of the dashboard, with the title of its panel."""
-    for panel in dashboard()["panels"]:
-        for target in panel.get("targets", ()):
+    """Every target of the dashboard, with the title of its panel, and the expressions of its annotations."""
+    for panel in panels():
+        for target in panel["targets"]:
             yield panel["title"], target
+    for one in dashboard()["annotations"]["list"]:
+        yield one["name"], {**one, "legendFormat": one["titleFormat"]}
 
 
 def queries() -> Iterator[tuple[str, str]]:
