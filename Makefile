@@ -31,6 +31,8 @@ ALERTS := dist/alerts.yml
 BASE ?=
 IMAGE ?= licorne
 ENGINE ?=
+CLUSTER ?= kind
+APP_VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' $(CHART)/Chart.yaml)
 
 # What the server and the client need, and what working on them needs beside that.
 RUNTIME := .venv/.runtime
@@ -39,7 +41,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-image alerts chart image image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-image alerts chart image image-load image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -117,7 +119,7 @@ $(DASHBOARD): deploy/grafana/dashboard.py deploy/grafana/panels.yml | $(RUNTIME)
 	@$(BIN)/python $< $@
 
 manifests: $(HELM) ## write deploy/kubernetes/licorne.yaml from the chart
-	@$(HELM) template licorne $(CHART) --namespace licorne > deploy/kubernetes/licorne.yaml
+	@$(HELM) template licorne $(CHART) --namespace licorne --set image.repository=licorne > deploy/kubernetes/licorne.yaml
 
 $(HELM) $(COMPOSE): $(RUNTIME)
 	@$(PIP_INSTALL) -c constraints.txt --group deploy
@@ -277,6 +279,13 @@ image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, pod
 
 image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap
 	@deploy/image/base.sh localhost/licorne-base $(ENGINE)
+
+# The chart's tag is its version. Nodes of kind have their own images.
+image-load: ## the image into the nodes of a kind cluster: make image-load BASE=... CLUSTER=kind
+	@command -v kind > /dev/null || { echo 'image-load: kind is not installed. For a cluster of another kind push the image to a registry, and set image.repository' >&2; exit 1; }
+	@$(MAKE) --no-print-directory image IMAGE=licorne:$(APP_VERSION)
+	@kind load docker-image licorne:$(APP_VERSION) --name '$(CLUSTER)'
+	@echo 'helm install licorne $(CHART) --set image.repository=licorne'
 
 sbom: install ## what the image has inside, as CycloneDX, into dist/
 	@mkdir -p dist

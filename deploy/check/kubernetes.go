@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	certmanager "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	documents "k8s.io/apimachinery/pkg/util/yaml"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -28,7 +30,11 @@ var kinds = map[string]func() any{
 	"v1/Pod":                                   func() any { return new(core.Pod) },
 	"v1/Service":                               func() any { return new(core.Service) },
 	"v1/ServiceAccount":                        func() any { return new(core.ServiceAccount) },
+	"cert-manager.io/v1/Certificate":           func() any { return new(certmanager.Certificate) },
+	"cert-manager.io/v1/Issuer":                func() any { return new(certmanager.Issuer) },
+	"gateway.networking.k8s.io/v1/HTTPRoute":   func() any { return new(gateway.HTTPRoute) },
 	"apps/v1/StatefulSet":                      func() any { return new(apps.StatefulSet) },
+	"networking.k8s.io/v1/Ingress":             func() any { return new(networking.Ingress) },
 	"networking.k8s.io/v1/NetworkPolicy":       func() any { return new(networking.NetworkPolicy) },
 	"policy/v1/PodDisruptionBudget":            func() any { return new(policy.PodDisruptionBudget) },
 	"rbac.authorization.k8s.io/v1/Role":        func() any { return new(rbac.Role) },

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from support.deployment import (
     EXAMPLES,
     PLAIN,
     PROMETHEUS,
+    WITH_IMAGE,
     check,
     core,
     dashboard,
@@ -37,7 +39,7 @@ NO_VOLUME = "persistence.enabled=false"
 
 def values(file: Path | None) -> tuple[str | Path, ...]:
     """The arguments that name a file of values."""
-    return () if file is None else ("--values", file)
+    return WITH_IMAGE if file is None else ("--values", file)
 
 
 @pytest.mark.parametrize("file", WAYS)
@@ -97,6 +99,79 @@ def test_who_clients_are(tmp_path: Path) -> None:
     tokens = settings(objects(template(*values(folder / "tokens.yaml"))), tmp_path)
     assert [path.name for path in tokens.rm_tokens["services"]] == ["services", "services-next"]
     assert [path.name for path in tokens.operator_tokens] == ["operator"]
+    page = settings(objects(template(*values(folder / "page.yaml"))), tmp_path)
+    assert [path.name for path in page.viewer_tokens] == ["viewer"]
+    viewers = settings(objects(template(*values(folder / "gateway.yaml"))), tmp_path)
+    assert viewers.viewers == {"auditor.example"}
+
+
+def test_an_image_of_the_nodes_needs_no_name() -> None:
+    """Where nothing is pulled the image is the one that is built here."""
+    never = helm("template", "licorne", CHART, "--set", "image.pullPolicy=Never")
+    assert never.returncode == 0, never.stderr
+    assert core(objects(never.stdout))["image"] == core(objects(template()))["image"] == "licorne:0.1.0"
+
+
+def test_kind_gets_the_image_that_the_chart_wants(tmp_path: Path) -> None:
+    """`make image-load` builds and loads the image that the chart names; without kind it says so."""
+
+    def load(*options: str, path: str) -> subprocess.CompletedProcess[str]:
+        command = [str(shutil.which("make")), *options, "image-load", "BASE=base@sha256:0"]
+        return subprocess.run(
+            command, cwd=ROOT, env={"PATH": path}, text=True, capture_output=True, check=False, timeout=60
+        )
+
+    dry = load("--dry-run", path="/usr/bin:/bin").stdout
+    image = core(objects(template()))["image"]
+    assert f"--tag '{image}' ." in dry
+    assert f"kind load docker-image {image} --name 'kind'" in dry
+    for program in ("sh", "make", "sed"):
+        (tmp_path / program).symlink_to(str(shutil.which(program)))
+    done = load(path=str(tmp_path))
+    assert done.returncode != 0
+    assert "kind is not installed" in done.stderr
+
+
+def test_certificates_are_those_that_are_mounted() -> None:
+    """cert-manager makes the server's secret with all names, and one for each client, of one authority."""
+    found = objects(template(*values(CHART.parent / "examples/page.yaml")))
+    made = {one["metadata"]["name"]: one["spec"] for one in found if one["kind"] == "Certificate"}
+    assert made.keys() == {"licorne", "licorne-ca", "licorne-client-batch", "licorne-client-ann"}
+    server = made["licorne"]
+    mounted = next(one for one in pod(found)["volumes"] if one["name"] == "tls")
+    assert server["secretName"] == mounted["secret"]["secretName"]
+    assert {"licorne", "licorne.licorne", "licorne.licorne.svc"} <= set(server["dnsNames"])
+    assert made["licorne-client-ann"]["dnsNames"] == ["ann"]
+    authority = only(found, "Issuer", "licorne-ca")
+    assert authority["spec"]["ca"]["secretName"] == made["licorne-ca"]["secretName"]
+    for name in ("licorne", "licorne-client-batch", "licorne-client-ann"):
+        assert made[name]["issuerRef"] == {"kind": "Issuer", "name": "licorne-ca"}
+
+
+def test_an_issuer_of_the_cluster_makes_no_other() -> None:
+    """The certificates are of the issuer that is named; members get the names that they advertise."""
+    found = objects(template(*values(CHART.parent / "examples/gateway.yaml")))
+    assert not [one for one in found if one["kind"] == "Issuer"]
+    server = only(found, "Certificate")["spec"]
+    assert server["issuerRef"] == {"kind": "ClusterIssuer", "name": "cluster-ca"}
+    assert {"*.licorne-headless.licorne.svc", "licorne.example"} <= set(server["dnsNames"])
+
+
+def test_the_page_has_a_name_of_its_own() -> None:
+    """An Ingress, or a route of a gateway, leads to the port of HTTP of the service."""
+    page = objects(template(*values(CHART.parent / "examples/page.yaml")))
+    [rule] = only(page, "Ingress")["spec"]["rules"]
+    [path] = rule["http"]["paths"]
+    backend = path["backend"]["service"]
+    assert (rule["host"], backend["name"]) == ("licorne.example", service(page)["metadata"]["name"])
+    assert backend["port"]["name"] in {port["name"] for port in service(page)["spec"]["ports"]}
+    gateway = objects(template(*values(CHART.parent / "examples/gateway.yaml")))
+    assert not [one for one in gateway if one["kind"] == "Ingress"]
+    route = only(gateway, "HTTPRoute")["spec"]
+    assert route["parentRefs"] == [{"name": "public", "namespace": "gateways", "sectionName": "https"}]
+    [[backend]] = [rule["backendRefs"] for rule in route["rules"]]
+    ports = {port["name"]: port["port"] for port in service(gateway)["spec"]["ports"]}
+    assert backend == {"name": service(gateway)["metadata"]["name"], "port": ports["http"]}
 
 
 def test_traces_reach_their_collector(tmp_path: Path) -> None:
@@ -162,11 +237,21 @@ def test_what_watches_is_that_of_the_repository() -> None:
         (("resources.limits.memory=null",), "memory"),
         (("image.digest=latest",), "sha256:[0-9a-f]{64}"),
         (("links.runbooks=docs/runbooks.md",), "links.runbooks"),
+        ((), "image.repository: where you have pushed the image"),
+        (("viewers={me}", MUTUAL), "they need tls.clientAuthority"),
+        (("tokens.viewers={a}",), "tokens.secretName: the secret with the tokens"),
+        (("tokens.viewers={a}", "tokens.secretName=t", MUTUAL), "everybody may do everything"),
+        (("tokens.viewers={a}", "tokens.secretName=t", "http.insecure=true"), "leave http.insecure out"),
+        (("ingress.host=licorne.example",), "name a key with a token in tokens.viewers"),
+        (("ingress.gateway.namespace=x",), "name"),
+        (("certManager.enabled=true", "insecure=true"), "certManager.enabled: there is no TLS"),
+        (("certManager.clients={batch}",), "need certManager.enabled and tls.clientAuthority"),
     ],
 )
 def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: str) -> None:
     """The message says what to do, before anything is installed."""
-    done = helm("template", "licorne", CHART, *(word for pair in sets for word in ("--set", pair)))
+    image = WITH_IMAGE if sets else ()
+    done = helm("template", "licorne", CHART, *image, *(word for pair in sets for word in ("--set", pair)))
     assert done.returncode != 0
     assert message in done.stderr
 
@@ -203,7 +288,7 @@ def test_a_package_is_whole(tmp_path: Path) -> None:
         assert rules is not None
         assert json.load(shown) == dashboard()
         assert rules.read() == (PROMETHEUS / "alerts.yml").read_bytes()
-    made = helm("template", "licorne", package, "--namespace", "licorne")
+    made = helm("template", "licorne", package, "--namespace", "licorne", *WITH_IMAGE)
     assert made.stdout == template()
 
 
@@ -211,10 +296,10 @@ def test_a_chart_without_its_dashboard_says_so(tmp_path: Path) -> None:
     """Where it was not drawn it cannot be enabled, and all else works."""
     chart = shutil.copytree(CHART, tmp_path / "licorne")
     (chart / "files/licorne.json").unlink()
-    done = helm("template", "licorne", chart, "--set", "dashboard.enabled=true")
+    done = helm("template", "licorne", chart, *WITH_IMAGE, "--set", "dashboard.enabled=true")
     assert done.returncode != 0
     assert "make chart draws it" in done.stderr
-    assert helm("template", "licorne", chart).returncode == 0
+    assert helm("template", "licorne", chart, *WITH_IMAGE).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -357,8 +357,13 @@ def check(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return tool("LICORNE_CHECK", *arguments)
 
 
+WITH_IMAGE = ("--set", "image.repository=licorne")
+"""What the chart has to be told: where the image is. The examples do so themselves."""
+
+
 def template(*arguments: str | Path) -> str:
     """What the chart makes, under the name and in the namespace of the plain manifests."""
-    made = helm("template", "licorne", CHART, "--namespace", "licorne", *arguments)
+    image = () if "--values" in arguments else WITH_IMAGE
+    made = helm("template", "licorne", CHART, "--namespace", "licorne", *image, *arguments)
     assert made.returncode == 0, made.stderr
     return made.stdout

@@ -16,7 +16,8 @@ app.kubernetes.io/component: scheduler
 
 {{- define "licorne.image" -}}
 {{- with .Values.image }}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- $repository := default "licorne" .repository }}
+{{- if .digest }}{{ $repository }}@{{ .digest }}{{ else }}{{ $repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -70,17 +71,32 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- if and (not .Values.tls.secretName) (not .Values.insecure) (not .Values.shim.enabled) }}
 {{- fail "tls.secretName: give a secret with a certificate, or say insecure: true" }}
 {{- end }}
-{{- if and (or .Values.rmIdentities .Values.operators) (not $clients) }}
-{{- fail "rmIdentities and operators are names in certificates: they need tls.clientAuthority" }}
+{{- if and (or .Values.rmIdentities .Values.operators .Values.viewers) (not $clients) }}
+{{- fail "rmIdentities, operators and viewers are names in certificates: they need tls.clientAuthority" }}
 {{- end }}
 {{- if and $tokens $clients }}
 {{- fail "tokens are for a server without client certificates: set tls.clientAuthority to an empty text" }}
 {{- end }}
-{{- if and $tokens (not .Values.tokens.secretName) }}
+{{- if and (or $tokens .Values.tokens.viewers) (not .Values.tokens.secretName) }}
 {{- fail "tokens.secretName: the secret with the tokens" }}
 {{- end }}
 {{- if and $tokens (or (include "licorne.plainHttp" .) .Values.metrics.insecure) }}
 {{- fail "tokens need TLS everywhere: leave insecure and http.insecure out, and set metrics.insecure to false" }}
+{{- end }}
+{{- if and .Values.tokens.viewers (not (or $tokens $clients)) }}
+{{- fail "tokens.viewers: without other tokens or tls.clientAuthority everybody may do everything" }}
+{{- end }}
+{{- if and .Values.tokens.viewers (include "licorne.plainHttp" .) }}
+{{- fail "tokens.viewers: plain HTTP shows everything to everybody: leave http.insecure out" }}
+{{- end }}
+{{- if and .Values.ingress.host $clients (not .Values.tokens.viewers) (not (include "licorne.plainHttp" .)) }}
+{{- fail "ingress.host: nobody shows a certificate through it: name a key with a token in tokens.viewers" }}
+{{- end }}
+{{- if and .Values.certManager.enabled (not (include "licorne.tls" .)) }}
+{{- fail "certManager.enabled: there is no TLS: set tls.secretName, and leave insecure and shim.enabled out" }}
+{{- end }}
+{{- if and .Values.certManager.clients (not (and .Values.certManager.enabled $clients)) }}
+{{- fail "certManager.clients: certificates of clients need certManager.enabled and tls.clientAuthority" }}
 {{- end }}
 {{- if and .Values.web.enabled (not (include "licorne.plainHttp" .)) }}
 {{- fail "web.enabled: the web UI needs plain HTTP: say http.insecure: true" }}
@@ -106,6 +122,9 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- if and .Values.shim.enabled (not .Values.shim.image) }}
 {{- fail "shim.image: an image with licorne-k8shim" }}
+{{- end }}
+{{- if not (or .Values.image.repository (eq .Values.image.pullPolicy "Never")) }}
+{{- fail "image.repository: where you have pushed the image. `make image` builds it; nobody publishes one. Set it to licorne if the nodes have the image, as after `make image-load` for kind" }}
 {{- end }}
 {{- end }}
 
@@ -157,6 +176,9 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- range .Values.operators }}
 - {{ printf "--operator=%s" . | quote }}
 {{- end }}
+{{- range .Values.viewers }}
+- {{ printf "--viewer=%s" . | quote }}
+{{- end }}
 {{- range $rm, $keys := .Values.tokens.rms }}
 {{- range $keys }}
 - {{ printf "--rm-token=%s=/etc/licorne/tokens/%s" $rm . | quote }}
@@ -164,6 +186,9 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- range .Values.tokens.operators }}
 - {{ printf "--operator-token=/etc/licorne/tokens/%s" . | quote }}
+{{- end }}
+{{- range .Values.tokens.viewers }}
+- {{ printf "--viewer-token=/etc/licorne/tokens/%s" . | quote }}
 {{- end }}
 {{- range .Values.extraArgs }}
 - {{ . | quote }}
