@@ -56,6 +56,7 @@ users
 users --groups
 users -o json
 users ann
+status
 explain
 explain --rm blue -o json
 explain shop

@@ -8,6 +8,8 @@ USAGE = 1
 UNREACHABLE = 2
 NOT_FOUND = 3
 REFUSED = 4
+NEEDS_LOOK = 6
+"""`status`: something is not well."""
 INTERRUPTED = 130
 
 

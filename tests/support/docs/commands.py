@@ -29,6 +29,7 @@ from licorne import Admin, Allocated, Client
 from licorne_cli.commands import main, parser_for
 from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
+from licorne_cli.failures import NEEDS_LOOK
 from licorne_server.commands.demo.world import rounds, worlds
 from licorne_tools.bench.scenarios import SCENARIOS
 from support.coordination.etcd import EtcdServer
@@ -136,6 +137,7 @@ class Shell:
             "submit": self._submit,
             "completion": self._in_process,
             "healthcheck": self._healthcheck,
+            "status": self._status,
             "context": self._in_process,
             **dict.fromkeys(ASKING, self._ask),
         }
@@ -166,6 +168,10 @@ class Shell:
 
     def _ask(self, words: list[str]) -> None:
         self._in_process([*words, "--target", self._served.target])
+
+    def _status(self, words: list[str]) -> None:
+        """The RM that the pages' server has may be gone: that needs a look."""
+        assert main([*words, "--target", self._served.target]) in (0, NEEDS_LOOK)
 
     def _healthcheck(self, words: list[str]) -> None:
         self._in_process([*words, "--url", f"http://{self._served.http}/livez"])

@@ -1,0 +1,1 @@
+"""`licorne status`: the whole server on one screen. `facts` asks for everything, `command` shows it."""

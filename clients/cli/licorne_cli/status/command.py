@@ -1,0 +1,226 @@
+"""`licorne status`: what somebody needs who was woken up, on one screen."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import grpc
+
+from licorne.v1.state_pb2 import Node, OperatorMark
+from licorne_cli.connection.channel import add_connection_arguments, served
+from licorne_cli.failures import NEEDS_LOOK, OK
+from licorne_cli.nouns.apps import age
+from licorne_cli.nouns.reasons import in_one_line
+from licorne_cli.output.printer import INTERVAL
+from licorne_cli.output.text import (
+    DATA_FORMS,
+    NOTHING,
+    human_amount,
+    print_data,
+    print_table,
+    printable,
+    shown_time,
+    to_plain,
+)
+from licorne_cli.parsing.parser import Command, argument
+from licorne_cli.status.facts import Change, Facts, Of, gathered
+
+HEADERS = ("", "", "STATE", "NEXT")
+NAMED = 3
+"""Things that are named in one line; the others are counted."""
+
+
+class Line(NamedTuple):
+    """A line of the screen: its name, its text, and the command that shows more."""
+
+    name: str
+    text: str
+    command: str = ""
+
+
+def lines_of(facts: Facts) -> list[Line]:
+    """The whole screen; a line with nothing to tell is left out."""
+    asks = facts.reasons.asks
+    found = [
+        Line("server", server_text(facts)),
+        Line("members", members_text(facts), "licorne members"),
+        Line("rms", rms_text(facts), "licorne rms"),
+        Line("partitions", partitions_text(facts), "licorne rms"),
+        Line(
+            "waiting",
+            f"{asks:,} asks: {in_one_line(facts.reasons)}" if asks else "nothing",
+            "licorne explain",
+        ),
+        Line("starving", named(facts.starving, starving_text), "licorne queues --pending"),
+        Line(
+            "stopped",
+            named(facts.stopped, lambda of: mark_text(of.name, of.item.stop)),
+            "licorne queues start",
+        ),
+        Line("nodes", nodes_text(facts), "licorne nodes"),
+        Line("held", named(facts.held, lambda of: mark_text(of.name, of.item.hold)), "licorne apps resume"),
+        Line(
+            "budgets",
+            ", ".join(f"{printable(one.name)} is overdrawn" for one in facts.over),
+            "licorne budgets",
+        ),
+        *(Line("changed", change_text(one)) for one in facts.changes),
+    ]
+    if facts.is_cut:
+        found.append(Line("note", "there are more queues, nodes or applications than were read"))
+    return [line for line in found if line.text]
+
+
+def server_text(facts: Facts) -> str:
+    """Version and start of the server."""
+    about, state = facts.server, "serving" if facts.serving else "not serving"
+    return printable(
+        f"{state}, licorne {about.version} ({about.form}), up since {shown_time(about.started_time)}"
+    )
+
+
+def members_text(facts: Facts) -> str:
+    """The members by state; empty for a server that is alone."""
+    bad = [f"{one.name} is {one.state}" for one in facts.members if one.state != "active"]
+    parts = [_count(len(facts.members), "member"), *bad] if facts.members else []
+    return printable(", ".join([*parts, *filter(None, [facts.problem])]))
+
+
+def rms_text(facts: Facts) -> str:
+    """The RMs that are connected, and those that are not."""
+    gone = [Of("", rm.rm_id, rm) for rm in facts.rms if not rm.connected]
+    text = f"{len(facts.rms) - len(gone):,} of {len(facts.rms):,} connected"
+    lost = named(gone, lambda of: f"{of.name} has not been for {age(of.item.since)}")
+    return f"{text}: {lost}" if lost else text
+
+
+def partitions_text(facts: Facts) -> str:
+    """The partitions in which nothing is scheduled at present."""
+    held = [Of("", one.name, one) for one in facts.partitions if one.holds]
+    return named(held, lambda of: f"{of.name} is on hold: {', '.join(of.item.holds)}")
+
+
+def starving_text(of: Of) -> str:
+    """``root.etl (vcore 69 of 300)``."""
+    queue = of.item
+    lacks = [
+        f"{name} {human_amount(name, queue.allocated.get(name, 0))} of {human_amount(name, least)}"
+        for name, least in queue.guaranteed.items()
+        if queue.allocated.get(name, 0) < least and queue.pending.get(name, 0) > 0
+    ]
+    return f"{of.name} ({', '.join(lacks)})"
+
+
+def nodes_text(facts: Facts) -> str:
+    """Number of nodes, those that are out, and those that are reserved."""
+    out = named(facts.out, lambda of: node_text(of.item))
+    parts = [_count(facts.nodes, "node"), f"{facts.reserved:,} reserved" if facts.reserved else "", out]
+    return "; ".join(filter(None, parts))
+
+
+def node_text(node: Node) -> str:
+    """A node that takes nothing new."""
+    if not node.HasField("cordon"):
+        return f"{node.node_id} is not schedulable"
+    drain = ""
+    if node.HasField("drain"):
+        drain = f", {node.drain.remaining:,} of {node.drain.allocations:,} allocations to go"
+    return mark_text(node.node_id, node.cordon) + drain
+
+
+def mark_text(name: str, mark: OperatorMark) -> str:
+    """``n1 by ann, 2h ago: disk``."""
+    who = f" by {mark.by}" if mark.by else ""
+    when = f", {age(mark.time)} ago" if mark.time else ""
+    return f"{name}{who}{when}{f': {mark.message}' if mark.message else ''}"
+
+
+def change_text(change: Change) -> str:
+    """What an operator did, when and why."""
+    by = f" by {change.by}" if change.by else ""
+    why = f": {change.message}" if change.message else ""
+    return printable(f"{shown_time(change.time)} {change.what}{by}{why}")
+
+
+def named(found: Sequence[Of], shown: Callable[[Of], str]) -> str:
+    """The first of these things, and the number of the others; empty for none."""
+    if not found:
+        return ""
+    more = [f"{len(found) - NAMED:,} more"] if len(found) > NAMED else []
+    return printable("; ".join([*map(shown, found[:NAMED]), *more]))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def plain(facts: Facts) -> dict[str, Any]:
+    """Everything as data. Of queues, nodes and applications those that are told of are there."""
+
+    def rows(found: Iterable[Of]) -> list[dict[str, Any]]:
+        return [{"partition": of.partition, **to_plain(of.item)} for of in found]
+
+    return {
+        "needsLook": facts.needs_look,
+        "server": to_plain(facts.server),
+        "serving": facts.serving,
+        "members": list(map(to_plain, facts.members)),
+        "problem": facts.problem,
+        "rms": list(map(to_plain, facts.rms)),
+        "partitions": list(map(to_plain, facts.partitions)),
+        "starving": rows(facts.starving),
+        "stopped": rows(facts.stopped),
+        "nodes": facts.nodes,
+        "reservedNodes": facts.reserved,
+        "outNodes": rows(facts.out),
+        "held": rows(facts.held),
+        "reasons": to_plain(facts.reasons),
+        "budgetsOver": list(map(to_plain, facts.over)),
+        "changes": [change._asdict() for change in facts.changes],
+        "isCut": facts.is_cut,
+    }
+
+
+def show(channel: grpc.Channel, args: argparse.Namespace) -> int:
+    """Print the screen; with `-w` again whenever it has changed, until interrupted."""
+    before: list[Line] | None = None
+    while True:
+        facts = gathered(channel, args)
+        lines = lines_of(facts)
+        if lines != before:
+            print_screen(facts, lines, args, again=before is not None)
+        before = lines
+        if not args.watch:
+            return NEEDS_LOOK if facts.needs_look else OK
+        time.sleep(INTERVAL)
+
+
+def print_screen(facts: Facts, lines: Sequence[Line], args: argparse.Namespace, *, again: bool) -> None:
+    """Print one screen."""
+    if args.output in DATA_FORMS:
+        print_data(plain(facts), args.output)
+    else:
+        if again:
+            print()
+        bad = facts.needs_look
+        rows = [
+            ("!" if line.name in bad else "", line.name, line.text, line.command or NOTHING) for line in lines
+        ]
+        print_table(HEADERS, rows, heads=2)
+    sys.stdout.flush()
+
+
+STATUS = Command(
+    (
+        argument("-w", "--watch", action="store_true", help="go on, and print what has changed"),
+        lambda parser: add_connection_arguments(parser, partition=False),
+    ),
+    served(show),
+    (
+        ("licorne status", "what is there, what waits and why, what operators did"),
+        ("licorne status -o json", "for programs; needsLook names what is not well"),
+    ),
+    notes="Exit code 6: something needs a look, marked by !.",
+)
