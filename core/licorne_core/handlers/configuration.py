@@ -134,14 +134,17 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
     """
     if app.leaf is None:
         return
-    leaf, before = partition.leaf_of(app), app.group
+    leaf, before, owner = partition.leaf_of(app), app.group, app.owner
     group = group_kept_or_found(leaf, app.user, before)
     yield 1
     if partition.limits.is_booked_right(app, leaf, group):
         return
     held = rebook(partition, app, lambda: partition.limits.rebook(app, leaf, group))
     if group != before:
-        moved = group_changed(job.now, app.app_id, app.queue_path, before, group, _used(app))
+        used = _used(app)
+        partition.meter.take(owner, tuple(used.items()), job.now)
+        partition.meter.add(app.owner, tuple(used.items()), job.now)
+        moved = group_changed(job.now, app.app_id, app.queue_path, before, group, used)
         partition.journal.note_all(moved)
     yield len(app.requests) + held
 

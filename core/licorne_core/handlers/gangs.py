@@ -237,6 +237,8 @@ def free(
     assert kept is not None, f"{request!r} is booked"
     freed = Freed(now, kept, app.owner, detail)
     partition.ledger.released(app.app_id, request.key, now)
+    preempted = request.state is RequestState.PREEMPTING
+    partition.meter.end(app.owner, kept.ask.ask_class.items, kept.allocation_time, now, preempted=preempted)
     if heir is None:
         partition.allocations.release(app, request)
         return freed

@@ -149,6 +149,7 @@ def placed(
             partition.timers.set(timer, now + app.gang.timeout)
     if runs and app.state is not _RUNNING:
         updates = advance(partition, app, AppEvent.RUN, now, noted=False)
+    partition.meter.add(app.owner, allocation.ask.ask_class.items, now)
     journal = partition.journal
     if journal.on:
         journal.note(Placed(now, allocation, app.owner, started=bool(updates)))
@@ -166,6 +167,8 @@ def note_freed(
 ) -> None:
     """Publish that an allocation ended, for the reason `detail` (see `Freed`)."""
     partition.ledger.released(app.app_id, allocation.key, now)
+    begin = allocation.allocation_time
+    partition.meter.end(app.owner, allocation.ask.ask_class.items, begin, now, preempted=False)
     fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)
 

@@ -18,6 +18,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.budgets import PartitionBudgets
 from licorne_core.model.limits import LimitBook
+from licorne_core.model.meter import Meter
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.placement import Placer
@@ -90,7 +91,8 @@ class Partition:
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
-        self.counters, self.index = Counters(), NodeIndex(self.nodes, options.tuning)
+        self.counters, self.meter = Counters(), Meter(now)
+        self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.nodes, name)
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
