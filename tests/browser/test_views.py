@@ -145,7 +145,7 @@ async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
 
 async def test_nodes_are_a_picture_that_keys_walk(page: Page, town: Town) -> None:
     """What is under the cursor is said in words, and Enter opens it."""
-    await opened(page, town, f"#/nodes/{OF}")
+    await opened(page, town, f"#/nodes/{OF}?order=name")
     picture = page.locator("canvas")
     await expect(picture).to_have_attribute("aria-label", re.compile("12 nodes"))
     await picture.focus()

@@ -151,7 +151,7 @@ export class ByHand {
     this.polled.set(partition, new Polled({
       partition, path: ofPartition(partition, "nodes"), query: { state: "drained", limit: 20 },
       show: ({ rows }) => {
-        this.nodes.set(partition, rows.map((row) => item("drain", toNode(partition, row.id), row.id, row.drain ? "draining" : "cordoned", row.cordon, partition)));
+        this.nodes.set(partition, rows.map((row) => item("drain", toNode(partition, row.id), row.id, row.drain ? "draining" : row.cordon ? "cordoned" : "drained", row.cordon, partition)));
         this.update();
       },
     }));

@@ -83,10 +83,10 @@ export function setOptions(select, options, value) {
 }
 
 /** A field for what is searched for. It tells when nothing has been typed for a moment. */
-export function searchField(label, value, onsearch) {
+export function searchField(label, value, onsearch, placeholder = null) {
   let timer = 0;
   const input = el("input", {
-    type: "search", value, "aria-label": label, autocomplete: "off", spellcheck: "false",
+    type: "search", value, placeholder, "aria-label": label, autocomplete: "off", spellcheck: "false",
     maxlength: 256,
     oninput: () => {
       clearTimeout(timer);

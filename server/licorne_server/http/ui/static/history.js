@@ -62,7 +62,7 @@ export class History {
     setOptions(this.choice.querySelector("select"), names.map((name) => [name, name]), this.resource);
     this.draw();
     const marks = [...(answer.marks || [])].reverse().slice(0, MAX_MARKS);
-    place(this.marks, marks.map(({ time, text, count: times }) => el("li", {}, when(time), el("span", { text: times > 1 ? `${text} (${count(times)} ×)` : text }))));
+    place(this.marks, marks.map(({ time, text }) => el("li", {}, when(time), el("span", { text }))));
     this.marks.tabIndex = marks.length > 5 ? 0 : -1;
   }
 

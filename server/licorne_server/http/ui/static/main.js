@@ -16,6 +16,7 @@ import * as applications from "./applications.js";
 import * as ask from "./ask.js";
 import * as configuration from "./configuration.js";
 import * as events from "./events.js";
+import * as node from "./node.js";
 import * as nodes from "./nodes.js";
 import * as overview from "./overview.js";
 import * as people from "./people.js";
@@ -26,7 +27,7 @@ import * as search from "./search.js";
 
 const VIEWS = {
   overview: overview.view, queue: queue.view, applications: applications.view, application: application.view,
-  ask: ask.view, nodes: nodes.view, node: nodes.nodeView, users: people.list("user"), groups: people.list("group"),
+  ask: ask.view, nodes: nodes.view, node: node.view, users: people.list("user"), groups: people.list("group"),
   user: people.one("user"), group: people.one("group"), preemptions: preemptions.view, events: events.view,
   configuration: configuration.view, rms: rms.view, search: search.view,
 };

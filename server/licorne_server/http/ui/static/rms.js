@@ -1,9 +1,16 @@
-// Resource managers (RMs): connected or lost, what holds them, how much they have.
+// Resource managers (RMs): connected or lost, what holds them, how much they have of what they may have.
 
+import { commandLine, copyButton } from "./copy.js";
 import { badge, el, facts, link, place, section } from "./dom.js";
+import { icon } from "./icons.js";
 import { to } from "./route.js";
 import { now, state } from "./store.js";
-import { amount, count, counted, span, time } from "./units.js";
+import { amount, count, counted, percent, span, time } from "./units.js";
+import { when } from "./when.js";
+
+const CAPS = [["nodes", "Nodes"], ["queues", "Queues"], ["applications", "Applications"], ["asks", "Asks and allocations"], ["memory", "Memory"]];
+// From this part of a bound on it is said.
+const NEARLY = 0.8;
 
 /** The words for no RM: none is registered, or none that the visitor may see. */
 export function noneRegistered() {
@@ -45,40 +52,57 @@ export function view() {
 class Rms {
   constructor() {
     this.title = "Resource managers";
+    this.command = commandLine("rms");
+    this.cards = el("div", { class: "rms" });
     this.node = el("div", { class: "stack" });
-    this.update({ rms: new Set(["all"]), partitions: new Set() });
+    this.update({ rms: new Set(["all"]), partitions: new Set(), missing: new Set() });
   }
 
-  update({ rms, partitions }) {
-    if (!rms.size && !partitions.size) return;
+  update({ rms, partitions, missing }) {
+    if (!rms.size && !partitions.size && !missing.size) return;
     const all = [...state.rms.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
-    if (document.activeElement && this.node.contains(document.activeElement)) this.focused = document.activeElement.getAttribute("href");
-    place(this.node, all.map(shown));
-    if (this.focused) [...this.node.querySelectorAll("a")].find((item) => item.getAttribute("href") === this.focused)?.focus();
-    this.focused = null;
+    const focused = this.node.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    place(this.cards, all.map(shown));
+    place(this.node, [...(state.missing.size ? [lostMembers()] : []), this.cards]);
+    if (focused) [...this.node.querySelectorAll("a")].find((item) => item.getAttribute("href") === focused)?.focus();
   }
 }
 
+/** The other servers of the deployment that do not tell of their RMs. */
+function lostMembers() {
+  const node = section("Members that do not answer", el("ul", { class: "problems" },
+    [...state.missing.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(({ name, reason }) => el("li", {}, el("span", { class: "name", text: name }), `: ${reason}`))));
+  node.querySelector("h2").prepend(icon("rms"));
+  return node;
+}
+
 function shown(rm) {
-  const ofCap = (name) => `${count(rm.counts[name])} of ${count(rm.caps[name])}`;
   const holds = rm.partitions.flatMap((name) => (state.partitions.get(name)?.holds || []).map((hold) => `${name}: ${hold}`));
   const node = section(rm.id,
+    el("p", { class: "summary" }, rm.connected ? "since " : "lost since ", when(rm.since), rm.connected ? "" : `, ${span(now() - rm.since)} ago`,
+      ` · registration ${rm.session} at `, when(rm.registered), rm.version ? ` · version ${rm.version}` : ""),
+    el("div", { class: "caps" }, CAPS.map(([name, text]) => cap(rm, name, text))),
     facts([
-      ["Connection", rm.connected ? `connected since ${time(rm.since)}` : `lost since ${time(rm.since)}, ${span(now() - rm.since)} ago`],
       ["On hold", holds.join("; ")],
-      ["Registered", `${time(rm.registered)}, registration ${rm.session}`],
-      ["Version", rm.version || "not told"],
       ["Policy group", rm.policyGroup],
       ["Partitions", el("span", { class: "links" }, rm.partitions.map((name) => link(to("applications", [name]), name)))],
-      ["Nodes", ofCap("nodes")],
-      ["Queues", ofCap("queues")],
-      ["Applications", ofCap("applications")],
-      ["Asks and allocations", ofCap("asks")],
-      ["Memory", amount("memory", rm.counts.memory)],
       ["Nodes that failed", rm.failedNodes ? count(rm.failedNodes) : ""],
-      ["Configuration", link(to("configuration", [rm.id]), `${rm.checksum.slice(0, 12)}…`)],
+      ["Configuration", link(to("configuration", [rm.id]), `${rm.checksum.slice(0, 12)}…`, { title: rm.checksum })],
       ["Events", link(to("events", [rm.id]), "what happens")],
     ]));
-  node.querySelector("h2").append(el("span", { class: "marks" }, linkMark(rm)));
+  node.querySelector("h2").append(copyButton(rm.id), el("span", { class: "marks" }, linkMark(rm)));
   return node;
+}
+
+/** How much of a bound is taken. */
+function cap(rm, name, text) {
+  const [value, most] = [rm.counts[name], rm.caps[name]];
+  const part = most ? value / most : 0;
+  const fill = el("span", { class: "fill" });
+  fill.style.left = "0";
+  fill.style.width = `${Math.min(1, part) * 100}%`;
+  const of = name === "memory" ? (number) => amount("memory", number) : count;
+  return el("span", { class: "bar", title: `${percent(part)} of what this RM may have` },
+    el("span", { class: "line" }, el("span", { class: "summary", text }), el("span", { class: "numbers", text: `${of(value)} of ${of(most)}` })),
+    el("span", { class: part >= NEARLY ? "track full" : "track", "aria-hidden": "true" }, fill));
 }

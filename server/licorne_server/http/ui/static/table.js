@@ -60,17 +60,27 @@ function line(columns, row) {
   return el("tr", { role: "row" }, ...cells);
 }
 
-/** A table that sorts the rows that it has; the choice is kept in the address, as `param`. */
+/**
+ * A table that sorts the rows that it has, and turns pages where they are many. Order and page are kept
+ * in the address, as `param` and with "page" behind it, so that they outlive a look at newer rows.
+ */
 export function sortedTable(label, columns, rows, param = "sort") {
-  const holder = el("div");
-  const show = () => {
-    const sort = parse(location.hash).query[param] || "";
-    const onsort = (next) => {
-      change({ [param]: next });
-      show();
-      holder.querySelector(`[aria-sort]:not([aria-sort="none"]) button`)?.focus();
-    };
-    place(holder, [table(label, columns, inOrder(columns, rows, sort), { sort, onsort })]);
+  const holder = el("div", { class: "sorted" });
+  const show = (query = {}, focus = "") => {
+    change(query);
+    const { [param]: sort = "", [`${param}page`]: page = "0" } = parse(location.hash).query;
+    const size = pageSize();
+    const from = Math.min(Math.max(0, Number(page) || 0), Math.ceil(rows.length / size) - 1) * size;
+    const onsort = (next) => show({ [param]: next, [`${param}page`]: "" }, `[aria-sort]:not([aria-sort="none"]) button`);
+    place(holder, [table(label, columns, inOrder(columns, rows, sort).slice(from, from + size), { sort, onsort }), pager(from / size)].filter(Boolean));
+    if (focus) holder.querySelector(focus)?.focus();
+  };
+  const pager = (page) => {
+    const pages = Math.ceil(rows.length / pageSize());
+    if (pages < 2) return null;
+    const to = (step, text, disabled) => button(text, () => show({ [`${param}page`]: String(page + step) }, `[data-turn="${step}"]`), { "data-turn": step, disabled });
+    return el("div", { class: "pager" }, el("span", { class: "status", text: `page ${count(page + 1)} of ${count(pages)}, ${counted(rows.length, "row")}` }),
+      to(-1, "Previous", page === 0), to(1, "Next", page + 1 === pages));
   };
   show();
   return holder;

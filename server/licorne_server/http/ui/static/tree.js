@@ -70,6 +70,7 @@ export class Tree {
   /** Shows the last hour of each queue, of one resource. */
   setSparks(resource, queues) {
     this.sparks = { resource, queues };
+    this.node.classList.toggle("timed", Object.keys(queues).length > 0);
     for (const [path, row] of this.rows) row.showSpark(resource, queues[path]);
   }
 
@@ -101,7 +102,7 @@ export class Tree {
     this.children = children;
     const names = this.columns.map((name) => el("span", { text: name }));
     this.head.replaceChildren(el("span", { text: "Queue" }), el("span", { class: "bars" }, names),
-      el("span", { text: "Last hour" }),
+      el("span", { class: "last", text: "Last hour" }),
       el("span", { class: "number apps", text: "Applications" }), el("span", { class: "number share", text: "Fair share" }));
     this.known = new Set(this.queues.keys());
     const wanted = this.wanted();
@@ -231,7 +232,7 @@ class Row {
     this.bars = [];
     this.marks = el("span", { class: "marks" });
     this.cells = el("span", { class: "bars" });
-    this.last = el("span");
+    this.last = el("span", { class: "last" });
     this.apps = el("span", { class: "number apps", title: "applications that run, of all that are in the queue" });
     this.share = el("span", { class: "number share", title: "how much it has of its fair share: the queue with the least comes first" });
     const name = link(toQueue(partition, path), path === "root" ? "root" : lastName(path), { tabindex: -1, class: "name" });

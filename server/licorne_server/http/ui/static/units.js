@@ -109,13 +109,15 @@ export function reasonText(text, lacks) {
   return humanText(text) + (Object.keys(lacks).length ? `, lacks ${resources(lacks)}` : "");
 }
 
-/** A sentence of the core's with its amounts, such as map[memory:1024 vcore:500], in our units. */
+const QUANTITY = /([\w./-]+)=(-?[\d.]+)([KMGTPE]i)?(?![\w.])/g;
+
+/** A sentence of the core's with its amounts, such as memory=4Gi,vcore=1.5, in our units. */
 export function humanText(text) {
-  return text.replace(/map\[([^\]]*)\]/g, (_, inside) => {
-    const pairs = inside.split(" ").filter(Boolean).map((pair) => {
-      const at = pair.lastIndexOf(":");
-      return [pair.slice(0, at), Number(pair.slice(at + 1))];
+  return text.replace(/(?:[\w./-]+=-?[\d.]+(?:[KMGTPE]i)?(?![\w.])(?:,(?=[\w./-]+=))?)+/g, (all) => {
+    const said = [...all.matchAll(QUANTITY)].map(([, name, number, unit]) => {
+      const power = unit ? BINARY.indexOf(`${unit}B`) : 0;
+      return `${name} ${amount(name, Number(number) * (name === "vcore" ? 1000 : 1024 ** power))}`;
     });
-    return resources(Object.fromEntries(pairs));
+    return said.join(", ");
   });
 }
