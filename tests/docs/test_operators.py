@@ -18,6 +18,13 @@ from support.docs.pages import ROOT, Page, code_spans
 OPERATING = Page("docs/operating.md")
 INSTALLING = Page("docs/installing.md")
 UNIT = ROOT / "deploy" / "systemd" / "licorne.service"
+CONFINED = (
+    "LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices", "PrivateIPC",
+    "PrivateTmp", "PrivateUsers", "ProtectClock", "ProtectControlGroups", "ProtectHome",
+    "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables",
+    "RemoveIPC", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
+)  # fmt: skip
+"""Directives that only turn something off."""
 COMPUTED = {
     "--config": "built in",
     "--state-dir": "none",
@@ -146,7 +153,7 @@ def test_the_unit_is_on_the_page() -> None:
 
 def unit_service() -> SectionProxy:
     """Settings of the unit's service section."""
-    unit = RawConfigParser()
+    unit = RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys of systemd have case
     unit.read(UNIT)
     return unit["Service"]
@@ -155,22 +162,23 @@ def unit_service() -> SectionProxy:
 def test_the_unit_keeps_the_machine_from_the_server() -> None:
     """The unit allows only network, state directory and system calls of a service."""
     expected = {
-        "NoNewPrivileges": "yes",
-        "ProtectSystem": "strict",
+        "User": "licorne",
         "KillMode": "mixed",
-        "ProtectHome": "yes",
-        "PrivateTmp": "yes",
-        "PrivateDevices": "yes",
-        "ProtectKernelLogs": "yes",
-        "ProtectKernelModules": "yes",
-        "ProtectKernelTunables": "yes",
+        "ProtectSystem": "strict",
+        "ProtectProc": "invisible",
+        "DevicePolicy": "closed",
+        "KeyringMode": "private",
         "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
         "SystemCallArchitectures": "native",
-        "SystemCallFilter": "@system-service",
+        "SystemCallErrorNumber": "EPERM",
+        "StateDirectoryMode": "0700",
         "UMask": "0077",
         "CapabilityBoundingSet": "",
-    }
+        "AmbientCapabilities": "",
+    } | dict.fromkeys(CONFINED, "yes")
     assert expected.items() <= dict(unit_service()).items()
+    # The second line takes away from what the first one allows.
+    assert "\nSystemCallFilter=@system-service\nSystemCallFilter=~@privileged\n" in UNIT.read_text("utf-8")
 
 
 def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
