@@ -111,6 +111,7 @@ NOT_RECORDED = {
     "healthcheck": "says nothing but by its exit code",
     "version": "says which version runs",
     "demo": "plays in a time of its own",
+    "dev": "does not end",
     "bench": "measures",
     "fake-rm": "does not end",
     "state-dump": "what REST says, which is recorded",

@@ -20,6 +20,7 @@ BROUGHT_BY = {
     "serve": "licorne-server",
     "validate-config": "licorne-server",
     "demo": "licorne-server",
+    "dev": "licorne-server",
     "fake-rm": "licorne-server",
     "bench": "licorne-tools",
 }

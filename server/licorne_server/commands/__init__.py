@@ -10,6 +10,7 @@ COMMANDS = {
     "serve": (f"{_HERE}.serve", "serve resource managers"),
     "validate-config": (f"{_HERE}.validate_config", "check configuration files"),
     "demo": (f"{_HERE}.demo.command", "watch a real server schedule three fake resource managers"),
+    "dev": (f"{_HERE}.demo.dev", "serve three fake resource managers, with the page, until Ctrl-C"),
     "fake-rm": (f"{_HERE}.fake_rm", "play a resource manager against a running server"),
 }
 """Each command: its module, and its line in the help."""

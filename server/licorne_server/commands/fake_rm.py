@@ -12,6 +12,7 @@ from licorne_cli.connection.tls import tls_advice, tls_of
 from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import seconds
+from licorne_server.commands.demo.dev import DEFAULT_ROUND, SHORTEST_ROUND
 from licorne_server.commands.demo.rm import DemoRm
 from licorne_server.commands.demo.world import rounds, worlds
 
@@ -24,8 +25,6 @@ EXAMPLES = (
     ),
 )
 WORLDS = {world.rm_id: world for world in worlds()}
-DEFAULT_ROUND = 60.0
-SHORTEST_ROUND = 1.0
 LINES_A_ROUND = 6
 
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import structlog
 
 from licorne_cli.output.text import say
+from licorne_server.commands.ports import OFF, Ports
 from licorne_server.commands.serve_options import add_arguments, settings_of
 from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.loop import ServerLoop
@@ -104,11 +105,9 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
             watchdog.start()
             watching.callback(watchdog.stop)
             loop.add_signal_handler(signal.SIGHUP, server.reload)
-            where = f"grpc={server.grpc_address} http={server.http_address or 'off'}"
-            metrics = f" metrics={server.metrics_address}" if server.metrics_address else ""
-            # In one write, as log lines share the terminal.
-            sys.stdout.write(f"listening {where}{metrics}\n")
-            sys.stdout.flush()
+            scheme = "https" if settings.http_tls else "http"
+            http = server.http_address or OFF
+            Ports(server.grpc_address, http, server.metrics_address, scheme).announce()
             waits = [asyncio.ensure_future(event.wait()) for event in (signalled, server.failed)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:

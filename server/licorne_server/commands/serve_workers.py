@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from licorne_cli.commands import parser_for
+from licorne_server.commands.ports import OFF, Ports
 from licorne_server.commands.serve_options import settings_of
 from licorne_server.coordination.options import worker_name
 from licorne_server.process.loop import ServerLoop
@@ -28,22 +28,6 @@ PROGRAM = (sys.executable, "-P", "-m", "licorne_server.commands.child")
 
 MAX_FOLDER = 80
 """Bytes of the path of the sockets' folder, at most: the kernel takes 107 for a socket."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The addresses that the workers share, with their ports."""
-
-    grpc: str
-    http: str
-    """Or ``off``."""
-    metrics: str
-    """Empty for none."""
-
-    def line(self) -> str:
-        """The line that says where all workers listen."""
-        metrics = f" metrics={self.metrics}" if self.metrics else ""
-        return f"listening grpc={self.grpc} http={self.http}{metrics}\n"
 
 
 def supervise(args: argparse.Namespace, stderr: int) -> int:
@@ -131,7 +115,7 @@ def _reserved(settings: Settings, stack: ExitStack) -> Ports:
         stack.callback(reservation.close)
         found.append(str(reservation.address))
     grpc, http, metrics = found
-    return Ports(grpc, http or "off", metrics)
+    return Ports(grpc, http or OFF, metrics, "https" if settings.http_tls else "http")
 
 
 async def _until_the_end(supervisor: Supervisor, ports: Ports) -> int:
@@ -152,9 +136,7 @@ async def _until_the_end(supervisor: Supervisor, ports: Ports) -> int:
         waits = [asyncio.create_task(event.wait()) for event in (signalled, supervisor.failed)]
         await asyncio.wait([starting, *waits], return_when=asyncio.FIRST_COMPLETED)
         if starting.done() and starting.result():
-            # In one write, as log lines share the terminal.
-            sys.stdout.write(ports.line())
-            sys.stdout.flush()
+            ports.announce()
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for task in (starting, *waits):
             task.cancel()

@@ -14,7 +14,7 @@ from typing import IO
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SHOWN_LOG_LINES = 15
-SERVE = ("serve", "--listen", "127.0.0.1:0", "--http")
+ANY_PORT = "127.0.0.1:0"
 # With -P no modules are loaded from the current folder.
 PROGRAM = (sys.executable, "-P", "-m", "licorne_server.commands.child")
 """Command line that runs `licorne` with the interpreter of this process, and ends with this process."""
@@ -39,7 +39,12 @@ class ServerProcess:
 
     target: str
     http: str
-    pid: int
+    process: asyncio.subprocess.Process
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.process.pid
 
     def usage(self) -> Usage:
         """Usage of the process so far."""
@@ -71,12 +76,17 @@ def kilobytes(text: str) -> int:
 
 @asynccontextmanager
 async def running_server(
-    *, program: Sequence[str] = PROGRAM, http: str = "off", more: Sequence[str] = ()
+    *,
+    program: Sequence[str] = PROGRAM,
+    listen: str = ANY_PORT,
+    http: str = "off",
+    more: Sequence[str] = (),
 ) -> AsyncIterator[ServerProcess]:
-    """Start `licorne serve` on a free port of loopback; stop the server at the end of the block.
+    """Start `licorne serve`; stop the server at the end of the block.
 
     The server also stops when this process ends or is killed. `program` takes the arguments of the
-    command. `http` is an address as in `--http`, `more` are further options.
+    command. `listen` and `http` are addresses as in `--listen` and `--http`, by default a free port of
+    loopback and none. `more` are further options.
 
     Raises:
         ServerFailed: it does not start, or ends early; with the last lines of its log.
@@ -84,8 +94,7 @@ async def running_server(
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
             *program,
-            *SERVE,
-            http,
+            *("serve", "--listen", listen, "--http", http),
             *more,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -93,7 +102,7 @@ async def running_server(
         )
         try:
             addresses = await listening(process, log)
-            yield ServerProcess(target=addresses["grpc"], http=addresses.get("http", ""), pid=process.pid)
+            yield ServerProcess(target=addresses["grpc"], http=addresses.get("http", ""), process=process)
             if process.returncode is not None:
                 raise ServerFailed(f"the server ended by itself:\n{last_lines(log)}")
         finally:

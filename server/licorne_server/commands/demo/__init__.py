@@ -1,1 +1,2 @@
-"""`licorne demo`: `command` runs it, `world` has the RMs' clusters and applications, `rm` plays an RM."""
+"""`licorne demo` and `licorne dev`: `command` and `dev` run them, `world` has the RMs' clusters and
+applications, `rm` plays an RM."""

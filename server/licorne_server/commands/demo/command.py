@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
+from shutil import which
 from time import perf_counter
 
 import grpc
@@ -37,6 +39,7 @@ EXAMPLES = (
     ("licorne demo", "watch it"),
     ("licorne demo --seconds 25", "for as long as it can"),
 )
+LICORNE = "licorne"
 OK = 0
 FAILED = 2
 INTERRUPTED = 130
@@ -148,6 +151,13 @@ async def play(length: float) -> None:
     if spectator.explanation is not None:
         print(f"\nlicorne explain {WAITING_APPLICATION}, asked while the RMs were at work:\n")
         print_explanation(spectator.explanation)
+    say(f"\nnext: {program()} dev, the same without an end, with the address of its page")
+
+
+def program() -> str:
+    """The command line as it can be typed here: a path if the shell does not find `licorne`."""
+    typed = sys.argv[0]
+    return typed if Path(typed).name == LICORNE and which(LICORNE) is None else LICORNE
 
 
 class Spectator:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count as counting
+from math import inf
 from typing import Any, NamedTuple
 
 from licorne import Application, Ask, Node, TaskGroup
@@ -61,6 +62,20 @@ def submission(
     )
     return Submission(at=at, application=application, asks=asks, runs=runs)
 
+
+# It never ends, and its asks never fit: each alone is above the maximum of the queue.
+STANDING_APPLICATION = "backfill"
+STANDING = submission(
+    STANDING_APPLICATION,
+    at=0.0,
+    runs=inf,
+    queue="root.nightly",
+    user="cron",
+    tags={"namespace": "warehouse"},
+    count=3,
+    resources={"vcore": 48_000, "memory": 192 * GI},
+    priority=0,
+)
 
 # Nearly always above the maximum of its queue, so that there is a wait to explain. It has the highest
 # priority, so that only the queue's maximum stops it.
@@ -202,6 +217,8 @@ class World:
     config: str
     nodes: tuple[Node, ...]
     submissions: tuple[Submission, ...]
+    standing: tuple[Submission, ...] = ()
+    """Applications that never end, which `rounds` begins with."""
 
     @property
     def asks(self) -> int:
@@ -288,7 +305,11 @@ def submissions(profile: Profile, dice: random.Random) -> Iterator[Submission]:
 
 
 def rounds(world: World) -> Iterator[Submission]:
-    """Applications of a world, repeated without end: each round one unit later, with other names."""
+    """Applications of a world, repeated without end: each round one unit later, with other names.
+
+    Those that never end come first, and once.
+    """
+    yield from world.standing
     for number in counting():
         for item in world.submissions:
             name = f"{item.application.application_id}-{number}"
@@ -330,7 +351,9 @@ def worlds() -> tuple[World, ...]:
     """The three resource managers of the demo."""
     shown = (NIGHTLY, BORROWING, CLAIMING)
     return (
-        world("batch", BATCH_QUEUES, nodes("batch", 24, 32, 128), BATCH, shown),
+        replace(
+            world("batch", BATCH_QUEUES, nodes("batch", 24, 32, 128), BATCH, shown), standing=(STANDING,)
+        ),
         world("services", SERVICES_QUEUES, nodes("services", 30, 16, 64), SERVICES),
         world("research", RESEARCH_QUEUES, nodes("research", 20, 48, 256), RESEARCH, (SIMULATION,)),
     )
