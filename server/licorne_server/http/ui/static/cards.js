@@ -3,6 +3,7 @@
 
 import { ofPartition } from "./api.js";
 import { Bar } from "./bar.js";
+import { codeInWords } from "./codes.js";
 import { badge, el, link, note, place, section } from "./dom.js";
 import { icon } from "./icons.js";
 import { Polled } from "./polled.js";
@@ -81,7 +82,6 @@ export class Reasons {
     this.holder = el("div", {}, note("Counting …"));
     this.node = card("Why everything waits", "waits", this.holder);
     this.node.classList.add("broad");
-    this.node.hidden = true;
     this.polled = new Polled({
       path: "ui/api/reasons", query, partition: query.partition || "",
       show: (answer) => this.show(answer), failed: () => { this.node.hidden = true; },
@@ -99,7 +99,7 @@ export class Reasons {
     const left = reasons.length - shown.length;
     place(this.holder, [
       el("p", { class: "summary", text: `${counted(asks, "ask")}, by the first check that stops each` }),
-      stacked(reasons.map((reason) => ({ label: `${count(reason.asks)} ${reason.code}`, value: reason.asks }))),
+      stacked(reasons.map((reason) => ({ label: `${count(reason.asks)}: ${codeInWords(reason.code)}`, value: reason.asks }))),
       el("ul", { class: "reasons" }, shown.map((reason, at) => this.line(reason, at))),
       left > 0 ? note(`and ${counted(left, "other reason")}`) : null,
       missingMembers.length ? note(`Not counted: asks of ${missingMembers.join(", ")}.`) : null,
@@ -114,7 +114,7 @@ export class Reasons {
       first.subject && first.subject !== first.queue ? ` (${first.subject})` : ""]).flat();
     const why = causes.slice(0, 4).map(({ cause, asks: some }) => `${count(some)} ${cause}`).join(", ");
     return el("li", {}, swatch(at), el("span", { class: "asks", text: count(asks) }),
-      link(href, code, { title: `Applications that wait for this in ${partition}` }),
+      el("span", {}, link(href, codeInWords(code), { title: `Applications that wait for this in ${partition}` }), " ", el("code", { text: code })),
       el("span", { class: "more" }, queues > 1 ? `in ${counted(queues, "queue")}, first ` : "in ", ...where, why ? `: ${why}` : ""));
   }
 }

@@ -1,8 +1,9 @@
 // A chart over time: areas and lines with steps for limits, flags for what happened, a readout under the
 // pointer or the arrow keys, and the same figures as a table. SVG of our own.
 //
-// chart.show({ start, step, series: [{ name, kind, values, area, steps }], marks: [{ time, kind, text }] })
-// `kind` is the class that gives the colour: used, waiting, guaranteed, max, plain, other.
+// chart.show({ start, step, series: [{ name, kind, values, area, over, steps }], marks: [{ time, kind, text }] })
+// `kind` is the class that gives the colour: used, waiting, guaranteed, max, plain, other. An area is filled
+// down to the values `over` which it stands, or to the floor.
 
 import { el, place, setAttribute, setText, svg } from "./dom.js";
 import { runs } from "./spark.js";
@@ -93,12 +94,13 @@ export class Chart {
     return found;
   }
 
-  curve({ kind, values, area, steps }) {
+  curve({ kind, values, area, over, steps }) {
     return runs(values).flatMap(([from, to]) => {
       const point = (at) => `${this.x(at).toFixed(1)} ${this.y(values[at]).toFixed(1)}`;
       let path = `M${point(from)}`;
       for (let at = from + 1; at < to; at += 1) path += steps ? `H${this.x(at).toFixed(1)}V${this.y(values[at]).toFixed(1)}` : `L${point(at)}`;
-      const floor = `V${this.y(0)}H${this.x(from).toFixed(1)}Z`;
+      const back = over && over.slice(from, to).map((value, own) => `${this.x(from + own).toFixed(1)} ${this.y(value ?? 0).toFixed(1)}`).reverse();
+      const floor = back ? `L${back.join("L")}Z` : `V${this.y(0)}H${this.x(from).toFixed(1)}Z`;
       return [area && svg("path", { class: `${kind}-area`, d: path + floor, stroke: "none" }), svg("path", { class: kind, d: path })].filter(Boolean);
     });
   }

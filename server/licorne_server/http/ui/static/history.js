@@ -13,6 +13,8 @@ import { when } from "./when.js";
 const SPANS = [["hour", "Hour"], ["day", "Day"]];
 const APPLICATIONS = "applications";
 const MAX_MARKS = 30;
+// Steps that are shown at least.
+const LEAST = 60;
 const KINDS = [["max", "maximum"], ["guaranteed", "guaranteed"], ["used", "used"], ["waiting", "used and waiting"]];
 
 export class History {
@@ -55,7 +57,7 @@ export class History {
   }
 
   show(answer) {
-    this.answer = answer;
+    this.answer = recorded(answer);
     this.node.hidden = false;
     const names = [...sortedNames(Object.keys(answer.resources)), ...(answer.applications ? [APPLICATIONS] : [])];
     if (!names.includes(this.resource)) this.resource = names[0] || "";
@@ -81,13 +83,24 @@ export class History {
   }
 }
 
+/** The part of an answer that was recorded: what is before a server's start is no gap to look at. */
+function recorded(answer) {
+  const { resources, start, step, applications, stopped } = answer;
+  const known = (values) => values.findIndex((value) => value !== null);
+  const firsts = Object.values(resources).map(({ used }) => known(used)).filter((at) => at >= 0);
+  const from = firsts.length ? Math.max(0, Math.min(...firsts, Math.max(0, (applications?.length ?? 0) - LEAST))) : 0;
+  const cut = (values) => values?.slice(from);
+  const kept = Object.entries(resources).map(([name, of]) => [name, Object.fromEntries(Object.entries(of).map(([kind, values]) => [kind, cut(values)]))]);
+  return { ...answer, start: start + from * step, resources: Object.fromEntries(kept), applications: cut(applications), stopped: cut(stopped) };
+}
+
 function ofResource(of) {
   const has = (values) => values?.some((value) => value !== null && value > 0);
   const sums = of.used.map((value, at) => (value === null ? null : value + (of.waiting[at] ?? 0)));
   const values = { ...of, waiting: sums };
   const steps = (kind) => kind === "max" || kind === "guaranteed";
   return KINDS.filter(([kind]) => kind === "used" || (kind === "waiting" ? has(of.waiting) : has(of[kind])))
-    .reverse().map(([kind, name]) => ({ name, kind, values: values[kind], area: !steps(kind), steps: steps(kind) }));
+    .reverse().map(([kind, name]) => ({ name, kind, values: values[kind], area: !steps(kind), over: kind === "waiting" ? of.used : null, steps: steps(kind) }));
 }
 
 function ofApplications({ applications, stopped = [] }) {

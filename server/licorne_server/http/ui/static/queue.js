@@ -77,7 +77,7 @@ function shownQueue(partition, queue) {
   const own = (kind, missing) => (name) => (name in queue[kind] ? amount(name, queue[kind][name]) : missing);
   const limits = table("Limits and usage", [
     { name: "Resource", cell: (name) => name },
-    { name: "Used of its maximum", cell: (name) => barOf(partition, now, name) },
+    { name: "Used of its maximum", kind: "sentence", cell: (name) => barOf(partition, now, name) },
     { name: "Guaranteed", number: true, cell: own("guaranteedResource", "–") },
     { name: "Maximum", number: true, cell: own("maxResource", "none") },
     { name: "Headroom", number: true, cell: own("headroom", "no bound") },
@@ -91,7 +91,7 @@ function shownQueue(partition, queue) {
     names.length ? limits : el("p", { class: "note", text: "Nothing is used, limited or waited for here." }),
     facts([
       ["Fair share", queue.parent && now.share !== null ? percent(now.share) : ""],
-      ["Applications that run", `${count(queue.runningApps)} of ${queue.maxRunningApps ? `at most ${count(queue.maxRunningApps)}` : "any number"}`],
+      ["Running applications", `${count(queue.runningApps)} of ${queue.maxRunningApps ? `at most ${count(queue.maxRunningApps)}` : "any number"}`],
       ["About to run", queue.allocatingAcceptedApps.length
         ? el("span", { class: "links" }, queue.allocatingAcceptedApps.slice(0, 50).map((app) => link(toApp(partition, app), app))) : ""],
     ]));
@@ -110,7 +110,7 @@ function below(partition, queue) {
     { name: "Marks", kind: "bare", cell: (row) => (has(row) ? el("span", { class: "marks" }, marks(row).map(([text, tone]) => badge(text, tone))) : "–") },
     ...names.map((name) => ({ name, value: (row) => row.allocated?.[name] ?? 0, cell: (row) => (has(row) ? barOf(partition, row, name) : "–") })),
     { name: "Waits for", number: true, value: (row) => row.pending?.[names[0]] ?? 0, cell: (row) => (row.pending?.[names[0]] ? amount(names[0], row.pending[names[0]]) : "–") },
-    { name: "Applications", number: true, value: (row) => row.applications ?? 0, cell: (row) => (has(row) ? count(row.applications) : "–") },
+    { name: "Running", number: true, value: (row) => row.running ?? 0, cell: (row) => (has(row) ? (row.leaf ? `${count(row.running)} of ${count(row.applications)}` : count(row.running)) : "–") },
     { name: "Fair share", number: true, value: (row) => row.share ?? 0, cell: (row) => (has(row) ? percent(row.share) : "–") },
   ], rows, "below"), left > 0 ? el("p", { class: "note", text: `and ${counted(left, "more queue")}, which the search finds` }) : null);
 }

@@ -19,7 +19,7 @@ export class Spark {
     const sums = used.map((value, at) => (value === null ? null : value + (waiting[at] ?? 0)));
     const scale = Math.max(most, 1, ...sums.map((value) => value ?? 0));
     setAttribute(this.area, "d", area(used, scale));
-    setAttribute(this.asks, "d", area(sums, scale));
+    setAttribute(this.asks, "d", area(sums, scale, used));
     setAttribute(this.top, "d", line(used, scale));
     setText(this.title, words);
   }
@@ -48,9 +48,11 @@ function line(values, scale) {
     values.slice(from, to).map((value, at) => `${at ? "L" : "M"}${x(from + at, values.length)} ${y(value, scale)}`).join("")).join("");
 }
 
-function area(values, scale) {
+/** What is below the values, down to the floor or to other values. */
+function area(values, scale, floor = null) {
   return runs(values).map(([from, to]) => {
-    const tops = values.slice(from, to).map((value, at) => `L${x(from + at, values.length)} ${y(value, scale)}`).join("");
-    return `M${x(from, values.length)} ${HEIGHT}${tops}L${x(to - 1, values.length)} ${HEIGHT}Z`;
+    const along = (of) => of.slice(from, to).map((value, at) => `${x(from + at, values.length)} ${y(value ?? 0, scale)}`);
+    const below = floor === null ? [`${x(to - 1, values.length)} ${HEIGHT}`, `${x(from, values.length)} ${HEIGHT}`] : along(floor).reverse();
+    return `M${[...along(values), ...below].join("L")}Z`;
   }).join("");
 }

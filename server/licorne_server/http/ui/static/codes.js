@@ -1,0 +1,29 @@
+// The codes of reasons, in words. A code that is not known here stands for itself.
+
+const WORDS = {
+  PARTITION_NOT_SCHEDULING: "scheduling is on hold, or there are no nodes",
+  APPLICATION_NOT_RUNNABLE: "the application may not run",
+  APPLICATION_HELD: "an operator holds the application",
+  ANOTHER_APPLICATION_STARTS: "another application starts first",
+  QUEUE_STOPPED: "the queue is stopped",
+  APPLICATION_BACKS_OFF: "the application backs off",
+  ASK_BACKS_OFF: "the ask backs off",
+  QUEUE_MAX_APPLICATIONS: "the queue runs all applications that it may",
+  USER_MAX_APPLICATIONS: "the user runs all applications that may run",
+  GROUP_MAX_APPLICATIONS: "the group runs all applications that may run",
+  WAITS_FOR_PLACEHOLDER: "waits for a placeholder",
+  BUDGET_EXCEEDED: "a budget is used up",
+  QUEUE_MAX_EXCEEDED: "a queue is at its maximum",
+  USER_QUOTA_EXCEEDED: "a user is at the limit",
+  GROUP_QUOTA_EXCEEDED: "a group is at the limit",
+  TOO_MANY_ANSWERS_OWED: "waits for answers of the RM",
+  NO_NODE_FITS: "no node fits",
+  WAITS_FOR_TURN: "waits for its turn",
+  WAITS_FOR_ANSWER: "waits for the RM’s answer",
+  REPLACES_PLACEHOLDER: "replaces a placeholder",
+};
+
+/** All codes, for a choice among them. */
+export const CODES = Object.keys(WORDS);
+
+export const codeInWords = (code) => WORDS[code] || code;
