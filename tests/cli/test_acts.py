@@ -102,6 +102,42 @@ async def test_nobody_acts_on_one_of_several_rms_by_chance(town: Town, words: tu
     assert (await town.shell("nodes", *BLUE)).rows[1][1] == "yes"
 
 
+async def test_applications_are_held_and_resumed(town: Town) -> None:
+    """Each is told in a line; the table and the application show who did it and why."""
+    result = await town.shell("apps", "hold", *BLUE, "shop", "--message", "data is late")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.endswith("application shop held: 2 asks wait, 4 allocations go on\n")
+    again = await town.shell("apps", "hold", *BLUE, "shop", "--message", "data is late")
+    assert "application shop is held already" in again.err
+    header, *rows = (await town.shell("apps", *BLUE)).rows
+    assert [row[-2:] for row in rows if row[0] == "shop"] == [["127.0.0.1", "0s"]]
+    assert header[-1] == "HELD"
+    assert "\nheld by 127.0.0.1 0s ago: data is late\n" in (await town.shell("apps", *BLUE, "shop")).out
+    told = (await town.shell("explain", *BLUE, "shop")).out
+    assert 'application shop is held by 127.0.0.1: "data is late"' in told
+    assert "\nheld since " in told
+    resumed = await town.shell("apps", "resume", *BLUE, "shop", "-o", "json")
+    assert resumed.json == {"changed": True, "asks": 2, "allocations": 4}
+    assert "is not held" in (await town.shell("apps", "resume", *BLUE, "shop")).err
+
+
+async def test_an_application_gets_another_priority_and_queue(town: Town) -> None:
+    """What was given is told; a queue that cannot take it is refused, and nothing is done."""
+    result = await town.shell("apps", "set", *BLUE, "idle", "--priority", "-9", "--queue", "root.prod")
+    assert result.err.endswith("application idle is now in queue root.prod, priority: -9\n")
+    assert (
+        "priority or queue changed by 127.0.0.1 0s ago; priority: -9"
+        in (await town.shell("apps", *BLUE, "idle")).out
+    )
+    back = await town.shell("apps", "set", *BLUE, "idle", "--reset-priority")
+    assert back.err.endswith("in queue root.prod, priority: its asks' own\n")
+    refused = await town.shell("apps", "set", *BLUE, "shop", "--queue", "root.dev")
+    assert (refused.code, "application shop has 4 allocations" in refused.err) == (4, True)
+    assert (await town.shell("apps", "set", *BLUE, "shop")).code == 1
+    with pytest.raises(SystemExit):
+        await town.shell("apps", "set", *BLUE, "shop", "--priority", "high")
+
+
 async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> None:
     """Without --yes it is only shown what would end, and the exit code is 1."""
     result = await town.shell("apps", "kill", *BLUE, "shop")

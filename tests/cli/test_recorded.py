@@ -77,6 +77,10 @@ nodes drain node-2 --rm blue
 nodes undrain node-2 --rm blue
 queues stop root.dev --rm blue --yes
 queues start root.dev --rm blue
+apps hold idle --rm blue --message late
+apps idle
+apps resume idle --rm blue
+apps set idle --rm blue --priority 5 --queue root.prod
 apps kill idle --rm blue --yes
 rms forget green
 rms forget nobody

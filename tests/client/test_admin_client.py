@@ -172,6 +172,10 @@ async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: 
     assert (await admin.set_node_schedulable("node-1", True)).changed
     assert (await admin.set_queue_stopped("root.batch", True)).state == "Stopped"
     assert (await admin.set_queue_stopped("root.batch", False)).state == "Active"
+    assert (await admin.hold_application("job", True, message="late")).changed
+    assert (await admin.hold_application("job", False)).changed
+    assert (await admin.change_application("job", priority=-3)).operator_priority == -3
+    assert not (await admin.change_application("job", reset_priority=True)).HasField("operator_priority")
     ended = await admin.stop_application("job", "enough")
     assert (ended.allocations, ended.asks) == (2, 1)
     for call in (
@@ -267,6 +271,7 @@ async def test_an_rm_is_forgotten_when_it_is_gone(server: Served, admin: Admin) 
             ValueError,
             "extra_config\\['a'\\] is 1: it must be a text",
         ),
+        (lambda admin: admin.change_application("job", priority=2**31), ValueError, "priority is 2147483648"),
         (lambda admin: admin.set_queue_stopped("root", "no"), TypeError, "stopped is 'no': it"),
         (lambda admin: admin.set_node_schedulable("n", True, partition=7), TypeError, "partition"),
     ],

@@ -4745,7 +4745,9 @@ type Check struct {
 	ReservationBound *ReservationBound `protobuf:"bytes,13,opt,name=reservation_bound,json=reservationBound,proto3" json:"reservation_bound,omitempty"`
 	// For "budget": the RMs with most of what is short, the largest first, of those that the caller may
 	// see.
-	Holders       []*BudgetHolder `protobuf:"bytes,14,rep,name=holders,proto3" json:"holders,omitempty"`
+	Holders []*BudgetHolder `protobuf:"bytes,14,rep,name=holders,proto3" json:"holders,omitempty"`
+	// Since when an operator holds the application, in nanoseconds since 1970; 0 for none.
+	Since         int64 `protobuf:"varint,15,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4876,6 +4878,13 @@ func (x *Check) GetHolders() []*BudgetHolder {
 		return x.Holders
 	}
 	return nil
+}
+
+func (x *Check) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
 }
 
 type BudgetHolder struct {
@@ -6006,7 +6015,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x12applications_ahead\x18\b \x01(\rR\x11applicationsAhead\x126\n" +
 	"\n" +
 	"preemption\x18\t \x01(\v2\x16.licorne.v1.PreemptionR\n" +
-	"preemption\"\xbf\x06\n" +
+	"preemption\"\xd9\x06\n" +
 	"\x05Check\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -6023,7 +6032,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\vmore_queues\x18\f \x01(\rR\n" +
 	"moreQueues\x12I\n" +
 	"\x11reservation_bound\x18\r \x01(\v2\x1c.licorne.v1.ReservationBoundR\x10reservationBound\x122\n" +
-	"\aholders\x18\x0e \x03(\v2\x18.licorne.v1.BudgetHolderR\aholders\x1a<\n" +
+	"\aholders\x18\x0e \x03(\v2\x18.licorne.v1.BudgetHolderR\aholders\x12\x18\n" +
+	"\x05since\x18\x0f \x01(\x03B\x020\x01R\x05since\x1a<\n" +
 	"\x0eRequestedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +

@@ -24,7 +24,7 @@ from licorne.errors import (
     StaleRevision,
     Unauthorized,
 )
-from licorne.fields import Check, Range, flag, seconds, shown, tags, text, whole
+from licorne.fields import INT32, Check, Range, flag, seconds, shown, tags, text, whole
 from licorne.model import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ ARGUMENTS: Mapping[str, Check] = {
     "drain": flag,
     "extra_config": tags,
     "force": flag,
+    "held": flag,
     "instance": text,
     "key": text,
     "level": text,
@@ -59,8 +60,10 @@ ARGUMENTS: Mapping[str, Check] = {
     "node_id": text,
     "partition": text,
     "policy_group": text,
+    "priority": partial(whole, INT32),
     "queue": text,
     "reason": text,
+    "reset_priority": flag,
     "revision": _REVISION,
     "rm_id": text,
     "schedulable": flag,

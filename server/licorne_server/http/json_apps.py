@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache, partial
 
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
@@ -59,6 +60,13 @@ _task_group = rest_form(
     TaskGroupReport,
     {"taskGroupName": "name", "minResource": "min_resource", "timedout": "timed_out"},
 )
+
+
+def _mark(mark: OperatorMark) -> JsonObject:
+    """What an operator did."""
+    return {"by": mark.by, "time": nanoseconds(mark.time), "message": mark.message}
+
+
 _application = rest_form(
     AppReport,
     {
@@ -78,10 +86,12 @@ _application = rest_form(
         "stateLog": _state_log,
         "placeholderData": lambda app: [_task_group(group) for group in app.task_groups],
         "hasReserved": lambda app: app.reserved > 0,
+        "hold": ("hold", _mark),
+        "change": ("change", _mark),
     },
     without="partition message group pending_count allocation_count reserved placeholder_count "
     "placeholder_ask gang_style placeholder_deadline task_groups",
-    optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline",
+    optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline hold change",
 )
 
 

@@ -299,6 +299,7 @@ def _check_message(check: Check) -> pb.Check:
             message.kind, message.subject = "partition", check.partition
         case StateCheck() | HeldCheck():
             message.kind, message.subject = "application", check.app_id
+            message.since = nanoseconds(check.mark.time) if isinstance(check, HeldCheck) else 0
         case StartingCheck() | StoppedQueueCheck():
             message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
             message.subject = check.queue

@@ -19,11 +19,13 @@ from licorne.v1.state_pb2 import (
     ExplainRequest,
     GetApplicationRequest,
     ListApplicationsRequest,
+    OperatorMark,
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import chosen_partition, pages
 from licorne_cli.failures import UsageError
+from licorne_cli.nouns.app_acts import VERBS
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.printer import Printer, print_or_watch
@@ -146,6 +148,9 @@ EXAMPLES = (
     ("licorne apps --state rejected --reason limit", "why others never came in"),
     ("licorne apps -w", "and go on with what changes"),
     ("licorne apps kill a1 --yes", "have it end, with all that it runs"),
+    ('licorne apps hold a1 --message "data is late"', "place none of its asks until `apps resume a1`"),
+    ("licorne apps set a1 --priority 10", "whatever the priorities of its asks are"),
+    ("licorne apps set a1 --queue root.batch", "move it while it waits"),
 )
 
 
@@ -171,6 +176,22 @@ def running(app: Application) -> str:
     return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
 
 
+def marked(mark: OperatorMark) -> str:
+    """Who did it, and how long ago; a dash for nobody."""
+    return f"{printable(mark.by) or 'operator'} {age(mark.time)}" if mark.time else NOTHING
+
+
+def set_priority(app: Application) -> str:
+    """The priority that an operator gave it; a dash for none."""
+    return str(app.operator_priority) if app.HasField("operator_priority") else NOTHING
+
+
+def told(mark: OperatorMark) -> str:
+    """The operator, the time and the reason, behind what was done."""
+    why = f": {human_text(mark.message)}" if mark.message else ""
+    return f"by {printable(mark.by) or 'an operator'} {age(mark.time)} ago{why}"
+
+
 APPS = Listing[Application](
     kind="app",
     plural="applications",
@@ -185,7 +206,9 @@ APPS = Listing[Application](
         Column("RUNNING", "", running, key=lambda app: app.allocation_count - app.placeholder_count),
         Column("PENDING", "pending_asks"),
         Column("REASON", "rejected_message", reason, optional=True),
+        Column("HELD", "hold", marked, optional=True),
         Column("WANTED", "pending", human_resources, wide=True),
+        Column("SET PRIORITY", "", set_priority, wide=True),
         Column("GROUPS", "groups", lambda groups: ",".join(groups) or NOTHING, wide=True),
         Column("RESERVATIONS", "reservations", wide=True),
         Column("FINISHED", "finished_time", age, key=neg, wide=True),
@@ -254,6 +277,10 @@ def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
 def print_one(app: Application, output: str = "table") -> None:
     """Print an application, the reason of its rejection, and its resources."""
     Printer(APPS, output).print([app])
+    if app.HasField("hold"):
+        print(f"\nheld {told(app.hold)}")
+    if app.HasField("change"):
+        print(f"\npriority or queue changed {told(app.change)}; priority: {set_priority(app)}")
     if app.backoff_deadline:
         print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
     if app.task_groups:
@@ -356,6 +383,7 @@ NOUN = Noun(
             plan_kill,
             options=add_message("why, told to the RM"),
         ),
+        **VERBS,
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -139,6 +139,8 @@ def print_explanation(response: ExplainResponse) -> None:
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
     for check in response.checks:
+        if check.since:
+            print_sentence(f"held since {shown_time(check.since)}")
         if check.until:
             print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.verdict in ("pending", "waiting"):

@@ -155,13 +155,16 @@ def reason_text(reason: "HolderReason") -> str:
 def to_plain(value: Any) -> Any:
     """A message as a dict under its proto JSON names, with all fields; other values unchanged.
 
+    A message or an optional number that is not there is None.
     An enum's value is its name, or its number if it is unknown. 64-bit numbers stay numbers, where
     proto JSON would write strings: parsers of proto JSON accept both, and other programs can
     calculate with numbers.
     """
     if isinstance(value, Message):
         return {
-            field.json_name: _plain_field(field, getattr(value, field.name))
+            field.json_name: None
+            if field.has_presence and not value.HasField(field.name)
+            else _plain_field(field, getattr(value, field.name))
             for field in value.DESCRIPTOR.fields
         }
     if isinstance(value, Mapping):

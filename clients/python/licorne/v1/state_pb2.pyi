@@ -3152,6 +3152,7 @@ class Check(_message.Message):
     MORE_QUEUES_FIELD_NUMBER: _builtins.int
     RESERVATION_BOUND_FIELD_NUMBER: _builtins.int
     HOLDERS_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
     "predicates", "nodes", "gang", "preemption".
@@ -3169,6 +3170,8 @@ class Check(_message.Message):
     """
     more_queues: _builtins.int
     """Other queues for whose asks nodes are reserved."""
+    since: _builtins.int
+    """Since when an operator holds the application, in nanoseconds since 1970; 0 for none."""
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Operands by resource: what was wanted, what is used, what the limit is. For "preemption" what the
@@ -3216,10 +3219,11 @@ class Check(_message.Message):
         more_queues: _builtins.int = ...,
         reservation_bound: Global___ReservationBound | None = ...,
         holders: _abc.Iterable[Global___BudgetHolder] | None = ...,
+        since: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reservation_bound", b"reservation_bound"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "holders", b"holders", "kind", b"kind", "limit", b"limit", "message", b"message", "more_queues", b"more_queues", "passed", b"passed", "requested", b"requested", "reservation_bound", b"reservation_bound", "reserved_for", b"reserved_for", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "holders", b"holders", "kind", b"kind", "limit", b"limit", "message", b"message", "more_queues", b"more_queues", "passed", b"passed", "requested", b"requested", "reservation_bound", b"reservation_bound", "reserved_for", b"reserved_for", "since", b"since", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

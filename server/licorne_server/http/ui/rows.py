@@ -6,6 +6,7 @@ Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands f
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
@@ -106,6 +107,13 @@ def application_row(name: str, app: AppReport, obstacle: Obstacle) -> JsonObject
     }
 
 
+def mark_row(mark: OperatorMark | None) -> JsonObject | None:
+    """What an operator did; None for nothing."""
+    if mark is None:
+        return None
+    return {"by": mark.by, "time": milliseconds(mark.time), "message": mark.message}
+
+
 _application = _row(
     AppReport,
     "queue user state allocated pending message",
@@ -115,6 +123,9 @@ _application = _row(
     allocations="allocation_count",
     submitted="submission_time",
     finished="finished_time",
+    hold=lambda app: mark_row(app.hold),
+    change=lambda app: mark_row(app.change),
+    priority="operator_priority",
 )
 
 

@@ -1,0 +1,110 @@
+"""What an operator does to applications: hold and resume, another priority, another queue."""
+
+import argparse
+
+from licorne.v1.admin_pb2 import (
+    ChangeApplicationRequest,
+    ChangeApplicationResponse,
+    HoldApplicationRequest,
+    HoldApplicationResponse,
+)
+from licorne_cli.failures import UsageError
+from licorne_cli.nouns.noun import Act, Verb, add_message
+from licorne_cli.output.text import counted, printable
+
+INT32 = range(-(2**31), 2**31)
+
+
+def set_held(act: Act, name: str, *, held: bool) -> tuple[HoldApplicationResponse, str]:
+    """Hold an application, or resume it."""
+    request = HoldApplicationRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        application_id=name,
+        held=held,
+        message=act.args.message,
+    )
+    answer = act.admin.HoldApplication(request, timeout=act.timeout)
+    if held:
+        done = "held" if answer.changed else "is held already"
+    else:
+        done = "resumed" if answer.changed else "is not held"
+    waits = f"{counted(answer.asks, 'ask')} wait{'s' if answer.asks == 1 else ''}"
+    goes_on = f"{counted(answer.allocations, 'allocation')} go{'es' if answer.allocations == 1 else ''} on"
+    return answer, f"application {printable(name)} {done}: {waits}, {goes_on}"
+
+
+def hold(act: Act, name: str) -> tuple[HoldApplicationResponse, str]:
+    """Hold an application."""
+    return set_held(act, name, held=True)
+
+
+def resume(act: Act, name: str) -> tuple[HoldApplicationResponse, str]:
+    """Resume an application."""
+    return set_held(act, name, held=False)
+
+
+def priority(text: str) -> int:
+    """A priority as given.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no whole number of 32 bits.
+    """
+    try:
+        value = int(text)
+    except ValueError:
+        value = INT32.stop
+    if value not in INT32:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no whole number from {INT32.start} to {INT32.stop - 1}"
+        )
+    return value
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``apps set``."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--priority", type=priority, metavar="N", help="of all its asks, those to come too")
+    group.add_argument("--reset-priority", action="store_true", help="give each ask its own priority again")
+    parser.add_argument(
+        "--queue", default="", metavar="QUEUE", help="the leaf to move it to, if it has no allocations"
+    )
+    add_message("why, for people")(parser)
+
+
+def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
+    """Give an application another priority or queue.
+
+    Raises:
+        UsageError: neither was given.
+    """
+    args = act.args
+    if args.priority is None and not args.reset_priority and not args.queue:
+        raise UsageError("apps set needs --priority, --reset-priority or --queue")
+    request = ChangeApplicationRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        application_id=name,
+        priority=args.priority,
+        reset_priority=args.reset_priority,
+        queue=args.queue.removeprefix("queue/"),
+        message=args.message,
+    )
+    answer = act.admin.ChangeApplication(request, timeout=act.timeout)
+    given = answer.operator_priority if answer.HasField("operator_priority") else "its asks' own"
+    is_so = "is now" if answer.changed else "is already"
+    where = f"in queue {printable(answer.queue)}, priority: {given}"
+    return answer, f"application {printable(name)} {is_so} {where}"
+
+
+VERBS = {
+    "hold": Verb(
+        "place no ask of applications until they are resumed; what runs goes on",
+        hold,
+        options=add_message("why, shown wherever it is seen"),
+    ),
+    "resume": Verb("end their hold", resume, options=add_message("why, told to the RM")),
+    "set": Verb(
+        "give applications another priority, or a waiting one another queue", change, options=add_changes
+    ),
+}
