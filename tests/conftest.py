@@ -1,5 +1,6 @@
 """What every test may use: options, markers, random worlds, and the table of acceptance rows."""
 
+import gc
 import os
 import signal
 import sys
@@ -59,6 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--rows-table")
     if path:
         config.pluginmanager.register(acceptance.RowTable(config, Path(path)))
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector pass over the collected tests, which are thousands and stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
