@@ -7,9 +7,10 @@ from licorne_core.views.census import Standing
 from licorne_core.views.nodes import NodeViews
 from licorne_core.views.partitions import InOrder
 from licorne_core.views.queues import QueueViews
+from licorne_core.views.readings import ReadingViews
 
 __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
 
 
-class Views(AppViews, BudgetViews, NodeViews, QueueViews):
+class Views(AppViews, BudgetViews, NodeViews, QueueViews, ReadingViews):
     """Reports of all kinds of things."""

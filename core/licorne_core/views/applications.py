@@ -25,7 +25,7 @@ from licorne_core.views.census import obstacle_of
 from licorne_core.views.explain import explain, explain_preempted, node_of, why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.nodes import ReservationReport, reservation_report
-from licorne_core.views.obstacles import Obstacle, first_obstacle, obstacle_text
+from licorne_core.views.obstacles import Ahead, Obstacle, ahead_of, first_obstacle, obstacle_text
 from licorne_core.views.partitions import InOrder, PartitionViews
 
 
@@ -178,6 +178,11 @@ class AppViews(PartitionViews):
         """The obstacle of the first ask of an application, by its code; of an ended one there is none."""
         owner = self._registry.partition(partition)
         return first_obstacle(owner, _find(owner, app_id))
+
+    def ahead_of(self, partition: PartitionName, app_id: str, key: str) -> Iterator[Ahead | None]:
+        """The place of a waiting ask in its queue, after a None wherever the reader may pause."""
+        owner = self._registry.partition(partition)
+        return ahead_of(owner, _find(owner, app_id), key)
 
     def obstacle_text(self, partition: PartitionName, app_id: str, key: str, code: str) -> str:
         """The obstacle of an ask in words; empty if it has another code than that by now."""

@@ -61,8 +61,8 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
         if not request.is_pending:
             yield _explain_settled(partition, app, request)
             return
-        asks = yield from _asks_ahead(app, request.place)
-        applications = yield from _applications_ahead(app)
+        asks = yield from asks_ahead(app, request.place)
+        applications = yield from applications_ahead(app)
         holders = Holders(partition.wakeups.reserved)
         nodes = yield from nodes_asked(partition, request, holders)
         largest = yield from holders.largest()
@@ -237,7 +237,7 @@ def _explain_pending(
     )
 
 
-def _asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
+def asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
     """Number of pending asks of an application ahead of a place."""
     count = looks = 0
     for group in list(app.groups.values()):
@@ -259,7 +259,7 @@ def _places(group: AskGroup) -> list[Place]:
     return [group.first()] if group.waiting == 1 else group.heap.copy()
 
 
-def _applications_ahead(app: Application) -> Generator[None, None, int]:
+def applications_ahead(app: Application) -> Generator[None, None, int]:
     """Number of applications ahead in the same leaf."""
     leaf = app.leaf
     if not isinstance(leaf, Queue):

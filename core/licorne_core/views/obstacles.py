@@ -4,6 +4,7 @@ Codes come from the census: the rules for whole applications are evaluated anew,
 blocker. Texts have the operands, so they cost more and are for the rows that are shown.
 """
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -11,9 +12,17 @@ from licorne_core.messages.reasons import ASK_BACKS_OFF, NO_NODE_FITS
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.partitions.partition import Partition
+from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey
-from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WAITS_FOR_TURN, stops, stops_all
-from licorne_core.views.explain import first_failing, subject_of
+from licorne_core.views.census import (
+    REPLACES_PLACEHOLDER,
+    WAITS_FOR_ANSWER,
+    WAITS_FOR_TURN,
+    obstacle_of,
+    stops,
+    stops_all,
+)
+from licorne_core.views.explain import applications_ahead, asks_ahead, first_failing, subject_of
 
 MOST_GROUPS = 64
 """Ask groups of one application that are looked at."""
@@ -25,6 +34,14 @@ _TEXTS = {
     REPLACES_PLACEHOLDER: "a placeholder has to end first",
 }
 """Texts of codes without operands."""
+
+
+class Ahead(NamedTuple):
+    """Pending asks ahead of an ask in its application, applications ahead in its leaf; its obstacle."""
+
+    asks: int
+    applications: int
+    code: str
 
 
 class Obstacle(NamedTuple):
@@ -65,3 +82,17 @@ def obstacle_text(partition: Partition, app: Application, key: str, code: str) -
         return ""
     check = first_failing(partition.check_context, subject_of(app, request))
     return check.message() if check is not None and check.code == code else ""
+
+
+def ahead_of(partition: Partition, app: Application, key: str) -> Iterator[Ahead | None]:
+    """The place of an ask in its queue, after a None wherever the reader may pause.
+
+    Raises:
+        NotFound: there is no such ask, or it does not wait.
+    """
+    request = app.requests.get(AllocationKey(key))
+    if request is None or not request.is_pending:
+        raise NotFound(f"application {app.app_id} has no waiting ask {shown(key)}")
+    asks = yield from asks_ahead(app, request.place)
+    applications = yield from applications_ahead(app)
+    yield Ahead(asks, applications, obstacle_of(partition, app, request))

@@ -24,8 +24,8 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 _of = Of[Queue, Partition]()
 
 
-def _bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
-    """Bounds without the floating types that no queue below root bounds."""
+def bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
+    """Bounds of a queue without the floating types that no queue below root bounds."""
     hidden = here.rm.budgets.hidden
     if hidden:
         named = {name for above in queue.lineage[:-1] for name in above.max or EMPTY}
@@ -43,15 +43,15 @@ class QueueReport:
     is_managed: bool = _of(lambda queue: queue.managed)
     state: str = _of(lambda queue: queue.state.value)
     guaranteed: Resources
-    max: Resources = _of.within(lambda queue, here: _bounded(queue, here, queue.max or EMPTY))
+    max: Resources = _of.within(lambda queue, here: bounded(queue, here, queue.max or EMPTY))
     allocated: Resources
     pending: Resources
     preempting: Resources
     """Resources of victims of preemption that have not ended yet."""
     promised: Resources
     """Resources of asks for which victims were stopped."""
-    headroom: Resources = _of.within(lambda queue, here: _bounded(queue, here, quota.headroom(queue)))
-    fair_max: Resources = _of.within(lambda queue, here: _bounded(queue, here, quota.fair_max(queue)))
+    headroom: Resources = _of.within(lambda queue, here: bounded(queue, here, quota.headroom(queue)))
+    fair_max: Resources = _of.within(lambda queue, here: bounded(queue, here, quota.fair_max(queue)))
     """Denominator of the share where nothing is guaranteed."""
     applications: int = _of(lambda queue: len(queue.applications))
     running_applications: int
@@ -150,7 +150,7 @@ class QueueViews(PartitionViews):
 
         There is a None wherever the reader may pause. A queue may be gone when it is read.
         """
-        return _level_by_level(self._registry.partition(partition).tree.root)
+        return level_by_level(self._registry.partition(partition).tree.root)
 
     def usage_names_in_order(self, partition: PartitionName, kind: str) -> InOrder[str]:
         """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
@@ -183,7 +183,8 @@ def _find_queue(partition: Partition, path: str) -> Queue:
     return queue
 
 
-def _level_by_level(root: Queue) -> Iterator[QueuePath | None]:
+def level_by_level(root: Queue) -> Iterator[QueuePath | None]:
+    """Paths of a queue and of all below it, level by level, with a None wherever the reader may pause."""
     waiting = deque([root])
     while waiting:
         queue = waiting.popleft()

@@ -10,6 +10,7 @@ from licorne_core.config.extra import ExtraConfig
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
+from licorne_server.configurations.revisions import Revisions
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import BudgetState
 from licorne_server.coordination.ownership import Alone, Ownership
@@ -21,6 +22,7 @@ from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Access
 from licorne_server.services.history import Sample
 from licorne_server.services.reasons import ReasonRows
+from licorne_server.telemetry.history.recorder import Recorder
 from licorne_server.telemetry.measures import Calls, RmMeasures
 from licorne_server.telemetry.tracing.starting import TraceCounts
 
@@ -169,6 +171,10 @@ class Sources:
     """True to publish metrics of queues also under names that contain the queue."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)
+    recorder: Recorder
+    """The history of queues, nodes and RMs."""
+    revisions: Callable[[RmId], Revisions | None] = lambda _: None
+    """Configurations of an RM, and what operators did there."""
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
     ownership: Ownership = field(default_factory=lambda: Alone(0))

@@ -1,17 +1,21 @@
-"""Counts of applications and allocations, minute by minute (spec § 12.4)."""
+"""What is sampled by the clock: counts of the day for REST (spec § 12.4), and the history of the page."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import RmId
 from licorne_core.views import Views
+from licorne_server.configurations.revisions import Revisions
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.paging import walked
+from licorne_server.telemetry.history.lines import STEP_SECONDS
+from licorne_server.telemetry.history.recorder import Recorder
 
 SAMPLE_SECONDS = 60.0
 PEER = "history"
@@ -55,3 +59,23 @@ class History(Periodic):
             with suppress(NotFound):
                 report = self._views.partition(name)
                 yield report.applications.get(AppState.RUNNING.value, 0), report.allocations
+
+
+class Recording(Periodic):
+    """Takes the samples of a recorder, in the time slices of readers; also while nobody looks."""
+
+    def __init__(
+        self,
+        views: Views,
+        revisions: Callable[[RmId], Revisions | None],
+        clock: Clock,
+        time_slices: TimeSlices,
+    ) -> None:
+        """Idle until `start`; `revisions` has the configurations of an RM."""
+        super().__init__("recording", clock, STEP_SECONDS)
+        self.recorder = Recorder(views, revisions, clock.now())
+        self._time_slices = time_slices
+
+    async def _work(self) -> float:
+        await walked(self.recorder.record(self._clock.now()), partial(self._time_slices.slice, PEER))
+        return (self.recorder.step + 1) * STEP_SECONDS

@@ -46,7 +46,7 @@ from licorne_server.services.admin import AdminService
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
 from licorne_server.services.grpc_server import AboutService, GrpcDoor, Service
-from licorne_server.services.history import History
+from licorne_server.services.history import History, Recording
 from licorne_server.services.members import MemberCalls
 from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
@@ -156,8 +156,9 @@ class Server:
             engine, self.rms, views, known.keeper, thread, self.clock, file, self.ownership
         )
         self.copies = self._copies()
-        self._history = History(self.scheduler.views, self.clock, self._time_slices)
-        self._audits = Audits(self.scheduler.views, self.clock, self._time_slices)
+        self._history = History(views, self.clock, self._time_slices)
+        self._recording = Recording(views, known.find, self.clock, self._time_slices)
+        self._audits = Audits(views, self.clock, self._time_slices)
         self.engine.on_failure = self._failed
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
@@ -229,6 +230,7 @@ class Server:
         if self.members is not None:
             await self.members.close()
         await self._history.stop()
+        await self._recording.stop()
         await self._audits.stop()
         self.memory.stop()
         await self.eviction.stop()
@@ -287,6 +289,7 @@ class Server:
         self.http_address, self.metrics_address = await self._http.open(self.settings)
         if self.http_address:
             self._history.start()
+            self._recording.start()
 
     def _followed(self, rm_id: RmId) -> None:
         """The RM was registered, or its extra configuration may be another one."""
@@ -318,6 +321,8 @@ class Server:
             figures=self._figures,
             config_thread=self.config_thread,
             history=self._history.samples,
+            recorder=self._recording.recorder,
+            revisions=self.changes.configurations.find,
             queue_names=self.settings.queue_names,
             events=self.events,
             time_slices=self._time_slices,

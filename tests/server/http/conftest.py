@@ -6,8 +6,10 @@ import aiohttp
 import pytest
 
 from licorne_core.config.extra import read_extra
+from licorne_server.configurations.revisions import Revisions
 from licorne_server.http import HttpServer, Sources, Status
 from licorne_server.rms.event_log import EventLogs
+from licorne_server.telemetry.history.recorder import Recorder
 from support.core.driver import START, Driver
 from support.server.http_site import Site
 
@@ -21,7 +23,9 @@ async def site() -> AsyncIterator[Site]:
         events = EventLogs(
             lambda rm_id: read_extra(driver.views.rm(rm_id).extra_config),
         )
-        site = Site(driver, status, client, "", events)
+        revisions: dict[str, Revisions] = {}
+        recorder = Recorder(driver.views, revisions.get, START)
+        site = Site(driver, status, client, "", events, recorder, revisions)
         site.answering.set()
         server = HttpServer(
             Sources(
@@ -32,6 +36,8 @@ async def site() -> AsyncIterator[Site]:
                 rm_state=site.rm_state,
                 figures=lambda: site.figures,
                 history=site.history,
+                recorder=site.recorder,
+                revisions=revisions.get,
                 events=events,
                 time_slices=site.time_slices,
             )

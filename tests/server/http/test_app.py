@@ -6,6 +6,7 @@ from importlib.metadata import version
 import pytest
 
 from licorne_server.http import HttpServer, Sources, Status
+from licorne_server.telemetry.history.recorder import Recorder
 from support.core.builders import config, node, nodes, register
 from support.core.driver import Driver
 from support.server.http_site import Site
@@ -21,6 +22,7 @@ def server() -> HttpServer:
             started_time=0.0,
             now=lambda: driver.now,
             rm_state=no_state,
+            recorder=Recorder(driver.views, lambda _: None, driver.now),
         )
     )
 

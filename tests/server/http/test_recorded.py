@@ -101,6 +101,10 @@ ASKED = (
     f"{UI}/preemptions",
     f"{UI}/reservations",
     f"{UI}/applications?sort=-pending.vcore",
+    f"{UI}/history?queue=root.prod",
+    f"{UI}/history?span=day",
+    f"{UI}/sparks",
+    f"{UI}/application/shop/standing?key=shop-1",
     f"{UI}/queue/root.prod",
     f"{UI}/application/shop",
     f"{UI}/application/shop/explain?key=shop-1",
@@ -174,6 +178,7 @@ def scene(site: Site) -> Site:
     site.events.add(Happened(rm_id=RmId(RM), facts=list(driver.facts)))
     driver.do(register(OTHERS, "rm2"), nodes(node("m1", vcore=8000), rm="rm2"))
     driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(victim("v"))
+    list(site.recorder.record(driver.now))
     site.history += [Sample(START, 2, 30), Sample(START + 60, 1, 0)]
     calls = Calls()
     calls.begin(Method("licorne.v1.State", "ListNodes", "unary"))

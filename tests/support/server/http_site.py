@@ -15,11 +15,14 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
+from licorne_server.configurations.revisions import Revisions
 from licorne_server.http import Figures, RmFigures, Status
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.services.history import Sample
 from licorne_server.services.server import Server
+from licorne_server.telemetry.history.lines import STEP_SECONDS
+from licorne_server.telemetry.history.recorder import Recorder
 from support.core.driver import Driver
 
 
@@ -32,6 +35,10 @@ class Site:
     client: aiohttp.ClientSession
     address: str
     events: EventLogs
+    recorder: Recorder
+    revisions: dict[str, Revisions]
+    """The configurations of RMs, with what operators did there."""
+
     figures: Figures = field(default_factory=Figures)
     history: deque[Sample] = field(default_factory=deque)
     states: dict[str, str] = field(default_factory=dict)
@@ -46,6 +53,15 @@ class Site:
 
     paths: list[str] = field(default_factory=list)
     """Each path that is served; where it has parameters, as a regular expression."""
+
+    def record(self, seconds: float = 0.0) -> None:
+        """Let time pass, and take the samples of each step on the way."""
+        end = self.driver.now + seconds
+        while True:
+            list(self.recorder.record(self.driver.now))
+            if self.driver.now >= end:
+                return
+            self.driver.wait(min(float(STEP_SECONDS), end - self.driver.now))
 
     async def rm_state(self, rm_id: str) -> str:
         """What an RM adds to a dump."""

@@ -45,6 +45,7 @@ from licorne_server.services.grpc_server import AboutService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
+from licorne_server.telemetry.history.recorder import Recorder
 from support.core.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -200,6 +201,7 @@ class Site:
             started_time=self.clock.now(),
             now=self.clock.now,
             rm_state=rms.state_of,
+            recorder=Recorder(views, configurations.find, self.clock.now()),
             config_thread=thread,
             events=events,
             time_slices=time_slices,

@@ -26,7 +26,7 @@ from licorne_server.http.stream import (
     send_json,
     send_live,
 )
-from licorne_server.http.ui import details, lists
+from licorne_server.http.ui import details, lists, times
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
 from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.ui.pages import API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
@@ -169,6 +169,7 @@ class Page:
                 *(web.get(path, self.file) for path in STATIC),
                 web.get(API + "/feed", self.feed),
                 *lists.ROUTES,
+                *times.ROUTES,
                 *details.routes(self._sources),
                 web.get(API + "/search", search),
             ]

@@ -99,6 +99,7 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
         started_time=1,
         now=lambda: 1,
         rm_state=town.rm_state,
+        recorder=town.recorder,
         time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
@@ -121,6 +122,7 @@ async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
         started_time=1,
         now=lambda: 1,
         rm_state=town.rm_state,
+        recorder=town.recorder,
         time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
@@ -269,7 +271,14 @@ async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.Mon
     town.driver.do(register(config("[{name: a}]"), rm="idle"))
     happened(town)
     views = town.driver.views
-    sources = Sources(views=views, status=town.status, started_time=1, now=lambda: 1, rm_state=town.rm_state)
+    sources = Sources(
+        views=views,
+        status=town.status,
+        started_time=1,
+        now=lambda: 1,
+        rm_state=town.rm_state,
+        recorder=town.recorder,
+    )
     looker = looking.Looker(sources, board := Board())
     read: list[str] = []
     real = views.queue
