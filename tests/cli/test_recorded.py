@@ -56,6 +56,9 @@ users
 users --groups
 users -o json
 users ann
+usage
+usage --by user -o csv
+usage --by group
 status
 explain
 explain --rm blue -o json

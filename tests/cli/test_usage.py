@@ -34,7 +34,7 @@ VALUES = {
     },
     ("config", "rollback", "--to"): {"0": NO_REVISION},
     ("events", "--from"): dict.fromkeys(("-1", "x", str(2**64)), "{} is no id of an event"),
-    ("events", "--since"): {"yesterday": "{} is no length of time such as 90s, 5m or 1h30m"},
+    ("events", "--since"): {"yesterday": "{} is no length of time such as 90s, 5m, 1h30m or 7d"},
     ("nodes", "--sort-by"): {
         "colour": "{} is no column; there are node, schedulable, used",
         "node.vcore": "{}: the column node has no resources",

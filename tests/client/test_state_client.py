@@ -107,6 +107,8 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
         assert await state.preemptions() == []
         assert await state.outstanding() == []
         assert await state.budgets() == []
+        [batch, root] = sorted(await state.resource_hours(), key=lambda row: -len(row.name))
+        assert (batch.name, root.name, batch.hours["vcore"] > 0) == ("root.batch", "root", True)
         for reasons in (await state.reasons(), await state.reasons(queue="root", partition="default")):
             assert [(one.code, one.asks) for one in reasons.reasons] == [("QUEUE_MAX_EXCEEDED", 1)]
             assert (reasons.asks, reasons.reasons[0].allocation_key) == (1, "job-3")

@@ -33,6 +33,7 @@ COMMANDS = {
     "members": (f"{CLI}.nouns.members", "show the servers that share the RMs, drain or undrain them"),
     "log-level": (f"{CLI}.server.process:LOG_LEVEL", "show how much the server logs, or change it"),
     "state-dump": (f"{CLI}.server.process:STATE_DUMP", "write everything that the server knows, as JSON"),
+    "usage": (f"{CLI}.nouns.usage", "show what queues, users or groups have used, in resource-hours"),
     "users": (f"{CLI}.nouns.users", "show what users or groups have and may have"),
     "top": (f"{CLI}.screen.top", "watch the queues of all partitions"),
     "explain": (f"{CLI}.nouns.explain", "say why an ask is not placed"),

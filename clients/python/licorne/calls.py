@@ -35,11 +35,13 @@ LOG = logging.getLogger("licorne")
 UINT32 = Range(0, 2**32 - 1, "0 and 2^32 - 1")
 UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
 _REVISION = partial(whole, UINT64)
+_MOMENT = partial(whole, Range(0, 2**63 - 1, "0 and 2^63 - 1"))
 
 ARGUMENTS: Mapping[str, Check] = {
     "application": text,
     "application_id": text,
     "base_revision": _REVISION,
+    "by": text,
     "budgets": text,
     "comment": text,
     "compare": flag,
@@ -67,10 +69,12 @@ ARGUMENTS: Mapping[str, Check] = {
     "revision": _REVISION,
     "rm_id": text,
     "schedulable": flag,
+    "since": _MOMENT,
     "start": partial(whole, UINT64),
     "state": text,
     "stopped": flag,
     "strict": flag,
+    "until": _MOMENT,
     "with_config": flag,
 }
 """The check of each argument, by its name."""

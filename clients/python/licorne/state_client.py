@@ -199,6 +199,21 @@ class StateCalls(OfOneRm):
         request = pb.ListReasonsRequest(partition=named, queue=queue)
         return await self._calls.call(lambda channel: _stub(channel).ListReasons, request)
 
+    async def resource_hours(
+        self, *, by: str = "queue", since: int = 0, until: int = 0, partition: str = ""
+    ) -> list[pb.ResourceHours]:
+        """Amounts times hours by queue, user or group, of a partition or of all that the caller may see.
+
+        They are those from the hour of `since` until `until`, in nanoseconds since 1970; 0 for all that
+        is kept, and for now.
+        """
+        check_arguments(by=by, since=since, until=until, partition=partition)
+        named = self._partition(partition) if partition else ""
+        request = pb.ListResourceHoursRequest(partition=named, by=by, since=since, until=until)
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListResourceHours, request, lambda page: page.rows
+        )
+
     async def budgets(self) -> list[pb.Budget]:
         """Budgets over RMs, parents before children, with what each RM has that the caller may see."""
         return await self._calls.gathered(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.schema import PlacementRuleConfig
+from licorne_core.events.allocations import Owner
 from licorne_core.messages.reasons import Check
 from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
@@ -67,6 +68,23 @@ class WaitingAsks:
     causes: Mapping[str, int]
     app_id: str
     key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metered:
+    """What one owner has used in a partition since a time.
+
+    Amounts are multiplied by microseconds. `ended` allocations include the `preempted` ones, which had
+    used `lost`.
+    """
+
+    since: float
+    """The time from which the partition is metered, in unix seconds: another one starts at zero."""
+    owner: Owner
+    used: Mapping[str, int]
+    ended: int
+    preempted: int
+    lost: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,32 +58,30 @@ class Meter:
         self._last = 0
 
     def time(self, now: float) -> int:
-        """Microseconds since the start; a clock that goes back stands still."""
-        passed = round((now - self.since) * 1e6)
-        if passed > self._last:
-            self._last = passed
-        return self._last
+        """Microseconds from the start to `now`, or to the last change if that is later."""
+        return max(self._last, round((now - self.since) * 1e6))
 
     def add(self, owner: Owner, items: Items, now: float) -> None:
         """The owner uses more."""
-        self._change(self._account(owner), items, 1, self.time(now))
+        self._change(self._account(owner), items, 1, now)
 
     def take(self, owner: Owner, items: Items, now: float) -> None:
         """The owner uses less, and no allocation has ended."""
-        self._change(self._account(owner), items, -1, self.time(now))
+        self._change(self._account(owner), items, -1, now)
 
     def end(self, owner: Owner, items: Items, begin: float, now: float, *, preempted: bool) -> None:
         """An allocation that began at `begin` has ended."""
         account = self._account(owner)
         account.ended += 1
-        self._change(account, items, -1, self.time(now))
+        self._change(account, items, -1, now)
         if preempted:
             account.preempted += 1
             ran = round(max(0.0, now - begin) * 1e6)
             for name, value in items:
                 account.lost[name] = account.lost.get(name, 0) + value * ran
 
-    def _change(self, account: Account, items: Items, sign: int, time: int) -> None:
+    def _change(self, account: Account, items: Items, sign: int, now: float) -> None:
+        time = self._last = self.time(now)
         amounts, moments = account.amounts, account.moments
         for name, value in items:
             change = sign * value

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
-from licorne_core.messages.reports import Census, OutstandingShape, PlacementReport, WaitingAsks
+from licorne_core.messages.reports import Census, Metered, OutstandingShape, PlacementReport, WaitingAsks
+from licorne_core.model.meter import Meter
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.counters import Counters
@@ -203,6 +204,13 @@ class PartitionViews:
         """
         return waiting_asks(self._registry.partition(partition))
 
+    def metered(self, partition: PartitionName, now: float) -> Iterator[Metered | None]:
+        """What each queue, user and group has used up to now (unix seconds).
+
+        There is a None wherever the reader may pause. What is missed then is in the next report.
+        """
+        return _metered(self._registry.partition(partition).meter, now)
+
     def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
         """Queue and obstacle of an ask; None for an unknown ask.
 
@@ -217,3 +225,22 @@ class PartitionViews:
         There is a None wherever the reader may pause. Later changes may be missed.
         """
         return outstanding_shapes(scan(self._registry.partition(partition)))
+
+
+STEP = 250
+"""Accounts of a meter that are read before the reader may pause."""
+
+
+def _metered(meter: Meter, now: float) -> Iterator[Metered | None]:
+    for number, (owner, account) in enumerate(list(meter.accounts.items()), 1):
+        time = meter.time(now)
+        yield Metered(
+            since=meter.since,
+            owner=owner,
+            used={name: value * time - account.moments[name] for name, value in account.amounts.items()},
+            ended=account.ended,
+            preempted=account.preempted,
+            lost=dict(account.lost),
+        )
+        if not number % STEP:
+            yield None

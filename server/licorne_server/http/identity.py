@@ -42,7 +42,7 @@ log = structlog.get_logger("core.http.identity")
 OPEN_TO_ALL = PROBES | pages.PUBLIC
 """Paths without an identity: probes, and the files of the page, which have no data."""
 
-OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", "/ws/v1/reasons", *pages.FILTERED})
+OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", *pages.FILTERED})
 """Paths that show no data of RMs, or only data that is `visible_to` the caller."""
 
 ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})

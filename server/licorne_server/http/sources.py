@@ -23,6 +23,7 @@ from licorne_server.security.access import Access
 from licorne_server.services.history import Sample
 from licorne_server.services.reasons import ReasonRows
 from licorne_server.telemetry.history.recorder import Recorder
+from licorne_server.services.resource_hours import Hours
 from licorne_server.telemetry.measures import Calls, RmMeasures
 from licorne_server.telemetry.tracing.starting import TraceCounts
 
@@ -144,6 +145,10 @@ async def _no_reasons(_: PartitionName) -> ReasonRows:
     return ReasonRows(0.0, ())
 
 
+async def _no_hours() -> Hours:
+    return Hours()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Sources of the answers. Times are in unix seconds."""
@@ -165,6 +170,8 @@ class Sources:
     figures: Callable[[], Figures] = Figures
     budgets: Callable[[], Iterable[BudgetState]] = tuple
     """The state of all budgets over RMs."""
+    hours: Callable[[], Awaitable[Hours]] = _no_hours
+    """Gives the resource-hours of all partitions."""
     reasons: ReasonsOf = _no_reasons
     """Reads the waiting asks of a partition."""
     queue_names: bool = True

@@ -31,6 +31,7 @@ from licorne_server.services.admin.operations import MAX_WANTED
 from licorne_server.services.calls import parsed, unary_handler
 from licorne_server.services.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
 from licorne_server.services.reasons import merged_reasons
+from licorne_server.services.resource_hours import merged_hours
 from licorne_server.wire.errors import CallError, unavailable
 
 log = structlog.get_logger("core.coordination.forwarding")
@@ -163,6 +164,9 @@ _STATE = {
     "ListReasons": Route(
         state_pb2.ListReasonsRequest, "partition", merged_reasons, state_pb2.ListReasonsResponse
     ),
+    "ListResourceHours": Route(
+        state_pb2.ListResourceHoursRequest, "", merged_hours, state_pb2.ListResourceHoursResponse
+    ),
     "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", _budgets, state_pb2.ListBudgetsResponse),
     "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
     "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
@@ -273,7 +277,10 @@ class Forwarding(grpc.aio.ServerInterceptor):
             answers.append(route.answer.FromString(each))
             await asyncio.sleep(0)
         merged: Any = route.merge(request, answers)
-        merged.missing_members.extend(missing)
+        if missing and not hasattr(merged, "missing_members"):
+            raise unavailable(f"members do not answer: {', '.join(missing)}")
+        if missing:
+            merged.missing_members.extend(missing)
         answer: bytes = merged.SerializeToString()
         return answer
 

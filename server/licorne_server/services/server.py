@@ -42,6 +42,7 @@ from licorne_server.rms.registry import Rms, any_connected
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.security.tls import CertificateEnd
+from licorne_server.services.accounting import accounting_of
 from licorne_server.services.admin import AdminService
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
@@ -158,6 +159,7 @@ class Server:
         self.copies = self._copies()
         self._history = History(views, self.clock, self._time_slices)
         self._recording = Recording(views, known.find, self.clock, self._time_slices)
+        self._accounting = accounting_of(settings, views, self.clock, self._time_slices)
         self._audits = Audits(views, self.clock, self._time_slices)
         self.engine.on_failure = self._failed
         self._sources = self._made_of()
@@ -186,6 +188,7 @@ class Server:
         if self.settings.watch_config:
             self.changes.reloader.watch()
         self._audits.start()
+        await self._accounting.begin()
         if self.tracing is not None:
             self.tracing.start()
         services = self._services(self._grpc.guard)
@@ -232,6 +235,7 @@ class Server:
         await self._history.stop()
         await self._recording.stop()
         await self._audits.stop()
+        await self._accounting.end()
         self.memory.stop()
         await self.eviction.stop()
         await self.changes.stop()
@@ -327,6 +331,7 @@ class Server:
             events=self.events,
             time_slices=self._time_slices,
             budgets=self.budgets.states,
+            hours=self._accounting.present,
             reasons=Reasons(self.scheduler.views, self._time_slices, self.clock.now).of,
             ownership=self.ownership,
             members=self.members,

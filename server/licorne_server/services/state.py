@@ -49,6 +49,7 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
+from licorne_server.services.resource_hours import Wanted
 from licorne_server.wire.errors import invalid_argument
 from licorne_server.wire.responses import nanoseconds
 
@@ -90,7 +91,7 @@ class StateService:
         """
         self._now = now
         self._rms = rms
-        self._budgets, self._reasons_of = sources.budgets, sources.reasons
+        self._budgets, self._reasons_of, self._hours = sources.budgets, sources.reasons, sources.hours
         self._views: Views = sources.views
         self._access: Access = sources.access
         self._time_slices: TimeSlices = sources.time_slices
@@ -111,6 +112,7 @@ class StateService:
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
                 "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
                 "ListReasons": unary_handler(pb.ListReasonsRequest, self._reasons),
+                "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._resource_hours),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
@@ -318,6 +320,17 @@ class StateService:
                 time = min(time, found.time)
                 await walked(total.add(name, found.rows), partial(self._slice, context))
         return total.message(nanoseconds(time))
+
+    async def _resource_hours(self, request: pb.ListResourceHoursRequest, context: Any) -> Message:
+        """A page of sums over hours; its token names the last of them."""
+        since, until = request.since / 1e9, request.until / 1e9
+        wanted = Wanted.of(request.by, since, until, request.partition, self._now())
+        hours = await self._hours()
+        total = await wanted.summed(hours, self._may_see(context), partial(self._slice, context))
+        async with self._slice(context):
+            page = total.page(request.page_token, request.page_size)
+        page.kept_since = hours.kept_since * 10**9
+        return page
 
     def _peer(self, context: Any) -> str:
         return self._access.caller(context).peer

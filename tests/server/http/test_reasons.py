@@ -16,6 +16,7 @@ from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_server.http.reasons import Reasons
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.reasons import ReasonSum
+from licorne_server.services.resource_hours import Place, Row
 from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, Shim, ask, connected, eventually, serving
 from support.peers.tls import Bearing
@@ -70,6 +71,23 @@ async def test_an_rm_sees_its_own_asks_alone(server: Server) -> None:
         headers = {"Authorization": f"Bearer {TOKENS['mine']}"}
         async with client.get(other, headers=headers) as shown:
             assert (await shown.json())["asks"] == 0
+
+
+async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
+    """Over gRPC, REST and for the page, whatever it asks for."""
+    for name in NAMES[:2]:
+        place = Place(f"[{name}]default", "root.a", "ann", "")
+        server._accounting.hours.add(0, place, Row({"vcore": 1}))
+    async with connected(server) as channel, aiohttp.ClientSession() as client:
+        for name, rows in (("operator", set(NAMES[:2])), ("mine", {"mine"}), ("others", {"others"})):
+            stub = StateStub(bearing(channel, name))
+            answer = await stub.ListResourceHours(pb.ListResourceHoursRequest(by="user"))
+            assert {row.partition for row in answer.rows} == {f"[{of}]default" for of in rows}
+            headers = {"Authorization": f"Bearer {TOKENS[name]}"}
+            for path in ("/ws/v1/resource-hours?by=user", "/ui/api/resource-hours?by=user&since=0"):
+                async with client.get(f"http://{server.http_address}{path}", headers=headers) as shown:
+                    found = {row["partition"] for row in (await shown.json())["rows"]}
+                    assert found == {f"[{of}]default" for of in rows}
 
 
 async def test_one_answer_is_for_all_who_ask(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,9 @@ QUEUE = (
 )
 
 
+QUEUES_USED = ("root", "root.ns")
+
+
 class Seen:
     """One member as its callers see it."""
 
@@ -140,6 +143,16 @@ async def test_reasons_are_those_of_all_members(town: Town) -> None:
         assert places == {("[one]default", "root"), ("[two]default", "root")}
         of_one = await seen.state.ListReasons(state.ListReasonsRequest(partition="[one]default"))
         assert [one.partition for one in of_one.reasons[0].first_queues] == ["[one]default"]
+
+
+async def test_hours_are_those_of_all_members(town: Town) -> None:
+    """Each RM counts once, on whichever member; one that does not answer makes the sums unknown."""
+    for seen in (town.a, town.b, town.c):
+        answer = await seen.state.ListResourceHours(state.ListResourceHoursRequest())
+        found = [(row.partition, row.name) for row in answer.rows]
+        assert found == sorted((f"[{rm}]default", name) for rm in ("one", "two") for name in QUEUES_USED)
+        of_one = await seen.state.ListResourceHours(state.ListResourceHoursRequest(partition="[one]default"))
+        assert [row.partition for row in of_one.rows] == ["[one]default"] * len(QUEUES_USED)
 
 
 async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) -> None:

@@ -155,14 +155,18 @@ class Listing(Generic[T]):
 
 
 def add_listing_arguments(
-    parser: argparse.ArgumentParser, listing: Listing[Any], *, watch: bool = True
+    parser: argparse.ArgumentParser,
+    listing: Listing[Any],
+    *,
+    watch: bool = True,
+    forms: Sequence[str] = (),
 ) -> None:
     """Add the options to print, sort and watch; `add_connection_arguments` is needed as well."""
     has_amounts = any(column.has_amounts for column in listing.columns)
     amounts = f"; of resources by {MEASURE}, or by another as COLUMN.RESOURCE" if has_amounts else ""
     group = parser.add_argument_group("output")
     add = group.add_argument
-    add("-o", "--output", choices=FORMS, default="table", help="form (%(default)s)")
+    add("-o", "--output", choices=(*FORMS, *forms), default="table", help="form (%(default)s)")
     add("--no-headers", action="store_true", help="a table without its headers")
     add(
         "--sort-by",

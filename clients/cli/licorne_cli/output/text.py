@@ -118,11 +118,16 @@ def human_cores(milli: int) -> str:
     return f"{milli}m" if 0 < abs(milli) < 1000 else shorten(milli / 1000)
 
 
+def is_in_bytes(name: str) -> bool:
+    """True for a resource whose amounts are bytes."""
+    return name in BYTE_RESOURCES or name.startswith(BYTE_PREFIX)
+
+
 def human_amount(name: str, amount: int) -> str:
     """An amount in the usual unit of its resource."""
     if name == "vcore":
         return human_cores(amount)
-    if name in BYTE_RESOURCES or name.startswith(BYTE_PREFIX):
+    if is_in_bytes(name):
         return human_bytes(amount)
     return str(amount)
 

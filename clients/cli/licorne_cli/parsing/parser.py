@@ -208,6 +208,7 @@ def seconds(at_least: float) -> Callable[[str], float]:
 
 
 DURATION_UNITS = {
+    "d": 86_400,
     "h": 3600,
     "m": 60,
     "s": 1,
@@ -217,21 +218,21 @@ DURATION_UNITS = {
     "μs": 1e-6,
     "ns": 1e-9,
 }
-DURATION_PART = r"([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(h|ms|m|s|us|µs|μs|ns)"
+DURATION_PART = r"([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(d|h|ms|m|s|us|µs|μs|ns)"
 MAX_PARTS = 20
 LONGEST_SECONDS = 2**63 / 1e9
 """Limit of nanoseconds in 64 bits."""
 
 
 def duration(text: str) -> float:
-    """A length of time above zero, in seconds: ``90s``, ``5m``, ``1h30m``."""
+    """A length of time above zero, in seconds: ``90s``, ``5m``, ``1h30m``, ``7d``."""
     if not re.fullmatch(rf"\+?({DURATION_PART}){{1,{MAX_PARTS}}}", text):
         length = 0.0
     else:
         parts = re.findall(DURATION_PART, text)
         length = sum(float(number) * DURATION_UNITS[unit] for number, unit in parts)
     if not 0 < length <= LONGEST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text} is no length of time such as 90s, 5m or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text} is no length of time such as 90s, 5m, 1h30m or 7d")
     return length
 
 

@@ -49,22 +49,22 @@ class Maker:
 
     async def once(self, work: Callable[[], T]) -> T:
         """Run work in one slice."""
-        async with self._slices():
+        async with self.slices():
             return work()
 
     async def all(self, steps: Iterable[T | None]) -> list[T]:
         """Take all steps; returns what they gave that is not None."""
-        return await walked(steps, self._slices)
+        return await walked(steps, self.slices)
 
     async def page(
         self, request: web.Request, items: Iterable[T | None], to_row: Callable[[T], JsonObject | None]
     ) -> Page[T, JsonObject]:
         """A page of a list: `limit` rows of the request, from at most MAX_LOOKED_AT items."""
         page = Page(items, to_row, size=limit_of(request), budget=MAX_LOOKED_AT, cost=lambda _: 1)
-        return await filled(page, self._slices)
+        return await filled(page, self.slices)
 
     @asynccontextmanager
-    async def _slices(self) -> AsyncIterator[Callable[[], bool]]:
+    async def slices(self) -> AsyncIterator[Callable[[], bool]]:
         """A slice whose CPU time is measured."""
         async with self._time_slices.slice(self._peer) as over:
             begin = thread_time()
@@ -162,7 +162,7 @@ STATIC = {
 PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
 """Paths without data of any RM: they need no token."""
 
-FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons"})
+FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons", f"{API}/resource-hours"})
 """Paths that show only data that the caller may see."""
 
 OF_ONE_RM = frozenset({f"{API}/config", f"{API}/events"})

@@ -1,0 +1,111 @@
+"""`licorne usage`: resource-hours by queue, user or group."""
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import grpc
+
+from licorne.v1.state_pb2 import ListResourceHoursRequest, ResourceHours
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import add_connection_arguments, pages, partitions_meant, served
+from licorne_cli.output.listing import Column, Listing, add_listing_arguments
+from licorne_cli.output.printer import print_listing
+from licorne_cli.output.text import NOTHING, human_bytes, is_in_bytes, printable, shorten
+from licorne_cli.parsing.parser import duration
+
+EXAMPLES = (
+    ("licorne usage --since 30d", "what each queue has used in a month, those below it included"),
+    ("licorne usage --by user --since 7d --sort-by hours --reverse", "who has used most core-hours"),
+    ("licorne usage --by group -o csv", "for a spreadsheet"),
+)
+KINDS = ("queue", "user", "group")
+CSV = "csv"
+CSV_COLUMNS = ("partition", "name", "resource", "hours", "allocations", "preempted", "preempted_hours")
+
+
+def hours_text(hours: dict[str, float]) -> str:
+    """``memory=1.5Gi,vcore=12.3``: amounts times hours, in the units of the amounts."""
+    parts = (f"{name}={_amount(name, hours[name])}" for name in sorted(hours))
+    return printable(",".join(parts)) or NOTHING
+
+
+def _amount(name: str, value: float) -> str:
+    if name == "vcore":
+        return shorten(value / 1000) if value >= 1000 else f"{value / 1000:.3g}"
+    return human_bytes(round(value)) if is_in_bytes(name) else shorten(value)
+
+
+def sort_key(hours: dict[str, float]) -> float:
+    """Cores come first."""
+    return hours.get("vcore", 0.0)
+
+
+HOURS = Listing[ResourceHours](
+    kind="row",
+    plural="rows",
+    name="name",
+    columns=(
+        Column("PARTITION", "partition", head=True),
+        Column("NAME", "name", head=True),
+        Column("HOURS", "hours", hours_text, key=sort_key),
+        Column("ALLOCATIONS", "allocations", "{:,}".format, key=int),
+        Column("PREEMPTED", "preempted", "{:,}".format, key=int),
+        Column("LOST HOURS", "preempted_hours", hours_text, key=sort_key),
+    ),
+    none=lambda _: "nothing was used",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne usage`."""
+    add = parser.add_argument
+    add("--by", choices=KINDS, default=KINDS[0], help="what the sums are of (%(default)s)")
+    add("--since", type=duration, default=0.0, metavar="TIME", help="from so long ago, as 30d (default: all)")
+    add("--until", type=duration, default=0.0, metavar="TIME", help="until so long ago (default: now)")
+    add_listing_arguments(parser, HOURS, watch=False, forms=(CSV,))
+    add_connection_arguments(parser, everywhere=True, forms=())
+
+
+def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Print the sums."""
+    stub = StateStub(channel)
+    rows = list(all_rows(stub, args))
+    if args.output == CSV:
+        print_csv(HOURS.ordered(rows, args))
+        return
+    print_listing(HOURS, rows, args)
+
+
+run = served(show)
+
+
+def all_rows(stub: StateStub, args: argparse.Namespace) -> Iterator[ResourceHours]:
+    """The sums of the partitions that the arguments mean, page by page."""
+    names = [""]
+    if args.partition or args.rm_id:
+        names = [one.name for one in partitions_meant(stub, args)]
+    now = time.time()
+    for name in names:
+        request = ListResourceHoursRequest(
+            partition=name, by=args.by, since=_moment(now, args.since), until=_moment(now, args.until)
+        )
+        for page in pages(stub.ListResourceHours, request, args.timeout):
+            yield from page.rows
+
+
+def _moment(now: float, ago: float) -> int:
+    """The time so many seconds ago, in nanoseconds; 0 for none."""
+    return max(1, int((now - ago) * 1e9)) if ago else 0
+
+
+def print_csv(rows: Sequence[ResourceHours]) -> None:
+    """A line for each resource of each row; amounts are milli-cores, bytes or counts, times hours."""
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerow(CSV_COLUMNS)
+    for row in rows:
+        for name in sorted({*row.hours, *row.preempted_hours}):
+            used, lost = row.hours.get(name, 0.0), row.preempted_hours.get(name, 0.0)
+            lines.writerow((row.partition, row.name, name, used, row.allocations, row.preempted, lost))

@@ -1,0 +1,89 @@
+"""Resource-hours over REST and for the page: the sums of `State.ListResourceHours` as one list."""
+
+import json
+from contextlib import suppress
+from functools import partial
+
+from aiohttp import web
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.values.errors import NotFound
+from licorne_server.http.identity import visible_to
+from licorne_server.http.merging import parts_of
+from licorne_server.http.stream import JsonObject, Rows, send_json
+from licorne_server.http.ui.pages import API, Maker, number, one_of
+from licorne_server.http.units import Asked
+from licorne_server.services.paging import MAX_PAGE_SIZE
+from licorne_server.services.resource_hours import KINDS, Wanted, merged_hours
+
+MILLISECONDS, NANOSECONDS = 10**3, 10**9
+
+
+async def for_rest(request: web.Request) -> web.StreamResponse:
+    """Sums `by` queue, user or group, of `partition` or all, from `since` `until` (nanoseconds)."""
+    answer = await _summed(request, Maker.of(request), NANOSECONDS)
+    return await send_json(request, {"keptSince": answer.kept_since, "rows": _rows(answer)})
+
+
+async def for_page(request: web.Request) -> web.StreamResponse:
+    """The same for the page: times are in milliseconds."""
+    maker = Maker.of(request)
+    answer = await _summed(request, maker, MILLISECONDS)
+    return await maker.send(request, {"keptSince": answer.kept_since, "rows": _rows(answer)})
+
+
+ROUTES = [
+    web.get("/ws/v1/resource-hours", for_rest),
+    web.get(f"{API}/resource-hours", for_page),
+]
+
+
+async def _summed(request: web.Request, maker: Maker, unit: int) -> pb.ListResourceHoursResponse:
+    """The first 10,000 sums of all members; `unit` is that of times, in parts of a second."""
+    asked, visible = Asked(request), visible_to(request)
+    since, until = number(request, "since", 0) / unit, number(request, "until", 0) / unit
+    partition = asked.query("partition")
+    with suppress(NotFound):
+        partition = asked.views.resolve(partition) if partition else ""
+    wanted = Wanted.of(one_of(request, "by", KINDS), since, until, partition, asked.sources.now())
+    hours = await asked.sources.hours()
+    total = await wanted.summed(hours, lambda rm: visible is None or visible(rm), maker.slices)
+    own = await maker.once(partial(total.page, "", MAX_PAGE_SIZE))
+    own.kept_since = hours.kept_since * unit
+    parts = await parts_of(request, _read)
+    if parts is None:
+        return own
+    most = pb.ListResourceHoursRequest(page_size=MAX_PAGE_SIZE)
+    return await maker.once(lambda: merged_hours(most, [own, *parts.before, *parts.after]))
+
+
+def _rows(answer: pb.ListResourceHoursResponse) -> Rows:
+    return Rows(answer.rows, _row)
+
+
+def _row(row: pb.ResourceHours) -> JsonObject:
+    return {
+        "partition": row.partition,
+        "name": row.name,
+        "hours": dict(row.hours),
+        "allocations": row.allocations,
+        "preempted": row.preempted,
+        "preemptedHours": dict(row.preempted_hours),
+    }
+
+
+def _read(body: bytes) -> pb.ListResourceHoursResponse:
+    """The answer of another member; raises ValueError, KeyError or TypeError for others."""
+    given = json.loads(body)
+    rows = [
+        pb.ResourceHours(
+            partition=one["partition"],
+            name=one["name"],
+            hours=one["hours"],
+            allocations=one["allocations"],
+            preempted=one["preempted"],
+            preempted_hours=one["preemptedHours"],
+        )
+        for one in given["rows"]
+    ]
+    return pb.ListResourceHoursResponse(rows=rows, kept_since=given["keptSince"])

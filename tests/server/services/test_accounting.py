@@ -1,0 +1,355 @@
+"""Accounting: resource-hours in memory and in files, over hours, restarts and bad days."""
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.messages.commands import TerminationType
+from licorne_server.configurations import accounting_file
+from licorne_server.configurations.accounting_file import COLUMNS, AccountingFile
+from licorne_server.process.fair import TimeSlices
+from licorne_server.services import resource_hours
+from licorne_server.services.accounting import FLUSH_SECONDS, Accounting
+from licorne_server.services.resource_hours import (
+    HOUR,
+    PER_HOUR,
+    Hours,
+    Place,
+    Row,
+    Summary,
+    Wanted,
+    in_hours,
+    merged_hours,
+)
+from licorne_server.wire.errors import CallError
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.driver import Driver
+
+BEGIN = 1_700_000_000 // HOUR * HOUR
+A = Place("[rm1]default", "root.a", "ann", "")
+B = Place("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
+
+
+def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> Row:
+    """A row of so many core-hours."""
+    return Row({"vcore": value * PER_HOUR}, ended, preempted, {"vcore": lost * PER_HOUR} if lost else {})
+
+
+def totals(hours: Hours) -> dict[tuple[int, Place], dict[str, float]]:
+    """Amounts times hours by hour and place."""
+    return {
+        (hour, place): in_hours(row.used)
+        for hour, rows in hours.by_hour.items()
+        for place, row in rows.items()
+    }
+
+
+def test_usage_is_spread_over_the_hours_between() -> None:
+    """Each hour has its share, the sum stays exact, and what ended counts in the last one."""
+    hours, used = Hours(), 10**15 * 30 * 24 * PER_HOUR + 7
+    begin, end = BEGIN + HOUR / 2, BEGIN + 2 * HOUR + HOUR / 4
+    hours.spread(begin, end, A, Row({"memory": used}, ended=3))
+    shares = [rows[A].used["memory"] for rows in hours.by_hour.values()]
+    assert sum(shares) == used
+    assert [round(share / used, 6) for share in shares] == [round(n / 7, 6) for n in (2, 4, 1)]
+    assert [rows[A].ended for rows in hours.by_hour.values()] == [0, 0, 3]
+    petabytes = in_hours({"memory": used})["memory"] / 10**15
+    assert round(petabytes) == 720
+
+
+def test_the_oldest_hours_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of too many rows or days whole hours are dropped, and within the last hour others count together."""
+    monkeypatch.setattr(resource_hours, "MOST_ROWS", 4)
+    hours = Hours()
+    for n in range(3):
+        hours.add(BEGIN + n * HOUR, A, row(1))
+        hours.add(BEGIN + n * HOUR, B, row(1))
+    assert (hours.kept_since, hours.rows) == (BEGIN + HOUR, 4)
+    for n in range(9):
+        hours.add(BEGIN + 2 * HOUR, A._replace(user=f"u{n}"), row(1))
+    assert hours.kept_since == BEGIN + 2 * HOUR
+    assert in_hours(hours.hour(BEGIN + 2 * HOUR)[A.others].used) == {"vcore": 7}
+    hours.add(BEGIN + 500 * 24 * HOUR, A, row(1))
+    assert hours.kept_since == BEGIN + 500 * 24 * HOUR
+
+
+def test_sums_are_by_queue_user_or_group() -> None:
+    """A queue has those below it; whoever has no group is in none; pages go on behind the last."""
+    for by, wanted in (
+        ("queue", {"root": 5, "root.a": 2, "root.b": 3, "root.b.c": 3}),
+        ("user", {"ann": 2, "bob": 3}),
+        ("group", {B.group: 3}),
+    ):
+        total = Summary(by)
+        assert list(total.add([{A: row(2), B: row(3)}, {}], lambda name: name == "[rm1]default")) == []
+        page = total.page("", 1)
+        found = list(page.rows)
+        while page.next_page_token:
+            page = total.page(page.next_page_token, 1)
+            found += page.rows
+        assert {one.name: one.hours["vcore"] for one in found} == wanted
+        assert list(total.add([{A: row(9)}], lambda _: False)) == []
+    with pytest.raises(CallError, match="page_token x is not from this list"):
+        Summary("user").page("x", 1)
+    with pytest.raises(CallError, match="by node is none of queue, user, group"):
+        Wanted.of("node", 0, 0, "", 0)
+
+
+def test_pages_of_members_are_one_list() -> None:
+    """An RM that has moved has the sum of both members; behind the end of a page nothing is lost."""
+
+    def answer(names: str, token: str = "", since: int = 0) -> pb.ListResourceHoursResponse:
+        rows = [
+            pb.ResourceHours(partition="p", name=name, hours={"vcore": 1.0}, allocations=1) for name in names
+        ]
+        return pb.ListResourceHoursResponse(rows=rows, next_page_token=token, kept_since=since)
+
+    request = pb.ListResourceHoursRequest(page_size=2)
+    page = merged_hours(request, [answer("ac", '["p", "c"]', 7), answer("bc", "", 5)])
+    assert [(one.name, one.hours["vcore"]) for one in page.rows] == [("a", 1.0), ("b", 1.0)]
+    assert (page.next_page_token, page.kept_since) == ('["p", "b"]', 5)
+    page = merged_hours(request, [answer("cd", '["p", "d"]'), answer("c", "")])
+    assert [(one.name, one.hours["vcore"], one.allocations) for one in page.rows] == [
+        ("c", 2.0, 2),
+        ("d", 1.0, 1),
+    ]
+    assert page.next_page_token == '["p", "d"]'
+    assert not merged_hours(request, [answer("e"), answer("")]).next_page_token
+
+
+def loaded(folder: Path) -> tuple[Hours, int | None]:
+    """What the files of a folder have."""
+    hours = Hours()
+    entries, begun = AccountingFile(folder).read()
+    for entry in entries:
+        hours.add(*entry)
+    return hours, begun
+
+
+def test_the_files_have_every_row(tmp_path: Path) -> None:
+    """Hours that are over follow one another, the present one is replaced; names have any characters."""
+    file = AccountingFile(tmp_path)
+    first = {A: row(1), B: row(2, ended=5, preempted=2, lost=1)}
+    file.replace_now(BEGIN, first)
+    file.append(BEGIN, first)
+    for value in (1, 7):
+        file.replace_now(BEGIN + HOUR, {B: row(value)})
+    hours, begun = loaded(tmp_path)
+    assert begun == BEGIN + HOUR
+    assert totals(hours) == {
+        (BEGIN, A): {"vcore": 1.0},
+        (BEGIN, B): {"vcore": 2.0},
+        (BEGIN + HOUR, B): {"vcore": 7.0},
+    }
+    kept = hours.hour(BEGIN)[B]
+    assert (kept.ended, kept.preempted, in_hours(kept.lost)) == (5, 2, {"vcore": 1.0})
+    text = (tmp_path / "accounting.csv").read_text()
+    assert text.splitlines()[0] == ",".join(COLUMNS)
+    assert "2023-11-14T22:00:00Z,rm1,default,root.a,ann,,vcore,1.0,0.0" in text
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, 10_000])
+def test_an_hour_that_was_begun_to_be_appended_counts_once(tmp_path: Path, left: int) -> None:
+    """A server may end anywhere between the two files, and in the middle of a line."""
+    file, before = AccountingFile(tmp_path), 0
+    for n in range(2):
+        rows = {A: row(1), B: row(2, ended=1)}
+        file.replace_now(BEGIN + n * HOUR, rows)
+        before = (tmp_path / "accounting.csv").stat().st_size if n else 0
+        file.append(BEGIN + n * HOUR, rows)
+    over = tmp_path / "accounting.csv"
+    over.write_bytes(over.read_bytes()[: before + left])
+    for _ in range(2):
+        hours, begun = loaded(tmp_path)
+        assert {hour: len(rows) for hour, rows in hours.by_hour.items()} == {BEGIN: 2, BEGIN + HOUR: 2}
+        assert hours.hour(BEGIN + HOUR)[B].ended == 1
+        assert begun == BEGIN + HOUR
+    file.append(BEGIN + HOUR, {A: row(1), B: row(2, ended=1)})
+    file.replace_now(BEGIN + 2 * HOUR, {A: row(1)})
+    assert sum(value["vcore"] for value in totals(loaded(tmp_path)[0]).values()) == 7.0
+
+
+def test_bad_lines_are_named_and_left_out(tmp_path: Path) -> None:
+    """Everything else counts, whatever stands in the file."""
+    good = "2023-11-14T22:00:00Z,rm1,default,root.a,ann,,vcore,1.0,0.0\n"
+    bad = (
+        "nonsense\n",
+        good.replace("1.0", "nan"),
+        good.replace("1.0", "1e400"),
+        good.replace("22:00", "22:01"),
+        good.replace("rm1", "r" * 9_000),
+        "\n",
+    )
+    (tmp_path / "accounting.csv").write_text(",".join(COLUMNS) + "\n" + good + "".join(bad) + good)
+    with capture_logs() as lines:
+        hours, begun = loaded(tmp_path)
+    assert (totals(hours), begun) == ({(BEGIN, A): {"vcore": 2.0}}, None)
+    assert {line["line"] for line in lines if "line" in line} >= {3, 4, 5, 6}
+
+
+def test_the_file_is_cut_by_whole_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its bytes or its days the oldest hours go, and the newest stay."""
+    monkeypatch.setattr(accounting_file, "MOST_BYTES", 2_000)
+    file = AccountingFile(tmp_path)
+    for n in range(40):
+        file.append(BEGIN + n * HOUR, {A: row(n), B: row(1)})
+        assert (tmp_path / "accounting.csv").stat().st_size <= 2_300
+    hours, _ = loaded(tmp_path)
+    kept = list(hours.by_hour)
+    assert kept == list(range(kept[0], BEGIN + 40 * HOUR, HOUR))
+    assert all(len(rows) == 2 for rows in hours.by_hour.values())
+    assert 5 < len(kept) < 40
+    file.append(BEGIN + 1000 * 24 * HOUR, {A: row(1)})
+    assert list(loaded(tmp_path)[0].by_hour) == [BEGIN + 1000 * 24 * HOUR]
+
+
+class Played:
+    """A core with random allocations under a clock moved by hand, and a plain integration of them."""
+
+    def __init__(self, seed: int, begin: float, folder: Path | None = None) -> None:
+        """Begin at a time."""
+        self.draw = random.Random(seed)
+        self.driver = Driver()
+        self.driver.now = begin
+        file = None if folder is None else AccountingFile(folder)
+        self.accounting = Accounting(self.driver.views, self, TimeSlices(lambda: False), file)
+        self.plain: Counter[tuple[int, str]] = Counter()
+        self.running: dict[str, tuple[str, int]] = {}
+        self.kept: dict[str, int] = {}
+        self.ended = 0
+        leaves = "[{name: a}, {name: b, resources: {guaranteed: {vcore: 8m}}}]"
+        self.driver.do(
+            register(config(leaves)),
+            nodes(node("n1", vcore=1000)),
+            apps(app("root.a", "root.a", user="ann"), app("root.b", "root.b", user="bob")),
+        )
+
+    def keep_alive(self) -> None:
+        """Have an allocation in each application that never ends: without any it would complete."""
+        for queue in ("root.a", "root.b"):
+            self.kept[queue] = 1
+            self.driver.do(asks(ask(queue, "kept", vcore=1)))
+
+    def now(self) -> float:
+        """The time, as of a `Clock`."""
+        return self.driver.now
+
+    async def wait(self, until: float | None, event: asyncio.Event) -> None:
+        """Never return: the test flushes by hand."""
+        await event.wait()
+
+    def integrated(self, seconds: float) -> None:
+        """Let time pass within an hour, and integrate plainly."""
+        for queue, size in (*self.running.values(), *self.kept.items()):
+            self.plain[int(self.driver.now) // HOUR * HOUR, queue] += size * round(seconds * 1e6)
+        self.driver.now += seconds
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass; a flush comes with the end of each hour, as on the server."""
+        end = self.driver.now + seconds
+        while self.driver.now < end:
+            boundary = (self.driver.now // HOUR + 1) * HOUR
+            self.integrated(min(end, boundary) - self.driver.now)
+            if self.driver.now == boundary:
+                await self.accounting.flush()
+
+    async def act(self) -> None:
+        """Allocate, end an allocation, let time pass or flush."""
+        queue, kind = self.draw.choice(["root.a", "root.b"]), self.draw.random()
+        if kind < 0.3 and self.running:
+            key = self.draw.choice(list(self.running))
+            queue, _ = self.running.pop(key)
+            self.ended += 1
+            self.driver.do(releases(release(queue, key)))
+        elif kind < 0.6:
+            key, size = f"k{self.draw.random()}", self.draw.randint(1, 9)
+            self.running[key] = (queue, size)
+            self.driver.do(asks(ask(queue, key, vcore=size)))
+        elif kind < 0.9:
+            await self.pass_time(self.draw.choice([0.25, 7, 1800, 9000]))
+        else:
+            await self.accounting.flush()
+
+
+def by_queue(hours: Hours) -> Counter[tuple[int, str]]:
+    """What was used by hour and leaf, in amounts times microseconds."""
+    found: Counter[tuple[int, str]] = Counter()
+    for hour, rows in hours.by_hour.items():
+        for place, row in rows.items():
+            found[hour, place.queue] += row.used.get("vcore", 0)
+    return +found
+
+
+async def test_accounting_is_a_plain_integration(tmp_path: Path) -> None:
+    """Over hours and two runs of a server each hour of each queue is exact, and so is each end."""
+    whole: Counter[tuple[int, str]] = Counter()
+    ended, begin = 0, BEGIN + 1234.5
+    for seed in range(4):
+        played = Played(seed, begin, tmp_path)
+        await played.accounting.begin()
+        played.keep_alive()
+        for _ in range(60):
+            await played.act()
+        await played.accounting.end()
+        whole += played.plain
+        ended += played.ended
+        begin = played.driver.now + 100
+        if not seed:
+            assert by_queue(played.accounting.hours) == whole
+    hours, _ = loaded(tmp_path)
+    found = by_queue(hours)
+    assert len(found) > 20
+    assert found.keys() == whole.keys()
+    assert all(abs(value - found[place]) < 100 for place, value in whole.items()), "rounded in the file"
+    assert sum(row.ended for rows in hours.by_hour.values() for row in rows.values()) == ended
+
+
+async def test_a_killed_server_loses_what_was_not_flushed(tmp_path: Path) -> None:
+    """What a server had written stays: it loses the time since its last flush, and nothing else."""
+    played = Played(1, BEGIN + 60.0, tmp_path)
+    await played.accounting.begin()
+    played.driver.do(asks(ask("root.a", "k", vcore=10)))
+    await played.pass_time(100)
+    await played.accounting.flush()
+    await played.pass_time(FLUSH_SECONDS)
+    await played.accounting.stop()
+    assert in_hours(loaded(tmp_path)[0].hour(BEGIN)[A].used) == {"vcore": pytest.approx(10 * 100 / HOUR)}
+
+
+async def test_preempted_work_counts_as_lost() -> None:
+    """An allocation that was preempted counts as one that ended, with all that it had used."""
+    played = Played(1, BEGIN + 60.0)
+    driver = played.driver
+    driver.do(asks(*[ask("root.a", f"k{n}", vcore=500, policy="s") for n in range(2)]))
+    await played.pass_time(1700)
+    driver.do(asks(ask("root.b", "wants", vcore=8, policy="o")))
+    driver.wait(100)
+    [victim] = driver.views.preemptions(driver.views.resolve("[rm1]default"))
+    why = TerminationType.PREEMPTED_BY_SCHEDULER
+    driver.do(releases(release("root.a", victim.key, why=why)))
+    row = (await played.accounting.present()).hour(BEGIN)[A]
+    assert (row.ended, row.preempted) == (1, 1)
+    assert in_hours(row.lost) == {"vcore": pytest.approx(500 * 1800 / HOUR)}
+
+
+async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
+    """Accounting goes on in memory, and is written once the disk takes it; another server's file is safe."""
+    played = Played(1, BEGIN + 60.0, tmp_path / "missing")
+    await played.accounting.end()
+    with capture_logs() as lines:
+        await played.accounting.begin()
+        played.driver.do(asks(ask("root.a", "k", vcore=10)))
+        for _ in range(2):
+            await played.pass_time(100)
+            await played.accounting.flush()
+    assert [line["event"] for line in lines] == ["accounting not written"]
+    (tmp_path / "missing").mkdir()
+    await played.accounting.end()
+    assert in_hours(loaded(tmp_path / "missing")[0].hour(BEGIN)[A].used) == {
+        "vcore": pytest.approx(2000 / HOUR)
+    }
