@@ -17,6 +17,7 @@ CHART := deploy/helm/licorne
 DASHBOARD := $(CHART)/files/licorne.json
 NATIVE_WORLDS ?= 60
 NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py)
+NATIVE_FORMS := $(addprefix tests/test_forms.py::test_,both_forms_decide_the_same what_is_compiled_in_place_is_not_older_than_its_source)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 # A lock has the hashes of every file of a version, for all platforms. It names no place to get them from.
@@ -166,7 +167,7 @@ test-compiled: install
 	@$(BIN)/python native.py unpack dist/licorne_server-*-cp*.whl
 	@$(BIN)/licorne version --client | grep ', compiled,'
 	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) $(addprefix --ignore tests/core/,whatif config) \
-	  tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
+	  $(NATIVE_FORMS) tests/core tests/scenarios $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
 
 soak: install ## kill servers and RMs 120 times, shake members 100 times, then 500,000 allocations with flat memory; half an hour

@@ -21,7 +21,7 @@ from typing import Any
 from support.docs.pages import ROOT
 
 PATIENCE = 240.0
-BUILD_SECONDS = 1200.0
+BUILD_SECONDS = 2400.0
 END_SECONDS = 20.0
 REFUSED = 3
 
