@@ -57,6 +57,14 @@ SECURITY = (
         without("path"),
         "an RM that names itself sees what all have",
         ("test_http_identity",),
+        nth=2,
+    ),
+    Defect(
+        "anybody-writes-over-http",
+        "Identity._may_see",
+        never("method"),
+        "a viewer changes over HTTP what it may only see",
+        ("test_viewers",),
     ),
     Defect(
         "any-secret-is-a-members",

@@ -45,6 +45,9 @@ OPEN_TO_ALL = PROBES | pages.PUBLIC
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", *pages.FILTERED})
 """Paths that show no data of RMs, or only data that is `visible_to` the caller."""
 
+READS = frozenset({"GET", "HEAD"})
+"""Methods that change nothing; all others are for operators, except on `OPEN_TO_RMS`."""
+
 ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
 """The kinds of alternative names in a certificate that count; a directory entry is none of them."""
 
@@ -146,6 +149,8 @@ class Identity:
 
     def _may_see(self, request: web.Request, place: Place | None) -> bool:
         """True if a caller that is no operator may see the answer: only data of its own RMs."""
+        if request.method not in READS and request.path not in OPEN_TO_RMS:
+            return False
         visible = visible_to(request)
         if visible is None:
             return not request.path.startswith(OPERATORS_ONLY)

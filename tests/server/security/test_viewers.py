@@ -176,6 +176,10 @@ async def test_a_viewer_sees_everything_over_http(town: Town) -> None:
     for path in ("/debug/stack", "/debug/pprof/"):
         status, text = await read(town.server, path, VIEWER)
         assert (status, "the role of a viewer does not allow it" in text) == (403, True), path
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {VIEWER}"}) as client:
+        for path, wanted in ((f"{API}/act", 403), ("/ws/v1/config", 403), ("/ws/v1/validate-conf", 200)):
+            async with client.post(f"http://{town.server.http_address}{path}", data="{}") as answer:
+                assert answer.status == wanted, path
     assert await role(town.server, VIEWER) == "viewer"
     assert await role(town.server, OPERATOR) == "operator"
 
