@@ -145,4 +145,4 @@ async def test_what_an_app_does_not_show_is_counted(town: Town) -> None:
         while (result := await town.shell("apps", "shop", "-o", "json")).json["pendingAsks"] < 1_102:
             pass
     assert len(result.json["asks"]) == 1_000
-    assert "the first 1000 of 1102 asks\n" in result.err
+    assert "the first 1,000 of 1,102 asks\n" in result.err

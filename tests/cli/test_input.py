@@ -35,7 +35,7 @@ def test_a_configuration_on_standard_input() -> None:
     valid = f"<stdin>: valid, checksum {load(GOOD).checksum}\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", valid)
     done = validated("partitions: [{queue: [{name: a}]}]")
-    assert done.returncode == 3
+    assert done.returncode == 4
     problem = "<stdin>:1:15: partitions[0].queue: unknown key 'queue', did you mean 'queues'?"
     assert problem in done.stdout.splitlines()
 
@@ -56,7 +56,7 @@ def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
         timeout=4 * PATIENCE,
     )
     os.close(writing)
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert "Traceback" not in done.stderr
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Who names a file means what is in it: an empty one is a problem, for `serve` too."""
     file = tmp_path / "empty.yaml"
     file.write_text(text)
-    assert main(["validate-config", str(file)]) == 3
+    assert main(["validate-config", str(file)]) == 4
     assert capsys.readouterr().out.startswith(f"{file}:")
     assert main(["serve", "--config", str(file), "--listen", "127.0.0.1:0", "--http", "off"]) == 1
     assert "the default configuration is refused:" in capsys.readouterr().err
@@ -86,7 +86,7 @@ def test_a_mistyped_property_fails_strict(
         f"{file}:1:{warning.split(':')[2]}: {path}: property {wrong} means nothing, "
         f"did you mean '{key}'? (warning)"
     )
-    assert main(["validate-config", "--strict", str(file)]) == 3
+    assert main(["validate-config", "--strict", str(file)]) == 4
 
 
 def test_a_port_alone_is_every_interface() -> None:

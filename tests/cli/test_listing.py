@@ -1,6 +1,7 @@
 """Every list in every form: sorted, filtered, without headers, and as it changes."""
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -194,14 +195,16 @@ async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
 
 
 async def test_watching_prints_what_changes(town: Town) -> None:
-    """All rows once, then the rows that are new or changed, and who is gone on stderr."""
+    """All rows once with their time, then the rows that are new or changed; who is gone on stderr."""
     async with watching(town, "nodes", "--rm", "green") as nodes:
-        assert (await nodes.out())[0] == "NODE"
-        assert (await nodes.out())[:2] == ["meadow-1", "yes"]
+        assert (await nodes.out())[:2] == ["TIME", "NODE"]
+        moment, *first = (await nodes.out())[:3]
+        assert re.fullmatch(r"\d\d:\d\d:\d\d", moment)
+        assert first == ["meadow-1", "yes"]
         await town.green.add_nodes(1, prefix="hill")
-        assert (await nodes.out())[:2] == ["hill-1", "yes"]
+        assert (await nodes.out())[1:3] == ["hill-1", "yes"]
         await town.green.client.drain_node("hill-1")
-        assert (await nodes.out())[:2] == ["hill-1", "no"]
+        assert (await nodes.out())[1:3] == ["hill-1", "no"]
         await town.green.client.remove_node("hill-1")
         assert await nodes.err() == "node/hill-1 is gone\n"
 

@@ -75,7 +75,7 @@ config validate wider.yaml --rm blue
 config diff wider.yaml --rm blue
 config plan wider.yaml --rm blue
 submit job.yaml --rm blue --dry-run
-submit job.yaml --rm blue --dry-run -o json
+apps plan job.yaml --rm blue -o json
 nodes drain node-2 --rm blue
 nodes undrain node-2 --rm blue
 queues stop root.dev --rm blue --yes

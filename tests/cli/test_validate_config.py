@@ -42,8 +42,8 @@ def test_a_valid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.row(25, 56, 58)
 def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, and every problem on a line of its own that an editor can jump to."""
-    assert check("bad.yaml") == 3
+    """Exit code 4, and every problem on a line of its own that an editor can jump to."""
+    assert check("bad.yaml") == 4
     out, err = capsys.readouterr()
     assert out.splitlines() == [f"bad.yaml:{NAME_PROBLEM}", f"bad.yaml:{KEY_PROBLEM}"]
     assert err == "bad.yaml: 2 problems\n"
@@ -52,7 +52,7 @@ def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("name", ["nowhere.yaml", "."])
 def test_an_unreadable_file(written: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Exit code 2, with the reason on standard error."""
-    assert check(name) == 2
+    assert check(name) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"{name}: cannot be read: ")
@@ -68,8 +68,8 @@ def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_several_files(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All files are looked at, and the worst of them gives the exit code."""
-    assert check("bad.yaml", "nowhere.yaml", "good.yaml") == 3
-    assert check("nowhere.yaml", "good.yaml") == 2
+    assert check("bad.yaml", "nowhere.yaml", "good.yaml") == 4
+    assert check("nowhere.yaml", "good.yaml") == 1
     assert capsys.readouterr().out.count("bad.yaml:") == 2
 
 
@@ -81,12 +81,12 @@ def test_strict(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "dubious.yaml:1:42: partitions[0].queues[0].parent: a queue with child queues is a "
         "parent, whatever 'parent: false' says (warning)\n"
     )
-    assert check("dubious.yaml", "--strict") == 3
+    assert check("dubious.yaml", "--strict") == 4
 
 
 def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON there is one object a file, problems with their places."""
-    assert check("good.yaml", "bad.yaml", "nowhere.yaml", "-o", "json") == 3
+    assert check("good.yaml", "bad.yaml", "nowhere.yaml", "-o", "json") == 4
     good, bad, nowhere = json.loads(capsys.readouterr().out)
     assert good == {
         "file": "good.yaml",
@@ -111,7 +111,7 @@ def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As workflow commands each problem is tied to its line, with reserved characters escaped."""
     Path("a,b:c.yaml").write_text(BAD.replace("red", "100%"), encoding="utf-8")
-    assert check("a,b:c.yaml", "dubious.yaml", "-o", "github") == 3
+    assert check("a,b:c.yaml", "dubious.yaml", "-o", "github") == 4
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == (
         "::error file=a%2Cb%3Ac.yaml,line=5,col=9::partitions[0].queues[0].colour: unknown key 'colour'"
@@ -132,5 +132,5 @@ def test_files_made_to_hurt(
 ) -> None:
     """What no configuration can be is one problem, and never a stack trace."""
     Path("odd.yaml").write_bytes(content)
-    assert check("odd.yaml") == 3
+    assert check("odd.yaml") == 4
     assert capsys.readouterr().out == f"odd.yaml:{message}\n"

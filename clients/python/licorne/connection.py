@@ -23,6 +23,10 @@ LOOK_AT = (
 )
 
 
+NO_CONNECTION = "no connection to %s: %s"
+"""Message of a stream that broke or did not open, for the logger `licorne`."""
+
+
 class Connection:
     """Opens streams to the target until it is closed or something fails for good."""
 
@@ -171,7 +175,7 @@ class Connection:
         Raises ConnectionLost after `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
-        LOG.warning("no connection to %s: %s", self._dialer.address, reason)
+        LOG.warning(NO_CONNECTION, self._dialer.address, reason)
         if stream is not None and stream.welcomed_at is not None:
             self._backoff.lasted(now - stream.welcomed_at)
             self._redirects = 0

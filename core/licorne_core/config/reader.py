@@ -160,6 +160,9 @@ class Cursor:
                 if key not in known:
                     message = f"unknown key '{key}'{self.report.hint(key, known)}"
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
+                    if (meant := self.report.meant(key, known)) and meant not in entries:
+                        # That it is missing is a consequence.
+                        self.report.distrust(_below(self.path, meant))
         return Fields(self, entries)
 
     def warn_of_resource(self, name: str) -> None:

@@ -183,8 +183,12 @@ class Report:
 
     def hint(self, word: str, known: Iterable[str]) -> str:
         """``, did you mean 'queues'?`` for a word that is much like a known one; else nothing."""
-        meant = self._similar.to(word, tuple(known))
+        meant = self.meant(word, known)
         return f", did you mean '{meant}'?" if meant else ""
+
+    def meant(self, word: str, known: Iterable[str]) -> str:
+        """The known word that is much like this one; empty for none."""
+        return self._similar.to(word, tuple(known))
 
     def meant_resource(self, name: str) -> str:
         """The usual resource that is probably meant by the name of another one; mostly empty."""

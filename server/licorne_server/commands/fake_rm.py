@@ -2,12 +2,15 @@
 
 import argparse
 import asyncio
+import logging
 import signal
 from contextlib import suppress
 from dataclasses import replace
+from time import monotonic
 
 from licorne import LicorneError, TlsConfig
-from licorne_cli.connection.channel import add_connection_arguments, with_channel
+from licorne.connection import NO_CONNECTION
+from licorne_cli.connection.channel import add_connection_arguments, in_short, with_channel
 from licorne_cli.connection.tls import tls_advice, tls_of
 from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import say
@@ -26,6 +29,8 @@ EXAMPLES = (
 )
 WORLDS = {world.rm_id: world for world in worlds()}
 LINES_A_ROUND = 6
+REPEATED_AFTER = 10.0
+"""Seconds until a lost connection is reported again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +68,7 @@ def play(args: argparse.Namespace) -> None:
 
 async def play_until_signal(args: argparse.Namespace) -> None:
     """Play the chosen world, and print a line at intervals."""
+    logging.getLogger("licorne").addFilter(Sparing())
     world = WORLDS[args.world]
     rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
     tls = tls_of(args)
@@ -79,6 +85,27 @@ async def play_until_signal(args: argparse.Namespace) -> None:
     talking.cancel()
     advising.cancel()
     say(f"{rm.world.rm_id}: stopped")
+
+
+class Sparing(logging.Filter):
+    """Lets a message of a lost connection pass once, and again after `REPEATED_AFTER`, in short."""
+
+    def __init__(self) -> None:
+        """Start with nothing said."""
+        super().__init__()
+        self._said: tuple[object, float] | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a message that was said just now."""
+        if record.msg != NO_CONNECTION or not isinstance(record.args, tuple):
+            return True
+        address, reason = record.args
+        record.args = address, in_short(str(reason))
+        now = monotonic()
+        if self._said is not None and self._said[0] == record.args and now < self._said[1]:
+            return False
+        self._said = record.args, now + REPEATED_AFTER
+        return True
 
 
 async def talk(rm: DemoRm, seconds: float) -> None:

@@ -21,6 +21,7 @@ from licorne_server.telemetry.logs import FORMATS
 from licorne_server.telemetry.logs.levels import LEVELS
 
 USUAL = Settings()
+USUAL_HTTP = 9080
 
 ALL, METRICS = "all", "metrics"
 """Values of ``--http-insecure``: the addresses served without TLS."""
@@ -216,8 +217,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
     identities = _by_rm("--rm-identity", "NAME", args.rm_identity)
     tokens = _by_rm("--rm-token", "FILE", args.rm_token)
     return Settings(
-        listen=Address.parse(args.listen),
-        http=None if args.http == "off" else Address.parse(args.http),
+        listen=Address.parse(args.listen, USUAL.listen.port),
+        http=None if args.http == "off" else Address.parse(args.http, USUAL_HTTP),
         metrics=None if args.metrics is None else Address.parse(args.metrics),
         default_config=_default_config(args.config),
         config_file=args.config,

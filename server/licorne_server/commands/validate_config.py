@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from licorne_cli.failures import OK, REFUSED, USAGE
 from licorne_cli.output.text import print_json, while_read
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
@@ -20,9 +21,6 @@ EXAMPLES = (
     ("licorne validate-config - < queues.yaml", "what another command writes"),
 )
 STDIN = "-"
-OK = 0
-UNREADABLE = 2
-INVALID = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class Verdict:
     @property
     def exit_code(self) -> int:
         """Exit code for this file alone."""
-        return UNREADABLE if self.unreadable else INVALID if self.problems else OK
+        return USAGE if self.unreadable else REFUSED if self.problems else OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check all files and print their problems and warnings; returns the exit code.
 
-    0: all files are valid; 2: a file cannot be read; 3: a file is invalid. Problems and warnings go
+    0: all files are valid; 1: a file cannot be read; 4: a file is invalid. Problems and warnings go
     to stdout, everything else to stderr.
     """
     verdicts = [_judge(str(file), strict=args.strict) for file in args.files]

@@ -81,7 +81,9 @@ def read_default(file: Path) -> str:
         if len(content) > MAX_BYTES:
             raise DefaultFileError(f"{file} is larger than {MAX_BYTES} bytes")
         return content.decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DefaultFileError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise DefaultFileError(f"cannot read {file}: {error}") from None
 
 

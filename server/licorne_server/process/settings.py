@@ -97,12 +97,16 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @staticmethod
-    def parse(text: str) -> "Address":
+    def parse(text: str, default_port: int | None = None) -> "Address":
         """The address in ``HOST:PORT`` or ``[HOST]:PORT``; an empty host means all interfaces.
+
+        With a default the port may be left out.
 
         Raises:
             SettingsError: the text is not an address.
         """
+        if default_port is not None and (text.endswith("]") or (text and ":" not in text)):
+            text = f"{text}:{default_port}"
         host, colon, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]

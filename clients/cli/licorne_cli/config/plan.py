@@ -1,4 +1,4 @@
-"""`licorne config plan` and `licorne submit --dry-run`: the predicted outcome of a change."""
+"""`licorne config plan` and `licorne apps plan`: the predicted outcome of a change."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -125,11 +125,20 @@ PLAN = Command(
 
 
 def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """Print the predicted nodes and victims of an application."""
+    """The same under its older name.
+
+    Raises:
+        UsageError: `--dry-run` is missing.
+    """
     if not args.dry_run:
         raise UsageError(
-            "applications are submitted by their RM; with --dry-run it is said what would happen"
+            "applications are submitted by their RM; licorne apps plan FILE says what would happen"
         )
+    return plan_submission(channel, args)
+
+
+def plan_submission(channel: grpc.Channel, args: argparse.Namespace) -> int:
+    """Print the predicted nodes and victims of an application."""
     text = read_file(args, "application")
     request = PlanSubmissionRequest(rm_id=chosen_rm(channel, args), text=text)
     with _refused_by_line(args):
@@ -143,21 +152,26 @@ def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
     return OK if found.complete else INCOMPLETE
 
 
-SUBMIT = Command(
+PLAN_APPLICATION = Command(
     (
         argument("file", metavar="FILE", help="an application in YAML or JSON; - for stdin"),
         add_rm_argument,
-        argument("--dry-run", action="store_true", help="say what would happen; must be given"),
         *COMMON,
     ),
-    served(submit),
+    served(plan_submission),
     (
-        ("licorne submit --dry-run job.yaml", "where it would go"),
-        (
-            "licorne submit --dry-run job.yaml my-cluster -o json",
-            "for one of several RMs, and for programs",
-        ),
-        ("licorne submit --dry-run - < job.yaml", "what another command writes"),
+        ("licorne apps plan job.yaml", "where it would go"),
+        ("licorne apps plan job.yaml my-cluster -o json", "for one of several RMs, and for programs"),
+        ("licorne apps plan - < job.yaml", "what another command writes"),
     ),
     SUBMIT_NOTES,
+    "say where an application would go if it were submitted now",
+)
+SUBMIT = PLAN_APPLICATION._replace(
+    arguments=(
+        *PLAN_APPLICATION.arguments,
+        argument("--dry-run", action="store_true", help="say what would happen; must be given"),
+    ),
+    run=served(submit),
+    examples=(("licorne submit --dry-run job.yaml", "the same as licorne apps plan job.yaml"),),
 )

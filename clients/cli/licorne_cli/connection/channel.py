@@ -14,7 +14,7 @@ from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, Partitio
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
-from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
+from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_PORT, DEFAULT_TARGET, settle, target
 from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_advice, tls_of
 from licorne_cli.failures import (
     NOT_FOUND,
@@ -163,6 +163,8 @@ OPTIONS = (
 
 
 REMOTE = "Failed to connect to remote host: "
+NO_HTTP2 = "Expected SETTINGS frame"
+"""Text of gRPC for an answer in another protocol, such as HTTP/1.1."""
 UNRESOLVED = "errors resolving "
 """Text of gRPC before the reason of a failed resolution."""
 
@@ -350,6 +352,8 @@ def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
 
 def in_short(details: str) -> str:
     """The system's reason from the details of a failed connection; other details unchanged."""
+    if NO_HTTP2 in details:
+        return f"this is an HTTP port; that of gRPC is usually {DEFAULT_PORT}"
     if UNRESOLVED in details:
         return "the name of the host cannot be resolved"
     return details.rpartition(REMOTE)[2]

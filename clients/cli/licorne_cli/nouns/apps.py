@@ -23,6 +23,7 @@ from licorne.v1.state_pb2 import (
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.config.plan import PLAN_APPLICATION
 from licorne_cli.connection.channel import chosen_partition, pages
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.app_acts import VERBS
@@ -271,7 +272,7 @@ def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
         ("asks", len(app.asks), app.pending_asks),
     ):
         if shown < count:
-            say(f"the first {shown} of {count} {what}")
+            say(f"the first {shown:,} of {count:,} {what}")
 
 
 def print_one(app: Application, output: str = "table") -> None:
@@ -377,6 +378,7 @@ NOUN = Noun(
     wanted=is_wanted,
     show=show,
     verbs={
+        "plan": PLAN_APPLICATION,
         "kill": Verb(
             "end applications; their RM is told to stop what runs",
             kill,

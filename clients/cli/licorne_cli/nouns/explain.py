@@ -1,7 +1,7 @@
 """`licorne explain`: why all asks wait; why one does, where it is, or why it was preempted."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import grpc
 
@@ -9,6 +9,7 @@ from licorne.v1.state_pb2 import (
     Check,
     ExplainRequest,
     ExplainResponse,
+    GetApplicationRequest,
     Preemption,
     PreemptionQueue,
     QueueReservations,
@@ -20,6 +21,7 @@ from licorne_cli.nouns.reasons import show_reasons
 from licorne_cli.output.listing import of_kind
 from licorne_cli.output.text import (
     DATA_FORMS,
+    counted,
     human_resources,
     human_text,
     print_data,
@@ -48,6 +50,8 @@ UNTIL = {
 }
 """Meaning of the time, by kind of check; for other kinds it is the end of the check."""
 HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
+RUNS = ("New", "Accepted", "Running", "Completing")
+"""States of an application that is not over."""
 QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
 
@@ -101,7 +105,15 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
         UsageError: several partitions have the application.
     """
     if args.partition:
-        return explained(stub, args, chosen_partition(stub, args))
+        partition = chosen_partition(stub, args)
+        try:
+            return explained(stub, args, partition)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND and (
+                settled := nothing_waits(stub, args, [partition])
+            ):
+                return settled
+            raise
     answers: dict[str, ExplainResponse] = {}
     refusals: list[grpc.RpcError] = []
     for partition in partitions_of(stub, args):
@@ -112,6 +124,8 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
                 raise
             refusals.append(error)
     if not answers:
+        if (settled := nothing_waits(stub, args)) is not None:
+            return settled
         raise most_specific(refusals)
     if len(answers) > 1:
         where = printable(", ".join(answers))
@@ -119,6 +133,28 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
         raise UsageError(f"application {name} is in several partitions: {where}. Name one: --partition")
     [(partition, answer)] = answers.items()
     return answer
+
+
+def nothing_waits(
+    stub: StateStub, args: argparse.Namespace, partitions: Iterable[str] = ()
+) -> ExplainResponse | None:
+    """The answer for an application of which no ask waits; None if it does not exist, or an ask was named."""
+    if args.ask:
+        return None
+    for partition in partitions or partitions_of(stub, args):
+        request = GetApplicationRequest(partition=partition, application_id=args.application, limit=1)
+        try:
+            app = stub.GetApplication(request, timeout=args.timeout)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            continue
+        if not app.pending_asks and app.state in RUNS:
+            summary = f"nothing waits, {app.allocation_count:,} run"
+            return ExplainResponse(
+                application_id=app.application_id, queue=app.queue, verdict=app.state.lower(), summary=summary
+            )
+    return None
 
 
 def most_specific(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
@@ -135,7 +171,7 @@ def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> Expl
 
 def print_explanation(response: ExplainResponse) -> None:
     """Print an explanation for people."""
-    subject = printable(f"{response.application_id}/{response.allocation_key}")
+    subject = printable(f"{response.application_id}/{response.allocation_key}".rstrip("/"))
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
     for check in response.checks:
@@ -145,8 +181,8 @@ def print_explanation(response: ExplainResponse) -> None:
             print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.verdict in ("pending", "waiting"):
         print_sentence(
-            f"ahead of it: {response.asks_ahead:,} asks of the application,"
-            f" {response.applications_ahead:,} applications of the queue"
+            f"ahead of it: {counted(response.asks_ahead, 'ask')} of the application,"
+            f" {counted(response.applications_ahead, 'application')} of the queue"
         )
     if response.checks:
         print()

@@ -109,7 +109,7 @@ def planned(rm: ResourceManager) -> str:
         f"RM {printable(rm.rm_id)}, {state} for {age(rm.since)}, is to be forgotten: "
         f"{counted(rm.counts.partitions, 'partition')}, {counted(rm.counts.nodes, 'node')}, "
         f"{counted(rm.counts.applications, 'application')}, "
-        f"{rm.counts.asks} asks and allocations"
+        f"{rm.counts.asks:,} asks and allocations"
     )
 
 

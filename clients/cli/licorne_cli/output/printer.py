@@ -17,6 +17,8 @@ from licorne_cli.failures import NotFoundError
 from licorne_cli.output.listing import Column, Listing, T
 from licorne_cli.output.text import DATA_FORMS, NOTHING, Table, print_data, print_yaml, printable, say
 
+CLOCK = "%H:%M:%S"
+"""Time of a look, in that of this machine."""
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
 DELETED = "DELETED"
@@ -49,9 +51,10 @@ class Printer(Generic[T]):
         *,
         headers: bool = True,
         events: bool = False,
+        times: bool = False,
         widths: Sequence[int] = (),
     ) -> None:
-        """`output` is the form; `events` adds a column of changes.
+        """`output` is the form; `events` adds a column of changes, `times` one of the time of each look.
 
         `widths` are the minimum widths of columns, for rows that are not known yet.
         """
@@ -60,6 +63,7 @@ class Printer(Generic[T]):
         self._output = output
         self._headers = headers
         self._events = events
+        self._times = times
         self._columns = listing.shown(wide=output == "wide")
         self._table: Table | None = None
 
@@ -94,9 +98,12 @@ class Printer(Generic[T]):
             headers = [column.header for column in columns]
             if self._events:
                 headers, heads = ["EVENT", *headers], heads + 1
+            if self._times:
+                headers, heads = ["TIME", *headers], heads + 1
             self._table = Table(headers, heads=heads, with_headers=self._headers, widths=self._widths)
-        cells = [[column.cell(row) for column in self._columns] for row in rows]
-        self._table.print([[event, *line] for line in cells] if self._events else cells)
+        first = [time.strftime(CLOCK)] if self._times else []
+        first += [event] if self._events else []
+        self._table.print([[*first, *(column.cell(row) for column in self._columns)] for row in rows])
 
 
 def is_shown(column: Column, rows: Sequence[object]) -> bool:
@@ -117,7 +124,9 @@ def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: a
     if not args.watch:
         print_listing(listing, look(), args)
         return
-    printer = Printer(listing, args.output, headers=not args.no_headers, events=args.output_watch_events)
+    printer = Printer(
+        listing, args.output, headers=not args.no_headers, events=args.output_watch_events, times=True
+    )
     first = look()
     printer.print(listing.ordered(first, args))
     known = {listing.name_of(item): item for item in first}

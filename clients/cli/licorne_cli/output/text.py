@@ -100,8 +100,8 @@ def shorten(value: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """``1 ask``, ``2 asks``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    """``1 ask``, ``2,000 asks``."""
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def human_bytes(amount: int) -> str:

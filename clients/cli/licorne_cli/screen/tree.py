@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from licorne.v1.state_pb2 import Application, ExplainResponse, Partition, Queue, ResourceManager
-from licorne_cli.output.text import printable
+from licorne_cli.output.text import counted, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,8 @@ def totals(snapshot: Snapshot) -> str:
     nodes = sum(partition.nodes for partition in partitions)
     allocations = sum(partition.allocations for partition in partitions)
     waiting = sum(partition.pending_asks for partition in partitions)
-    return f"{nodes:,} nodes, {allocations:,} allocations, {waiting:,} asks waiting"
+    counts = (counted(nodes, "node"), counted(allocations, "allocation"), counted(waiting, "ask"))
+    return f"{', '.join(counts)} waiting"
 
 
 Key = tuple[str, str]
