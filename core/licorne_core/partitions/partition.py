@@ -92,8 +92,7 @@ class Partition:
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters, self.meter = Counters(), Meter(now)
-        self.index = NodeIndex(self.nodes, options.tuning)
-        self.wakeups = Wakeups(self.nodes, name)
+        self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.reservations = Reservations(
