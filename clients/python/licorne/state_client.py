@@ -29,6 +29,16 @@ def _stub(channel: aio.Channel) -> "StateAsyncStub":
     return StateStub(channel)
 
 
+def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
+    """Partition and application of an ask that the client knows."""
+    if find is None or not key:
+        raise ValueError("application_id is empty: say which application is meant")
+    found = find(key)
+    if found is None:
+        raise NotFound(f"ask {shown(key)} is not known to this client: name its application_id")
+    return found
+
+
 class StateCalls(OfOneRm):
     """Reads of the scheduler's state. `Client.state` is one, and `State` is used alone.
 
@@ -127,21 +137,13 @@ class StateCalls(OfOneRm):
         """
         check_arguments(key=key, application_id=application_id)
         if not application_id:
-            partition, application_id = self._owner(key)
+            partition, application_id = _owner(self._find, key)
         request = pb.ExplainRequest(
             partition=self._partition(partition),
             application_id=application_id,
             allocation_key=key,
         )
         return await self._calls.call(lambda channel: _stub(channel).Explain, request)
-
-    def _owner(self, key: str) -> AppKey:
-        if self._find is None or not key:
-            raise ValueError("application_id is empty: say which application is meant")
-        found = self._find(key)
-        if found is None:
-            raise NotFound(f"ask {shown(key)} is not known to this client: name its application_id")
-        return found
 
     async def users(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
         """Usage and limits of one user or all of them, queue by queue."""

@@ -96,13 +96,7 @@ class Partition:
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.reservations = Reservations(
-            self.nodes,
-            self.wakeups,
-            self.dirty,
-            self.escalation,
-            self.timers,
-            self.journal,
-            self.counters,
+            self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.counters
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""

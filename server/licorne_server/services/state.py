@@ -33,7 +33,6 @@ from licorne_server.services.paging import (
     reservations_after,
     walked,
 )
-from licorne_server.services.reasons import ReasonSum
 from licorne_server.services.reports import (
     allocation_message,
     application_message,
@@ -49,9 +48,8 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
-from licorne_server.services.resource_hours import Wanted
+from licorne_server.services.sums import Sums
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.responses import nanoseconds
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -91,7 +89,8 @@ class StateService:
         """
         self._now = now
         self._rms = rms
-        self._budgets, self._reasons_of, self._hours = sources.budgets, sources.reasons, sources.hours
+        self._budgets = sources.budgets
+        self._sums = Sums(sources, self._partition, now)
         self._views: Views = sources.views
         self._access: Access = sources.access
         self._time_slices: TimeSlices = sources.time_slices
@@ -111,8 +110,8 @@ class StateService:
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
                 "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
-                "ListReasons": unary_handler(pb.ListReasonsRequest, self._reasons),
-                "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._resource_hours),
+                "ListReasons": unary_handler(pb.ListReasonsRequest, self._sums.reasons),
+                "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._sums.resource_hours),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
@@ -305,32 +304,6 @@ class StateService:
         slices = partial(self._time_slices.slice, peer)
         page = await filled(Page(found, outstanding_message, size=MAX_PAGE_SIZE), slices)
         return pb.ListOutstandingResponse(shapes=page.rows)
-
-    async def _reasons(self, request: pb.ListReasonsRequest, context: Any) -> Message:
-        """Why asks wait, in one partition or in all that the caller may see."""
-        if request.partition:
-            names = [self._partition(request.partition, context)]
-        else:
-            may_see = self._may_see(context)
-            names = [name for name in self._views.partition_names() if may_see(rm_of(name))]
-        total, time = ReasonSum(request.queue), self._now()
-        for name in names:
-            with suppress(NotFound):
-                found = await self._reasons_of(name)
-                time = min(time, found.time)
-                await walked(total.add(name, found.rows), partial(self._slice, context))
-        return total.message(nanoseconds(time))
-
-    async def _resource_hours(self, request: pb.ListResourceHoursRequest, context: Any) -> Message:
-        """A page of sums over hours; its token names the last of them."""
-        since, until = request.since / 1e9, request.until / 1e9
-        wanted = Wanted.of(request.by, since, until, request.partition, self._now())
-        hours = await self._hours()
-        total = await wanted.summed(hours, self._may_see(context), partial(self._slice, context))
-        async with self._slice(context):
-            page = total.page(request.page_token, request.page_size)
-        page.kept_since = hours.kept_since * 10**9
-        return page
 
     def _peer(self, context: Any) -> str:
         return self._access.caller(context).peer

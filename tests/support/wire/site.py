@@ -210,20 +210,13 @@ class Site:
             reasons=Reasons(views, time_slices, self.clock.now).of,
         )
         self._dumps = StateDumps(sources)
+        reach = Reach(0.0, lambda: 0.0)
         self._handlers = [
             SchedulerService(
                 engine, rms, access, call_guard, admission, Passing(alone, access, lambda: None)
             ).handler(),
             SessionService(
-                engine,
-                rms,
-                access,
-                call_guard,
-                admission,
-                time_slices,
-                HEARTBEAT,
-                "0",
-                Reach(0.0, lambda: 0.0),
+                engine, rms, access, call_guard, admission, time_slices, HEARTBEAT, "0", reach
             ).handler(),
             AdminService(
                 engine,
