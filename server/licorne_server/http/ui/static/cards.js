@@ -1,24 +1,21 @@
-// Cards of the overview: how much there is and how much is used, why everything waits, and what
-// operators did by hand.
+// Cards of the overview: how much there is and how much is used, and why everything waits.
 
-import { ofPartition } from "./api.js";
 import { Bar } from "./bar.js";
 import { codeInWords } from "./codes.js";
-import { badge, el, link, note, place, section } from "./dom.js";
+import { el, link, note, place, section } from "./dom.js";
 import { icon } from "./icons.js";
 import { Polled } from "./polled.js";
-import { to, toNode, toQueue } from "./route.js";
+import { to, toQueue } from "./route.js";
 import { active } from "./shell.js";
 import { Spark } from "./spark.js";
 import { stacked, swatch } from "./stacked.js";
 import { partitions, state } from "./store.js";
-import { byWhom } from "./when.js";
 import { amount, count, counted } from "./units.js";
 
 const MAX_REASONS = 6;
-const MAX_MARKS = 50;
 
-function card(name, mark, ...children) {
+/** A section with an icon. */
+export function card(name, mark, ...children) {
   const node = section(name, ...children);
   node.querySelector("h2").prepend(icon(mark));
   return node;
@@ -117,48 +114,4 @@ export class Reasons {
       el("span", {}, link(href, codeInWords(code), { title: `Applications that wait for this in ${partition}` }), " ", el("code", { text: code })),
       el("span", { class: "more" }, queues > 1 ? `in ${counted(queues, "queue")}, first ` : "in ", ...where, why ? `: ${why}` : ""));
   }
-}
-
-/** What operators did and have not ended: queues that are stopped, nodes that are cordoned. */
-export class ByHand {
-  constructor() {
-    this.list = el("ul", { class: "byhand" });
-    this.node = card("By hand", "hand", this.list);
-    this.node.classList.add("narrow");
-    this.nodes = new Map();
-    this.polled = new Map();
-  }
-
-  close() {
-    for (const polled of this.polled.values()) polled.close();
-  }
-
-  update() {
-    for (const { name } of partitions()) if (!this.polled.has(name)) this.follow(name);
-    const items = [...this.queues(), ...[...this.nodes.values()].flat()];
-    place(this.list, items.slice(0, MAX_MARKS));
-    if (!items.length) place(this.list, [el("li", { class: "done-well" }, icon("done"), el("span", { text: "No queue is stopped, no node is cordoned." }))]);
-    this.list.tabIndex = items.length > 4 ? 0 : -1;
-  }
-
-  queues() {
-    return [...state.queues.entries()].flatMap(([partition, queues]) => [...queues.values()]
-      .filter(({ stop, state: its }) => stop?.time || its === "Stopped")
-      .map(({ path, stop }) => item("stop", toQueue(partition, path), path, "stopped", stop, partition)));
-  }
-
-  follow(partition) {
-    this.polled.set(partition, new Polled({
-      partition, path: ofPartition(partition, "nodes"), query: { state: "drained", limit: 20 },
-      show: ({ rows }) => {
-        this.nodes.set(partition, rows.map((row) => item("drain", toNode(partition, row.id), row.id, row.drain ? "draining" : row.cordon ? "cordoned" : "drained", row.cordon, partition)));
-        this.update();
-      },
-    }));
-  }
-}
-
-function item(mark, href, name, word, by, partition) {
-  return el("li", {}, icon(mark), el("span", {}, link(href, name, { class: "name" }), " ", badge(word, "warn")),
-    el("span", { class: "summary" }, by?.time ? byWhom(by) : "by its RM", ` · ${partition}`));
 }

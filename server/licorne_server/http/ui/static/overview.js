@@ -1,7 +1,8 @@
 // All resource managers (RMs) with the trees of their queues, live.
 
 import { ofPartition } from "./api.js";
-import { ByHand, Reasons, Totals } from "./cards.js";
+import { Attention } from "./attention.js";
+import { Reasons, Totals } from "./cards.js";
 import { commandLine } from "./copy.js";
 import { button, choice, el, link, note, place, searchField, section, setOptions, setText } from "./dom.js";
 import { Polled } from "./polled.js";
@@ -24,7 +25,7 @@ class Overview {
     this.command = commandLine("top");
     this.totals = new Totals();
     this.reasons = new Reasons();
-    this.byHand = new ByHand();
+    this.attention = new Attention();
     this.blocks = new Map();
     this.columns = [query.a || "", query.b || ""];
     this.filter = { text: query.q || "", waiting: query.waiting === "1" };
@@ -39,19 +40,19 @@ class Overview {
       ...this.selects,
       button("Expand all", () => this.setAll(true)), button("Collapse all", () => this.setAll(false)));
     this.holder = el("div", { class: "stack" });
-    this.cards = el("div", { class: "cards" }, this.totals.node, this.reasons.node, this.byHand.node);
+    this.cards = el("div", { class: "cards" }, this.totals.node, this.reasons.node, this.attention.node);
     this.node = el("div", { class: "stack" }, this.cards, this.tools, legend(), this.holder);
     this.update({ partitions: state.partitions, rms: state.rms, queues: new Map() });
   }
 
   close() {
-    for (const part of [this.reasons, this.byHand, ...this.blocks.values()]) part.close();
+    for (const part of [this.reasons, this.attention, ...this.blocks.values()]) part.close();
   }
 
   update({ partitions: changed, rms, queues }) {
     if (changed.size || rms.size) this.arrange();
     if (changed.size || queues.size) this.totals.update();
-    if (changed.size || [...queues.values()].some((paths) => paths.size)) this.byHand.update();
+    if (changed.size || [...queues.values()].some((paths) => paths.size)) this.attention.update();
     for (const [partition, paths] of queues) this.blocks.get(partition)?.tree.update(paths);
   }
 
