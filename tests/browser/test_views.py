@@ -130,6 +130,23 @@ async def test_a_queue_shows_all_its_amounts(page: Page, town: Town) -> None:
     await expect(limits.get_by_role("columnheader", name="Abs used capacity")).to_have_count(0)
 
 
+async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> None:
+    """Arrow keys say the figures of a time, and a table has them all; the choice stays in the address."""
+    await opened(page, town, f"#/queue/{OF}/root.batch")
+    chart = page.locator(".chart svg")
+    await expect(chart).to_have_attribute("aria-label", "vcore of root.batch over the last hour")
+    await chart.focus()
+    await page.keyboard.press("End")
+    await expect(page.locator(".readout")).to_contain_text("maximum4 cores")
+    await expect(page.locator(".readout")).to_contain_text("used and waiting6 cores")
+    await page.get_by_text("As a table").click()
+    figures = page.get_by_role("table", name="vcore of root.batch over the last hour")
+    await expect(figures.get_by_role("row").nth(1)).to_contain_text("4 cores")
+    await page.get_by_label("Show").select_option("memory")
+    await page.get_by_role("button", name="Day").click()
+    await expect(page).to_have_url(re.compile("resource=memory&span=day"))
+
+
 async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
     """A key leads into it, Enter searches, and a hit leads on."""
     await opened(page, town)

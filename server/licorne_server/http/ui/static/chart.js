@@ -11,11 +11,11 @@ import { table } from "./table.js";
 import { dayAndTime, time } from "./units.js";
 
 const HEIGHT = 220;
-const EDGE = { left: 64, right: 12, top: 14, bottom: 22 };
+const EDGE = { left: 72, right: 12, top: 14, bottom: 22 };
 const MAX_MARKS = 200;
 const TABLE_ROWS = 25;
 // Distances of the lines of time, in ms.
-const TICKS = [60e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10800e3, 21600e3];
+const TICKS = [15e3, 60e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10800e3, 21600e3];
 const hours = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 
 export class Chart {
@@ -87,9 +87,10 @@ export class Chart {
     const { start, step: every, length } = this.data;
     const end = start + every * (length - 1);
     const distance = TICKS.find((size) => (end - start) / size <= this.width / 90) || TICKS.at(-1);
+    const text = distance < 60e3 ? time : (ms) => hours.format(ms);
     const zone = new Date(start).getTimezoneOffset() * 60e3;
     for (let ms = Math.ceil((start - zone) / distance) * distance + zone; ms <= end; ms += distance) {
-      found.push(svg("text", { x: this.x((ms - start) / every), y: HEIGHT - 5, "text-anchor": "middle" }, hours.format(ms)));
+      found.push(svg("text", { x: this.x((ms - start) / every), y: HEIGHT - 5, "text-anchor": "middle" }, text(ms)));
     }
     return found;
   }

@@ -13,8 +13,10 @@ import { when } from "./when.js";
 const SPANS = [["hour", "Hour"], ["day", "Day"]];
 const APPLICATIONS = "applications";
 const MAX_MARKS = 30;
+// How often newer figures are asked for, in ms: that is a step of an hour.
+const EVERY = 5000;
 // Steps that are shown at least.
-const LEAST = 60;
+const LEAST = 24;
 const KINDS = [["max", "maximum"], ["guaranteed", "guaranteed"], ["used", "used"], ["waiting", "used and waiting"]];
 
 export class History {
@@ -34,7 +36,7 @@ export class History {
     this.node.hidden = true;
     this.press();
     this.polled = new Polled({
-      partition, path: ofPartition(partition, "history"), query: { queue, span }, always: true,
+      partition, path: ofPartition(partition, "history"), query: { queue, span }, always: true, least: EVERY,
       show: (answer) => this.show(answer), failed: () => { this.node.hidden = true; },
     });
   }

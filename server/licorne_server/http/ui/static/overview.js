@@ -14,6 +14,8 @@ import { Tree } from "./tree.js";
 
 // Of so many partitions the last hour is asked for.
 const MAX_SPARKS = 16;
+// How often, in ms: a point of a sparkline is a minute.
+const EVERY = 20000;
 
 export function view(_names, query) {
   return new Overview(query);
@@ -135,7 +137,7 @@ class Block {
   /** The last hour of each queue, of the resource that is shown first. */
   followSparks(hear) {
     this.polled = new Polled({
-      partition: this.name, path: ofPartition(this.name, "sparks"), query: { resource: this.tree.columns[0] }, always: true,
+      partition: this.name, path: ofPartition(this.name, "sparks"), query: { resource: this.tree.columns[0] }, always: true, least: EVERY,
       show: ({ queues }) => {
         this.tree.setSparks(this.polled.query.resource, queues);
         if (queues.root) hear(this.polled.query.resource, queues.root);

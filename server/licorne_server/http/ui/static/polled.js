@@ -9,10 +9,11 @@ const AFTER_FAILURE = 15000;
 export class Polled {
   /**
    * `show` is called with each answer, `failed` with what was refused. Without a `partition` any change
-   * counts; `always` asks again although nothing has changed, as for what shows time.
+   * counts; `always` asks again although nothing has changed, as for what shows time, and `least` is the
+   * least pause in ms.
    */
-  constructor({ partition = "", path, query = {}, show, failed = () => {}, always = false }) {
-    Object.assign(this, { partition, path, query, show, failed, always });
+  constructor({ partition = "", path, query = {}, show, failed = () => {}, always = false, least = 0 }) {
+    Object.assign(this, { partition, path, query, show, failed, always, least });
     this.timer = 0;
     this.changed = false;
     this.bad = false;
@@ -49,7 +50,7 @@ export class Polled {
     try {
       const answer = await get(this.path, this.query, mine.signal);
       this.bad = false;
-      this.wait(answer.refresh || AFTER_FAILURE);
+      this.wait(Math.max(this.least, answer.refresh || AFTER_FAILURE));
       this.show(answer);
     } catch (error) {
       if (error.name === "AbortError") return;

@@ -4,6 +4,8 @@ import { setAttribute, setText, svg } from "./dom.js";
 
 const WIDTH = 100;
 const HEIGHT = 24;
+// Points that are shown at least.
+const LEAST = 4;
 
 export class Spark {
   constructor() {
@@ -15,7 +17,9 @@ export class Spark {
   }
 
   /** Shows values of the same times; null where nothing was recorded. `words` says it all in a text. */
-  show(used, waiting, words, most = 0) {
+  show(allUsed, allWaiting, words, most = 0) {
+    const from = firstOf(allUsed, allWaiting);
+    const [used, waiting] = [allUsed.slice(from), allWaiting.slice(from)];
     const sums = used.map((value, at) => (value === null ? null : value + (waiting[at] ?? 0)));
     const scale = Math.max(most, 1, ...sums.map((value) => value ?? 0));
     setAttribute(this.area, "d", area(used, scale));
@@ -23,6 +27,12 @@ export class Spark {
     setAttribute(this.top, "d", line(used, scale));
     setText(this.title, words);
   }
+}
+
+/** Where something was recorded first: a young server has a short past. */
+function firstOf(used, waiting) {
+  const first = used.findIndex((value, at) => value !== null || waiting[at] !== null);
+  return first < 0 ? 0 : Math.max(0, Math.min(first, used.length - LEAST));
 }
 
 const x = (at, length) => ((at / Math.max(1, length - 1)) * WIDTH).toFixed(1);

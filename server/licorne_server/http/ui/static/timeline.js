@@ -9,6 +9,8 @@ import { toAsk } from "./route.js";
 import { count } from "./units.js";
 
 const MAX_ROWS = 60;
+// How often newer rows are asked for, in ms.
+const EVERY = 5000;
 const TONES = { preempted: "bad", "timed out": "warn" };
 
 export class Timeline {
@@ -19,7 +21,7 @@ export class Timeline {
     this.node.querySelector("h2").prepend(icon("clock"));
     this.node.hidden = true;
     this.polled = new Polled({
-      partition, path: ofPartition(partition, "application", app, "timeline"), always: true,
+      partition, path: ofPartition(partition, "application", app, "timeline"), always: true, least: EVERY,
       show: (answer) => this.show(answer), failed: () => { this.node.hidden = true; },
     });
   }
