@@ -192,10 +192,11 @@ def test_verdicts_on_gangs_and_preemption_are_rows_like_others(
 
 
 def test_json_leaves_nothing_out() -> None:
-    """Task groups, victims and what is promised are there for programs, empty or not."""
+    """Task groups, victims and what is promised are there for programs: empty, null or not."""
     assert to_plain(Application())["taskGroups"] == []
     assert to_plain(Queue())["promised"] == {}
-    assert to_plain(ExplainResponse())["preemption"]["rule"] == ""
+    assert to_plain(ExplainResponse())["preemption"] is None
+    assert to_plain(ExplainResponse(preemption=Preemption()))["preemption"]["rule"] == ""
 
 
 async def test_a_key_that_is_gone_is_explained_by_the_ledger(

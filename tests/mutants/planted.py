@@ -8,6 +8,7 @@ from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
+from mutants.of_operators import OPERATORS
 from mutants.of_passing import PASSING
 from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
@@ -28,4 +29,5 @@ ALL = (
     *CLIENT,
     *MEMBERS,
     *BUDGETS,
+    *OPERATORS,
 )

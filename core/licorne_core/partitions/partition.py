@@ -78,8 +78,7 @@ class Partition:
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
         self.applications: dict[AppId, Application] = {}
-        # What operators did before the registration to applications that have not come since.
-        self.awaited: dict[AppId, ApplicationMarks] = {}
+        self.awaited: dict[AppId, ApplicationMarks] = {}  # marked before the registration; not come since
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
         self.tally = Tally()
@@ -87,8 +86,7 @@ class Partition:
         self.limits = LimitBook(PartitionBudgets(rm.budgets, name))
         self.foreign: dict[AllocationKey, Node] = {}
         """The node that each foreign allocation is on."""
-        self.types: dict[str, None] = {}
-        """The resource types heard of."""
+        self.types: dict[str, None] = {}  # resource types heard of
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters, self.meter = Counters(), Meter(now)

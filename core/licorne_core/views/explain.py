@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark
 from licorne_core.messages.reasons import KINDS, Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
@@ -330,6 +331,8 @@ def _first_obstacle(
         found = rule.obstacle(context, who)
         if found is None:
             continue
+        if isinstance(found, OperatorMark):
+            return Obstacle(APPLICATION_HELD, "")
         if not isinstance(found, Quota):
             return Obstacle(rule.codes[0], "")
         kind = found.kind

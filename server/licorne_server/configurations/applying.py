@@ -3,7 +3,7 @@
 A change for an RM that is not registered is only recorded: it comes into force at registration.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -12,7 +12,7 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import UpdateConfiguration
 from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated, NotRegistered
-from licorne_core.values.ids import RmId
+from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 from licorne_server.engine.engine import Engine
@@ -192,6 +192,16 @@ class Applier:
 def _refusal(effect: ConfigurationRefused) -> CallError:
     log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
     return config_refused(effect.reason, effect.problems)
+
+
+def unmark(
+    configurations: Configurations, rm_id: RmId, applications: Iterable[tuple[PartitionName, str]]
+) -> None:
+    """Forget the marks of applications that have ended."""
+    revisions = configurations.find(rm_id)
+    if revisions is not None:
+        configurations.put(revisions.without_marks(frozenset(applications)))
+        configurations.save(rm_id)
 
 
 _warned = structlog.get_logger("core.configurations.warnings")

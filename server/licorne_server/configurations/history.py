@@ -4,7 +4,7 @@ The storage writes in one thread, in order of the requests, never in the event l
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +16,7 @@ import structlog
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import OperatorMarks
-from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.revisions import APPLIED, MAX_MARKS, Mark, Revision, Revisions, Source
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.coordination.store import Document
@@ -351,12 +351,6 @@ class Configurations:
         """Note and store what an operator did in a registered RM; the caller holds the RM's lock."""
         self.put(self._of[rm_id].marking(mark, on=on))
         self.save(rm_id)
-
-    def unmark(self, rm_id: RmId, applications: Iterable[tuple[PartitionName, str]]) -> None:
-        """Forget the marks of applications that have ended."""
-        if rm_id in self._of:
-            self.put(self._of[rm_id].without_marks(frozenset(applications)))
-            self.save(rm_id)
 
     def marks_of(self, rm_id: RmId) -> OperatorMarks:
         """Marks of operators that a registration of the RM takes over."""

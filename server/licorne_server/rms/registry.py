@@ -23,6 +23,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.operators import MarksEnded
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
+from licorne_server.configurations.applying import unmark
 from licorne_server.configurations.history import Configurations
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.store import Member
@@ -242,7 +243,7 @@ class Rms:
             rm.measures.told(effect, self._now())
             log_rejections(effect)
         if isinstance(effect, MarksEnded):
-            self._configurations.unmark(effect.rm_id, effect.applications)
+            unmark(self._configurations, effect.rm_id, effect.applications)
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)

@@ -125,6 +125,13 @@ def test_a_hold_gives_up_reservations() -> None:
     assert keys(driver.do(asks(ask("other", "next", vcore=2)))) == ["next"]
 
 
+def test_the_next_application_starts_in_place_of_a_held_one() -> None:
+    """A state-aware queue lets in one at a time, and not one that is held."""
+    driver = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
+    driver.do(hold("app"), asks(ask("app", "k1", vcore=1)))
+    assert keys(driver.do(asks(ask("other", "o1", vcore=1)))) == ["o1"]
+
+
 def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
     """The RM is asked about the node already; if it refuses, the ask waits as all others do."""
     driver = cluster(predicates=PredicatePolicy(deadline=10))

@@ -16,6 +16,7 @@ from licorne_core.messages.operators import (
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partition
 from licorne_core.views import Views
+from licorne_server.configurations.applying import unmark
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
 from licorne_server.engine.engine import Engine
@@ -137,7 +138,7 @@ class ApplicationMethods:
             marks = self._configurations.get(rm_id).marks
             of_apps = (mark for mark in marks if mark.kind.is_of_application)
             gone = [(mark.partition, mark.name) for mark in of_apps if not self._is_there(mark)]
-            self._configurations.unmark(rm_id, gone)
+            unmark(self._configurations, rm_id, gone)
         return self._configurations.has_room_for_mark(rm_id)
 
     def _note(self, request: Request, mark: Mark, *, on: bool) -> None:

@@ -1,0 +1,77 @@
+"""Operators' calls about one application of an RM."""
+
+from typing import TYPE_CHECKING
+
+from grpc import aio
+
+from licorne.calls import OfOneRm, check_arguments
+from licorne.model import DEFAULT_PARTITION
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+
+if TYPE_CHECKING:
+    from licorne.v1.admin_pb2_grpc import AdminAsyncStub
+
+
+def _stub(channel: aio.Channel) -> "AdminAsyncStub":
+    return AdminStub(channel)
+
+
+class ApplicationCalls(OfOneRm):
+    """The part of `AdminCalls` that is about applications."""
+
+    async def stop_application(
+        self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
+    ) -> pb.StopApplicationResponse:
+        """End an application: its RM gets requests to stop all allocations, and its failure."""
+        check_arguments(application_id=application_id, reason=reason)
+        request = pb.StopApplicationRequest(
+            rm_id=self._rm("stop_application"),
+            partition=self._partition(partition),
+            application_id=application_id,
+            reason=reason,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).StopApplication, request)
+
+    async def hold_application(
+        self, application_id: str, held: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
+    ) -> pb.HoldApplicationResponse:
+        """Place no ask of an application from now on, or resume it; what runs goes on."""
+        check_arguments(application_id=application_id, held=held, message=message)
+        request = pb.HoldApplicationRequest(
+            rm_id=self._rm("hold_application"),
+            partition=self._partition(partition),
+            application_id=application_id,
+            held=held,
+            message=message,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).HoldApplication, request)
+
+    async def change_application(
+        self,
+        application_id: str,
+        *,
+        priority: int | None = None,
+        reset_priority: bool = False,
+        queue: str = "",
+        message: str = "",
+        partition: str = DEFAULT_PARTITION,
+    ) -> pb.ChangeApplicationResponse:
+        """Give an application another priority, or move one that waits to another leaf.
+
+        `priority` is that of all its asks, until `reset_priority` gives each its own again. An empty
+        `queue` leaves it where it is; one with allocations cannot be moved.
+        """
+        given = {} if priority is None else {"priority": priority}
+        check_arguments(application_id=application_id, reset_priority=reset_priority, **given)
+        check_arguments(queue=queue, message=message)
+        request = pb.ChangeApplicationRequest(
+            rm_id=self._rm("change_application"),
+            partition=self._partition(partition),
+            application_id=application_id,
+            priority=priority,
+            reset_priority=reset_priority,
+            queue=queue,
+            message=message,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).ChangeApplication, request)
