@@ -7,6 +7,7 @@ import pytest
 
 from licorne_core.messages.commands import (
     Command,
+    DrainNode,
     SetNodeSchedulable,
     SetQueueStopped,
     StopApplication,
@@ -21,7 +22,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    drain,
+    cordon,
     kill,
     node,
     nodes,
@@ -48,7 +49,11 @@ def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
         yield SetQueueStopped(rm_id=rm_id, partition=name, queue=queue, stopped=on)
     elif kind < 0.8 and partition.nodes.by_id:
         node_id = rng.choice(list(partition.nodes.by_id))
-        yield SetNodeSchedulable(rm_id=rm_id, partition=name, node_id=node_id, schedulable=on)
+        if rng.random() < 0.3:
+            seconds = rng.choice([0.0, 1.0, 10.0])
+            yield DrainNode(rm_id=rm_id, partition=name, node_id=node_id, seconds=seconds)
+        else:
+            yield SetNodeSchedulable(rm_id=rm_id, partition=name, node_id=node_id, schedulable=on)
     elif partition.applications:
         app_id = rng.choice(list(partition.applications))
         yield StopApplication(rm_id=rm_id, partition=name, app_id=app_id, reason="")
@@ -124,7 +129,7 @@ def meddle(rng: Random) -> Iterator[Command]:
     """Stop or drain something, or take that back."""
     queue = rng.choice(("root", "root.a", "root.a.x", "root.b"))
     if rng.random() < 0.3:
-        yield drain(f"n{rng.randint(0, 3)}", schedulable=rng.random() < 0.5)
+        yield cordon(f"n{rng.randint(0, 3)}", schedulable=rng.random() < 0.5)
     else:
         yield stop(queue) if rng.random() < 0.5 else start(queue)
 

@@ -14,6 +14,7 @@ from licorne_core.messages.effects import (
     ContainerStatesChanged,
     Effect,
     Happened,
+    NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
     NotRegistered,
@@ -84,6 +85,15 @@ def told(effect: Effect) -> list[str]:
             return [_told_of_rm(effect)]
 
 
+def _told_of_node(effect: NodeSchedulableSet | NodeDrainBegun) -> str:
+    if isinstance(effect, NodeSchedulableSet):
+        told = "done" if effect.changed else "nothing to do"
+        return f"{told}, {effect.allocations} allocations run there"
+    terms = effect.terms
+    seconds = terms.deadline - terms.start
+    return f"{terms.allocations} allocations are stopped within {seconds:g} s, {effect.exempt} stay"
+
+
 def _told_of_rm(
     effect: Registered
     | RegistrationFailed
@@ -92,6 +102,7 @@ def _told_of_rm(
     | NotRegistered
     | OperatorRefused
     | NodeSchedulableSet
+    | NodeDrainBegun
     | ApplicationStopped
     | QueueStoppedSet
     | ApplicationHeld
@@ -108,9 +119,8 @@ def _told_of_rm(
             return "configuration updated" if effect.changed else "configuration unchanged"
         case OperatorRefused():
             return f"refused: {effect.reason}"
-        case NodeSchedulableSet():
-            told = "done" if effect.changed else "nothing to do"
-            return f"{told}, {effect.allocations} allocations run there"
+        case NodeSchedulableSet() | NodeDrainBegun():
+            return _told_of_node(effect)
         case ApplicationStopped():
             return f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
         case QueueStoppedSet():

@@ -3579,6 +3579,8 @@ type GetLogLevelsResponse struct {
 	// The level of each logger that has one of its own; the empty name is that of all others. Every page
 	// has all of them.
 	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Who set them, by logger; a level of the server's own setting is not here. Every page has all of them.
+	Marks map[string]*OperatorMark `protobuf:"bytes,5,rep,name=marks,proto3" json:"marks,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What RMs want by their extra configurations, a page of them in order of their ids. It counts where
 	// no level is given.
 	Wanted []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
@@ -3623,6 +3625,13 @@ func (*GetLogLevelsResponse) Descriptor() ([]byte, []int) {
 func (x *GetLogLevelsResponse) GetLevels() map[string]string {
 	if x != nil {
 		return x.Levels
+	}
+	return nil
+}
+
+func (x *GetLogLevelsResponse) GetMarks() map[string]*OperatorMark {
+	if x != nil {
+		return x.Marks
 	}
 	return nil
 }
@@ -3706,7 +3715,9 @@ type SetLogLevelRequest struct {
 	// A logger and those below it, such as "core.scheduler"; empty for all others.
 	Logger string `protobuf:"bytes,1,opt,name=logger,proto3" json:"logger,omitempty"`
 	// "debug", "info", "warning" or "error"; empty takes the logger's own level away.
-	Level         string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	// Why, for people; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3751,6 +3762,13 @@ func (x *SetLogLevelRequest) GetLogger() string {
 func (x *SetLogLevelRequest) GetLevel() string {
 	if x != nil {
 		return x.Level
+	}
+	return ""
+}
+
+func (x *SetLogLevelRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
 	}
 	return ""
 }
@@ -4428,7 +4446,7 @@ var File_licorne_v1_admin_proto protoreflect.FileDescriptor
 const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x16licorne/v1/admin.proto\x12\n" +
-	"licorne.v1\x1a\x16licorne/si/v1/si.proto\".\n" +
+	"licorne.v1\x1a\x16licorne/si/v1/si.proto\x1a\x16licorne/v1/state.proto\".\n" +
 	"\x17GetConfigurationRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xd5\x03\n" +
 	"\x18GetConfigurationResponse\x12\x13\n" +
@@ -4751,24 +4769,30 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x13GetLogLevelsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\x9d\x02\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xb4\x03\n" +
 	"\x14GetLogLevelsResponse\x12D\n" +
-	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x123\n" +
+	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x12A\n" +
+	"\x05marks\x18\x05 \x03(\v2+.licorne.v1.GetLogLevelsResponse.MarksEntryR\x05marks\x123\n" +
 	"\x06wanted\x18\x02 \x03(\v2\x1b.licorne.v1.WantedLogLevelsR\x06wanted\x12&\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12'\n" +
 	"\x0fmissing_members\x18\x04 \x03(\tR\x0emissingMembers\x1a9\n" +
 	"\vLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
+	"\n" +
+	"MarksEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.licorne.v1.OperatorMarkR\x05value:\x028\x01\"\xa2\x01\n" +
 	"\x0fWantedLogLevels\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12?\n" +
 	"\x06levels\x18\x02 \x03(\v2'.licorne.v1.WantedLogLevels.LevelsEntryR\x06levels\x1a9\n" +
 	"\vLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"B\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\\\n" +
 	"\x12SetLogLevelRequest\x12\x16\n" +
 	"\x06logger\x18\x01 \x01(\tR\x06logger\x12\x14\n" +
-	"\x05level\x18\x02 \x01(\tR\x05level\"\xbe\x01\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xbe\x01\n" +
 	"\x13SetLogLevelResponse\x12C\n" +
 	"\x06levels\x18\x01 \x03(\v2+.licorne.v1.SetLogLevelResponse.LevelsEntryR\x06levels\x12'\n" +
 	"\x0fmissing_members\x18\x02 \x03(\tR\x0emissingMembers\x1a9\n" +
@@ -4858,7 +4882,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -4930,10 +4954,12 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	nil,                                   // 67: licorne.v1.PlannedAsk.ResourceEntry
 	nil,                                   // 68: licorne.v1.PlannedVictim.ResourceEntry
 	nil,                                   // 69: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 70: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 71: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 72: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 73: si.v1.Allocation
+	nil,                                   // 70: licorne.v1.GetLogLevelsResponse.MarksEntry
+	nil,                                   // 71: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 72: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 73: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 74: si.v1.Allocation
+	(*OperatorMark)(nil),                  // 75: licorne.v1.OperatorMark
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
 	60, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
@@ -4958,68 +4984,70 @@ var file_licorne_v1_admin_proto_depIdxs = []int32{
 	66, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
 	67, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
 	68, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	72, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	73, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	73, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	74, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
 	28, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
 	29, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
 	69, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	47, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	70, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	71, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	56, // 30: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
-	57, // 31: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
-	57, // 32: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
-	0,  // 33: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 34: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	6,  // 35: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	8,  // 36: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
-	11, // 37: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	19, // 38: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	13, // 39: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
-	15, // 40: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
-	17, // 41: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
-	54, // 42: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
-	58, // 43: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
-	22, // 44: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	31, // 45: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	33, // 46: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	35, // 47: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
-	37, // 48: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
-	39, // 49: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
-	41, // 50: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	43, // 51: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	45, // 52: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	48, // 53: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	50, // 54: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	52, // 55: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 56: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 57: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	7,  // 58: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	9,  // 59: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	12, // 60: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	20, // 61: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	14, // 62: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
-	16, // 63: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
-	18, // 64: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
-	55, // 65: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
-	59, // 66: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
-	23, // 67: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	32, // 68: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	34, // 69: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	36, // 70: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
-	38, // 71: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
-	40, // 72: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
-	42, // 73: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	44, // 74: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	46, // 75: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	49, // 76: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	51, // 77: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	53, // 78: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	56, // [56:79] is the sub-list for method output_type
-	33, // [33:56] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	70, // 27: licorne.v1.GetLogLevelsResponse.marks:type_name -> licorne.v1.GetLogLevelsResponse.MarksEntry
+	47, // 28: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	71, // 29: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	72, // 30: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	56, // 31: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
+	57, // 32: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
+	57, // 33: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
+	75, // 34: licorne.v1.GetLogLevelsResponse.MarksEntry.value:type_name -> licorne.v1.OperatorMark
+	0,  // 35: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 36: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	6,  // 37: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	8,  // 38: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	11, // 39: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	19, // 40: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	13, // 41: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
+	15, // 42: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
+	17, // 43: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
+	54, // 44: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
+	58, // 45: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
+	22, // 46: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	31, // 47: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	33, // 48: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	35, // 49: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
+	37, // 50: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
+	39, // 51: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
+	41, // 52: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	43, // 53: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	45, // 54: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	48, // 55: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	50, // 56: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	52, // 57: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 58: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 59: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 60: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 61: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 62: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	20, // 63: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	14, // 64: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
+	16, // 65: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
+	18, // 66: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
+	55, // 67: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
+	59, // 68: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
+	23, // 69: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	32, // 70: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	34, // 71: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	36, // 72: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
+	38, // 73: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
+	40, // 74: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
+	42, // 75: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	44, // 76: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	46, // 77: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	49, // 78: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	51, // 79: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	53, // 80: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	58, // [58:81] is the sub-list for method output_type
+	35, // [35:58] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -5027,6 +5055,7 @@ func file_licorne_v1_admin_proto_init() {
 	if File_licorne_v1_admin_proto != nil {
 		return
 	}
+	file_licorne_v1_state_proto_init()
 	file_licorne_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
 	file_licorne_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
@@ -5035,7 +5064,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   72,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -100,7 +100,7 @@ type AdminClient interface {
 	SetQueueStopped(ctx context.Context, in *SetQueueStoppedRequest, opts ...grpc.CallOption) (*SetQueueStoppedResponse, error)
 	// The levels of the member that is called, and what the RMs of all members want.
 	GetLogLevels(ctx context.Context, in *GetLogLevelsRequest, opts ...grpc.CallOption) (*GetLogLevelsResponse, error)
-	// Sets the level in all members.
+	// Sets the level in all members. With a state directory or a store it outlives the server.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(ctx context.Context, in *DumpStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpStateResponse], error)
@@ -412,7 +412,7 @@ type AdminServer interface {
 	SetQueueStopped(context.Context, *SetQueueStoppedRequest) (*SetQueueStoppedResponse, error)
 	// The levels of the member that is called, and what the RMs of all members want.
 	GetLogLevels(context.Context, *GetLogLevelsRequest) (*GetLogLevelsResponse, error)
-	// Sets the level in all members.
+	// Sets the level in all members. With a state directory or a store it outlives the server.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(*DumpStateRequest, grpc.ServerStreamingServer[DumpStateResponse]) error

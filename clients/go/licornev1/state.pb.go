@@ -2240,9 +2240,10 @@ type Preemption struct {
 	Priority      int32                  `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	Time          int64                  `protobuf:"varint,7,opt,name=time,proto3" json:"time,omitempty"`
 	// "guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
-	// go to no other node. "quota": the queue was above its lowered maximum.
+	// go to no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
+	// the node.
 	Rule string `protobuf:"bytes,8,opt,name=rule,proto3" json:"rule,omitempty"`
-	// The ask; empty for "quota".
+	// The ask; empty for "quota" and "drain".
 	BeneficiaryApplicationId string `protobuf:"bytes,9,opt,name=beneficiary_application_id,json=beneficiaryApplicationId,proto3" json:"beneficiary_application_id,omitempty"`
 	BeneficiaryAllocationKey string `protobuf:"bytes,10,opt,name=beneficiary_allocation_key,json=beneficiaryAllocationKey,proto3" json:"beneficiary_allocation_key,omitempty"`
 	BeneficiaryPriority      int32  `protobuf:"varint,11,opt,name=beneficiary_priority,json=beneficiaryPriority,proto3" json:"beneficiary_priority,omitempty"`
@@ -2598,7 +2599,8 @@ type Node struct {
 	// Asks that the node is reserved for, the first 16; ListReservations has all.
 	Reservations []*Reservation `protobuf:"bytes,11,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	ForeignCount uint32         `protobuf:"varint,12,opt,name=foreign_count,json=foreignCount,proto3" json:"foreign_count,omitempty"`
-	// Whether an operator keeps new allocations off it, whatever its RM says (Admin.SetNodeSchedulable).
+	// Whether an operator has cordoned it: no new allocations come there, whatever its RM says
+	// (Admin.SetNodeSchedulable). Those that run go on, unless it has a `drain`.
 	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
 	// How many asks the node is reserved for.
 	ReservationCount uint32 `protobuf:"varint,14,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`

@@ -217,6 +217,11 @@ def victim_of_quota(time: float, victim: Ask, queue: QueuePath) -> EventRecord:
     return _request(time, victim, f"Preempted by Quota change enforcement process in {queue}")
 
 
+def victim_of_drain(time: float, victim: Ask, node_id: NodeId) -> EventRecord:
+    """REQUEST: the RM was asked to stop the victim, as an operator drains its node."""
+    return _request(time, victim, f"Preempted to drain node {node_id}")
+
+
 def quota_preempted(
     time: float,
     queue: QueuePath,

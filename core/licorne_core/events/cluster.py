@@ -62,6 +62,11 @@ def schedulable_changed(time: float, node_id: NodeId, *, schedulable: bool) -> E
     )
 
 
+def operator_acted(time: float, of: EventType, name: str, text: str) -> EventRecord:
+    """NODE or QUEUE set, without details: an operator has done something to it by hand."""
+    return EventRecord(time, of, name, EventChange.SET, message=text)
+
+
 def occupied_changed(time: float, node_id: NodeId, occupied: Resources) -> EventRecord:
     """NODE_OCCUPIED set, with all that other schedulers use of the node."""
     return EventRecord(

@@ -8,6 +8,7 @@ from licorne_core.events.allocations import Asked, allocation_resized, failed_on
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
+from licorne_core.handlers.drains import look_again
 from licorne_core.handlers.gangs import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
@@ -267,6 +268,7 @@ def _book(
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
     outcome.updates += placed(partition, app, allocation, now)
     note_growth(partition, partition.leaf_of(app), now)
+    look_again(partition, node, now)
     outcome.made.setdefault(partition, []).append(allocation)
     roll_back_unfitting(partition, node, now)
 

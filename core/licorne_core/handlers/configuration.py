@@ -50,8 +50,12 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options)
     follow(partition, rm.extra)
     key, marks = partition_key(partition.name), rm.marks
-    partition.nodes.drained.update((node, None) for name, node in marks.nodes if partition_key(name) == key)
-    partition.tree.stopped.update((path, None) for name, path in marks.queues if partition_key(name) == key)
+    for (name, node_id), cordon in marks.nodes.items():
+        if partition_key(name) == key:
+            partition.nodes.cordons[node_id] = cordon
+    for (name, path), mark in marks.queues.items():
+        if partition_key(name) == key:
+            partition.tree.stopped[path] = mark
     partition.awaited.update(
         (app, had) for name, app, had in marks.applications if partition_key(name) == key
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, placeholder_incompatible
 from licorne_core.events.journal import EventDetail
+from licorne_core.handlers.drains import look_again
 from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
@@ -249,6 +250,7 @@ def free(
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     # The RM may have resized it while it waited for its place.
     note_growth(partition, leaf, now)
+    look_again(partition, partition.nodes.by_id[allocation.node_id], now)
     return None
 
 

@@ -319,7 +319,7 @@ def _starts_at_once(app: Application) -> bool:
 
 def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
     """Fire a timer of an application, or of reservations."""
-    due, app_id, key, _ = timer
+    due, app_id, key = timer.due, timer.app_id, timer.key
     if due is Due.REVIEW:
         partition.cycle.review.call(now)
         return []

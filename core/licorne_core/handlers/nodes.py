@@ -12,6 +12,7 @@ from licorne_core.events.cluster import (
 )
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
+from licorne_core.handlers.drains import drain_timer, look_again
 from licorne_core.handlers.gangs import free, what_went
 from licorne_core.handlers.lifecycle import after_gone
 from licorne_core.handlers.outcome import OutcomeJob
@@ -170,11 +171,11 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     schedulable = update.action is NodeAction.CREATE
     whole = rm.context.budgets.with_floating(capacity)
     node = Node(node_id, whole, update.attributes, schedulable=schedulable)
-    if node_id in partition.nodes.drained:
-        node.set_drained(drained=True)
+    node.set_cordon(partition.nodes.cordons.get(node_id))
     rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(node)
+    look_again(partition, node, now)
     budgets = partition.rm.budgets
     total = budgets.shown(partition.nodes.total)
     added = node_added(now, node_id, budgets.shown(capacity), total, schedulable=node.schedulable)
@@ -219,6 +220,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
         yield 1
     yield from forget_foreign_on(job, partition, node)
     partition.cluster.remove(node, job.now)
+    partition.timers.cancel(drain_timer(node.node_id))
     partition.counters.nodes_decommissioned += 1
     total = partition.rm.budgets.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))

@@ -4,25 +4,30 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never
 
-from licorne_core.events.cluster import schedulable_changed
+from licorne_core.events.cluster import operator_acted, schedulable_changed
+from licorne_core.events.journal import EventType
+from licorne_core.handlers.drains import drain_timer, look_again
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
 from licorne_core.handlers.outcome import OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all, roll_back_on
-from licorne_core.messages.commands import SetNodeSchedulable, SetQueueStopped, StopApplication
+from licorne_core.messages.commands import DrainNode, SetNodeSchedulable, SetQueueStopped, StopApplication
 from licorne_core.messages.effects import (
     ApplicationStopped,
     ApplicationUpdate,
     Effect,
+    NodeDrainBegun,
     NodeSchedulableSet,
     OperatorRefusal,
     OperatorRefused,
     QueueStoppedSet,
     Release,
 )
+from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMark, told
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.requests import MAY_GO, Request, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.nodes.node import CORDONED, Node
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
@@ -30,6 +35,7 @@ from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
 from licorne_core.values.ids import AppId, NodeId
 from licorne_core.values.slices import PART, put_in_order
+from licorne_core.views.nodes import contents_of
 
 
 class Refused(LicorneError):
@@ -54,28 +60,61 @@ def partition_meant(rm: Rm, name: str) -> Partition:
 
 
 def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
-    """Set the flag; open checks about the node are dropped (spec § 7.4)."""
+    """Cordon the node, or take that back; a node that is gone may still have a cordon to end."""
     partition = partition_meant(rm, command.partition)
-    node_id = NodeId(command.node_id)
-    node = partition.nodes.by_id.get(node_id)
-    if node is None and command.schedulable and node_id in partition.nodes.drained:
-        del partition.nodes.drained[node_id]
+    cordons, node_id = partition.nodes.cordons, command.node_id
+    if command.schedulable and node_id in cordons and node_id not in partition.nodes.by_id:
+        del cordons[node_id]
         return [NodeSchedulableSet(rm_id=rm.rm_id, changed=True, allocations=0)]
-    if node is None:
-        what = f"node {shown(command.node_id)} not found in partition {partition.name}"
-        raise Refused(OperatorRefusal.NOT_FOUND, what)
-    drained = not command.schedulable
-    if drained:
-        partition.nodes.drained[node_id] = None
-    else:
-        partition.nodes.drained.pop(node_id, None)
-    changed = node.drained != drained
-    if changed and drained:
-        roll_back_on(partition, node, now, gone=False)
-    if changed and partition.cluster.set_drained(node, drained=drained, now=now):
-        partition.journal.note(schedulable_changed(now, node.node_id, schedulable=node.schedulable))
+    node = _node_meant(partition, node_id)
+    changed = (node.cordon is None) != command.schedulable
+    if changed:
+        cordon = None if command.schedulable else Cordon(mark=command.mark)
+        _set_cordon(partition, node, cordon, now)
+        text = f"{'uncordoned' if command.schedulable else CORDONED}{told(command.mark)}"
+        partition.journal.note(operator_acted(now, EventType.NODE, node_id, text))
     allocations = len(node.allocations)
     return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
+
+
+def drain_node(rm: Rm, command: DrainNode, now: float) -> list[Effect]:
+    """Cordon the node, and have its allocations stopped from now on."""
+    partition = partition_meant(rm, command.partition)
+    node = _node_meant(partition, command.node_id)
+    there = contents_of(partition, node)
+    terms = DrainTerms(start=now, deadline=now + command.seconds, allocations=there.remaining)
+    _set_cordon(partition, node, Cordon(mark=command.mark, drain=terms), now)
+    look_again(partition, node, now)
+    text = f"drained{told(command.mark)}"
+    partition.journal.note(operator_acted(now, EventType.NODE, node.node_id, text))
+    return [NodeDrainBegun(rm_id=rm.rm_id, terms=terms, exempt=there.exempt)]
+
+
+def _node_meant(partition: Partition, node_id: NodeId) -> Node:
+    """The node of that name.
+
+    Raises:
+        Refused: there is none.
+    """
+    node = partition.nodes.by_id.get(node_id)
+    if node is None:
+        what = f"node {shown(node_id)} not found in partition {partition.name}"
+        raise Refused(OperatorRefusal.NOT_FOUND, what)
+    return node
+
+
+def _set_cordon(partition: Partition, node: Node, cordon: Cordon | None, now: float) -> None:
+    """Set or end a cordon; open checks about a node that gets one are dropped (spec § 7.4)."""
+    node_id = node.node_id
+    if cordon is None:
+        partition.nodes.cordons.pop(node_id, None)
+        partition.timers.cancel(drain_timer(node_id))
+    else:
+        partition.nodes.cordons[node_id] = cordon
+        if node.cordon is None:
+            roll_back_on(partition, node, now, gone=False)
+    if partition.cluster.set_cordon(node, cordon, now):
+        partition.journal.note(schedulable_changed(now, node_id, schedulable=node.schedulable))
 
 
 def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
@@ -96,15 +135,16 @@ def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now:
         if command.stopped == (queue.state is QueueState.STOPPED):
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
         if not command.stopped:
-            stopped.pop(queue.path, None)
-            return [_start(rm, partition, queue)]
+            return [_start(rm, partition, queue, command.mark, now)]
         job = _QueueStop(command, rm, partition, queue, now)
     return registry.jobs.carry_on(job, now)
 
 
-def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
+def _start(rm: Rm, partition: Partition, queue: Queue, mark: OperatorMark, now: float) -> QueueStoppedSet:
     """Everything in it is tried again: nothing was parked there meanwhile."""
+    partition.tree.stopped.pop(queue.path, None)
     queue.state = QueueState.ACTIVE
+    partition.journal.note(operator_acted(now, EventType.QUEUE, queue.path, f"started{told(mark)}"))
     partition.dirty.mark_queue(queue)
     return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
 
@@ -119,6 +159,7 @@ class _QueueStop(CommandJob):
         self._rm_id = rm.rm_id
         self._partition = partition
         self._queue = queue
+        self._mark = command.mark
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
@@ -130,7 +171,9 @@ class _QueueStop(CommandJob):
             for app in list(leaf.applications.values()):
                 yield from self._let_go(app)
         queue.state = QueueState.STOPPED
-        partition.tree.stopped[queue.path] = None
+        partition.tree.stopped[queue.path] = self._mark
+        text = f"stopped{told(self._mark)}"
+        partition.journal.note(operator_acted(self.now, EventType.QUEUE, queue.path, text))
         partition.dirty.mark_queue(queue)
         state = queue.state.value
         self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))
@@ -247,7 +290,7 @@ class _ApplicationStop(OutcomeJob):
         return time_out(app, request, self._reason)
 
 
-OperatorCommand = SetNodeSchedulable | StopApplication | SetQueueStopped
+OperatorCommand = SetNodeSchedulable | DrainNode | StopApplication | SetQueueStopped
 
 
 def act_for_operator(registry: Registry, rm: Rm, command: OperatorCommand, now: float) -> list[Effect]:
@@ -256,6 +299,8 @@ def act_for_operator(registry: Registry, rm: Rm, command: OperatorCommand, now: 
         match command:
             case SetNodeSchedulable():
                 return set_node_schedulable(rm, command, now)
+            case DrainNode():
+                return drain_node(rm, command, now)
             case StopApplication():
                 return stop_application(registry, rm, command, now)
             case SetQueueStopped():

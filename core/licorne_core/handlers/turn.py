@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
+from licorne_core.handlers.drains import drain
 from licorne_core.handlers.gangs import cancel, placeholders_overdue, replace, time_to_complete
 from licorne_core.handlers.lifecycle import allocation_made, on_time
 from licorne_core.handlers.outcome import Outcome, TimerJob
@@ -143,10 +144,11 @@ _WORK: Final[dict[Due, Callable[[TimerJob], Iterator[int]]]] = {
     Due.COMPLETE: time_to_complete,
     Due.PLACEHOLDERS: placeholders_overdue,
     Due.QUOTA: enforce_quotas,
+    Due.DRAIN: drain,
 }
 """The work of deadlines for which very much may have to be done."""
 
-_NOT_ON_HOLD = frozenset({Due.COMPLETE, Due.PLACEHOLDERS, Due.QUOTA})
+_NOT_ON_HOLD = frozenset({Due.COMPLETE, Due.PLACEHOLDERS, Due.QUOTA, Due.DRAIN})
 """In the middle of a replay an application has not all that it had: it must not fail or end then.
 
 What has begun is done to the end. The scan for asks that no node takes puts itself off.

@@ -13,7 +13,14 @@ from typing import Final, NamedTuple
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
-from licorne_core.messages.operators import ApplicationMarks, ChangeApplication, HoldApplication
+from licorne_core.messages.operators import (
+    UNKNOWN_MARK,
+    ApplicationMarks,
+    ChangeApplication,
+    Cordon,
+    HoldApplication,
+    OperatorMark,
+)
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
 from licorne_core.values.resources import Resources
@@ -43,15 +50,15 @@ class PredicatePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMarks:
-    """Nodes that operators drained, queues that they stopped, and applications that they held or
-    changed, each with its partition's name.
+    """Nodes that operators cordoned, and queues that they stopped, by partition and name, and
+    applications that they held or changed.
 
     They outlive the registration in which they were made. A node, queue or application of such a
     name has its mark from its beginning.
     """
 
-    nodes: frozenset[tuple[PartitionName, NodeId]] = frozenset()
-    queues: frozenset[tuple[PartitionName, QueuePath]] = frozenset()
+    nodes: Mapping[tuple[PartitionName, NodeId], Cordon] = field(default_factory=dict)
+    queues: Mapping[tuple[PartitionName, QueuePath], OperatorMark] = field(default_factory=dict)
     applications: frozenset[tuple[PartitionName, AppId, ApplicationMarks]] = frozenset()
 
 
@@ -105,12 +112,30 @@ class RefuseNewWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetNodeSchedulable:
-    """An operator drains a node, or takes that back; the RM's own flag holds as well."""
+    """An operator cordons a node, or takes that back; the RM's own flag holds as well.
+
+    A node that is cordoned already keeps its mark.
+    """
 
     rm_id: RmId
     partition: str
     node_id: NodeId
     schedulable: bool
+    mark: OperatorMark = UNKNOWN_MARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNode:
+    """An operator cordons a node, and has its allocations stopped evenly over so many `seconds`.
+
+    It replaces an earlier drain of the node.
+    """
+
+    rm_id: RmId
+    partition: str
+    node_id: NodeId
+    seconds: float
+    mark: OperatorMark = UNKNOWN_MARK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +156,7 @@ class SetQueueStopped:
     partition: str
     queue: str
     stopped: bool
+    mark: OperatorMark = UNKNOWN_MARK
 
 
 class NodeAction(Enum):
@@ -341,6 +367,7 @@ Command = (
     | EndReplay
     | SetHold
     | SetNodeSchedulable
+    | DrainNode
     | StopApplication
     | SetQueueStopped
     | HoldApplication

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import Command, TerminationType
-from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
+from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, DrainTerms, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -87,7 +87,7 @@ class OperatorRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSchedulableSet:
-    """A node is drained by an operator, or is not any more. `changed` is False if it was so before.
+    """A node is cordoned by an operator, or is not any more. `changed` is False if it was so before.
 
     `allocations` are on it, and go on.
     """
@@ -95,6 +95,15 @@ class NodeSchedulableSet:
     rm_id: RmId
     changed: bool
     allocations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDrainBegun:
+    """A node is cordoned, and its allocations are stopped by these terms; `exempt` ones stay."""
+
+    rm_id: RmId
+    terms: DrainTerms
+    exempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,6 +357,7 @@ Effect = (
     | ConfigurationRefused
     | OperatorRefused
     | NodeSchedulableSet
+    | NodeDrainBegun
     | ApplicationStopped
     | QueueStoppedSet
     | ApplicationHeld

@@ -19,6 +19,40 @@ class OperatorMark(NamedTuple):
     """The reason, in the operator's words."""
 
 
+UNKNOWN_MARK: Final = OperatorMark()
+"""Stands for an act of which nothing was kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainTerms:
+    """Pace of a drain: `allocations` were to stop at its `start`, the last of them by its `deadline`.
+
+    Times are in unix seconds. Without time between them all are stopped at once.
+    """
+
+    start: float
+    deadline: float
+    allocations: int
+
+    def due(self, running: int) -> float:
+        """Time at which the next allocation is stopped, while so many run and are not stopping.
+
+        One that ends by itself counts as one that was stopped. One that came since is stopped at once.
+        """
+        if not self.allocations:
+            return self.start
+        span = self.deadline - self.start
+        return self.start + span * (self.allocations - running) / self.allocations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """A node takes no new allocations by order of an operator; with `drain` its allocations go too."""
+
+    mark: OperatorMark = UNKNOWN_MARK
+    drain: DrainTerms | None = None
+
+
 class ApplicationMarks(NamedTuple):
     """What operators did to one application; a value without any of it stands for nothing."""
 

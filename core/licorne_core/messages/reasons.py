@@ -10,7 +10,7 @@ from typing import Final
 
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
-from licorne_core.messages.operators import HeldCheck
+from licorne_core.messages.operators import UNKNOWN_MARK, HeldCheck, OperatorMark, told
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
@@ -100,13 +100,14 @@ class StoppedQueueCheck:
     """An operator has stopped the application's queue, or one above it (spec § 4.2)."""
 
     queue: QueuePath
+    mark: OperatorMark = UNKNOWN_MARK
 
     code = QUEUE_STOPPED
     passed = False
 
     def message(self) -> str:
         """The reason in one sentence."""
-        return f"queue {self.queue} is stopped by an operator"
+        return f"queue {self.queue} is stopped{told(self.mark)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,12 +323,13 @@ class PreemptionCheck:
 class NodesCheck:
     """Some schedulable node must have the ask's resources available.
 
-    `causes` counts the nodes that are out: ``unschedulable``, as its RM says, ``drained``, as an
+    `causes` counts the nodes that are out: ``unschedulable``, as its RM says, ``cordoned``, as an
     operator said, ``reserved`` for another ask,
     ``too small: T`` where all of the node would not do, ``full: T`` where only what is
     available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
     `reserved_for` has the queues with most of the ``reserved`` nodes, and `more_queues` counts the
-    others. `bound` keeps the ask from having a node reserved.
+    others. `bound` keeps the ask from having a node reserved. `cordons` has the first of the cordoned
+    nodes.
     """
 
     total: int
@@ -338,6 +340,7 @@ class NodesCheck:
     reserved_for: tuple[QueueReservations, ...] = ()
     more_queues: int = 0
     bound: ReservationBound | None = None
+    cordons: tuple[tuple[NodeId, OperatorMark], ...] = ()
 
     code = NO_NODE_FITS
 
@@ -352,14 +355,19 @@ class NodesCheck:
             return f"fits on {self.fitting} of {self.total} nodes"
         if self.required_node is not None and not self.total:
             return f"required node {self.required_node} is not registered"
-        holders = self._holders()
+        details = {"reserved": self._holders(), "cordoned": self._operators()}
         counts = ", ".join(
-            f"{count} {cause}" + (holders if cause == "reserved" else "")
-            for cause, count in sorted(self.causes.items())
+            f"{count} {cause}{details.get(cause, '')}" for cause, count in sorted(self.causes.items())
         )
         kept = f"; node {self.reserved_node} is reserved for it" if self.reserved_node else ""
         bound = "" if self.bound is None else f"; {self.bound.message()}"
         return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
+
+    def _operators(self) -> str:
+        """The first cordoned nodes in brackets, each with its operator and the reason."""
+        parts = [f"{node_id}{told(mark)}" for node_id, mark in self.cordons]
+        more = self.causes.get("cordoned", 0) - len(parts)
+        return f" ({'; '.join(parts)}{f'; and {more} more' if more else ''})" if parts else ""
 
     def _holders(self) -> str:
         """Queues with reserved nodes, in brackets; empty for none."""

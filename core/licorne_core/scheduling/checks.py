@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
-from licorne_core.messages.operators import APPLICATION_HELD, HeldCheck, OperatorMark
+from licorne_core.messages.operators import APPLICATION_HELD, UNKNOWN_MARK, HeldCheck, OperatorMark
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
@@ -178,7 +178,8 @@ class _QueueRuns(Rule):
 
     def reports(self, context: CheckContext, app: Application, obstacle: Queue | None) -> Checks:
         if obstacle is not None:
-            yield reasons.StoppedQueueCheck(queue=obstacle.path)
+            mark = context.tree.stopped.get(obstacle.path, UNKNOWN_MARK)
+            yield reasons.StoppedQueueCheck(queue=obstacle.path, mark=mark)
 
 
 class _NoBackOff(Rule):

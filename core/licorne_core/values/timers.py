@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from licorne_core.values.ids import AllocationKey, AppId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.ranking import Ranking
 
 T = TypeVar("T", bound=Hashable)
@@ -28,15 +28,17 @@ class Due(StrEnum):
     ANSWER = "expect an answer"
     RETRY = "ask again"
     QUOTA = "enforce lowered maxima"
+    DRAIN = "stop an allocation of a drained node"
 
 
 class Timer(NamedTuple):
-    """Kind of a deadline, with its application, ask or predicate check, if any."""
+    """Kind of a deadline, with its application, ask, predicate check or node, if any."""
 
     due: Due
     app_id: AppId = AppId("")
     key: AllocationKey = AllocationKey("")
     check: int = 0
+    node_id: NodeId = NodeId("")
 
 
 class Timers(Generic[T]):

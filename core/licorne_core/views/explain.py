@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark
+from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark, told
 from licorne_core.messages.reasons import KINDS, Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
@@ -184,6 +184,10 @@ def _stop(partition: Partition, request: Request) -> str:
     """Reason why a request is being stopped, in words."""
     if request.state is RequestState.PREEMPTING:
         record = _record(partition, request)
+        if record is not None and record.rule is PreemptionRule.DRAIN:
+            node = partition.nodes.by_id[record.node_id]
+            if node.cordon is not None:
+                return f"node drained{told(node.cordon.mark)}"
         return "preempted" if record is None else f"preempted {_cause(record)}"
     if request.partner is not None:
         return f"{request.partner.key} takes its place"
@@ -199,6 +203,8 @@ def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
 
 def _cause(record: PreemptionRecord) -> str:
     """Beneficiary of a victim, or another reason for its end, in words."""
+    if record.rule is PreemptionRule.DRAIN:
+        return "because its node was drained"
     if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:
         queue = record.beneficiary_queue or record.victim_queue
         return f"because queue {queue.path} had more than its maximum"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application
 from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
@@ -42,6 +43,8 @@ class QueueReport:
     is_leaf: bool
     is_managed: bool = _of(lambda queue: queue.managed)
     state: str = _of(lambda queue: queue.state.value)
+    stop: OperatorMark | None = _of.within(lambda queue, here: here.tree.stopped.get(queue.path))
+    """The operator that stopped it."""
     guaranteed: Resources
     max: Resources = _of.within(lambda queue, here: bounded(queue, here, queue.max or EMPTY))
     allocated: Resources

@@ -17,6 +17,7 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import OperatorMarks
 from licorne_core.values.ids import RmId
+from licorne_server.configurations.log_levels import StoredLevels
 from licorne_server.configurations.revisions import APPLIED, MAX_MARKS, Mark, Revision, Revisions, Source
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.coordination.store import Document
@@ -198,11 +199,13 @@ class Configurations:
     """Configuration of RMs that register without one."""
     keeper: Keeper
     """Storage of revisions that survive the process."""
+    log_levels: StoredLevels
 
     def __init__(self, default: "Default", keeper: Keeper, clock: Clock) -> None:
         """Start without RMs; `start` loads stored revisions."""
         self.default = default
         self.keeper = keeper
+        self.log_levels = StoredLevels(keeper)
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}

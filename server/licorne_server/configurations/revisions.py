@@ -7,14 +7,14 @@ earlier versions do not have.
 
 import json
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from hashlib import sha256
 from typing import Any
 
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import OperatorMarks
-from licorne_core.messages.operators import UNMARKED, ApplicationMarks, OperatorMark
+from licorne_core.messages.operators import UNMARKED, ApplicationMarks, Cordon, DrainTerms, OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 
 MAX_REVISIONS = 50
@@ -74,7 +74,7 @@ class MarkKind(Enum):
     """Kind of a thing that an operator has marked."""
 
     NODE = "node"
-    """A drained node."""
+    """A cordoned node."""
     QUEUE = "queue"
     """A stopped queue."""
     HOLD = "hold"
@@ -94,7 +94,8 @@ class Mark:
 
     `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
     1970, `why` the operator's message. A change has the priority of the application's asks, None for
-    their own, and the queue that it was moved to, empty for none.
+    their own, and the queue that it was moved to, empty for none. A node that is drained has the terms
+    of its `drain`.
     """
 
     kind: MarkKind
@@ -105,6 +106,12 @@ class Mark:
     why: str = ""
     priority: int | None = None
     queue: str = ""
+    drain: DrainTerms | None = None
+
+    @property
+    def operator_mark(self) -> OperatorMark:
+        """The act, for the core."""
+        return OperatorMark(by=self.by, time=self.time / 1e9, message=self.why)
 
     @property
     def key(self) -> tuple[MarkKind, PartitionName, str]:
@@ -146,8 +153,13 @@ class Revisions:
         """The marks, for the core."""
         of = {kind: [mark for mark in self.marks if mark.kind is kind] for kind in MarkKind}
         return OperatorMarks(
-            nodes=frozenset((mark.partition, NodeId(mark.name)) for mark in of[MarkKind.NODE]),
-            queues=frozenset((mark.partition, QueuePath(mark.name)) for mark in of[MarkKind.QUEUE]),
+            nodes={
+                (mark.partition, NodeId(mark.name)): Cordon(mark=mark.operator_mark, drain=mark.drain)
+                for mark in of[MarkKind.NODE]
+            },
+            queues={
+                (mark.partition, QueuePath(mark.name)): mark.operator_mark for mark in of[MarkKind.QUEUE]
+            },
             applications=_of_applications([*of[MarkKind.HOLD], *of[MarkKind.CHANGE]]),
         )
 
@@ -302,6 +314,7 @@ def encode(revisions: Revisions) -> bytes:
                 "why": mark.why,
                 **({} if mark.priority is None else {"priority": mark.priority}),
                 **({"queue": mark.queue} if mark.queue else {}),
+                **({} if mark.drain is None else {"drain": asdict(mark.drain)}),
             }
             for mark in revisions.marks
         ],
@@ -366,6 +379,7 @@ def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
 
 
 def _mark(item: Mapping[str, Any]) -> Mark:
+    drain = item.get("drain")
     return Mark(
         kind=MarkKind(item["kind"]),
         partition=PartitionName(str(item["partition"])),
@@ -375,6 +389,12 @@ def _mark(item: Mapping[str, Any]) -> Mark:
         why=str(item["why"]),
         priority=None if item.get("priority") is None else int(item["priority"]),
         queue=str(item.get("queue", "")),
+        drain=drain
+        and DrainTerms(
+            start=float(drain["start"]),
+            deadline=float(drain["deadline"]),
+            allocations=int(drain["allocations"]),
+        ),
     )
 
 

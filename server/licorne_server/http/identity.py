@@ -42,8 +42,11 @@ log = structlog.get_logger("core.http.identity")
 OPEN_TO_ALL = PROBES | pages.PUBLIC
 """Paths without an identity: probes, and the files of the page, which have no data."""
 
-OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", *pages.FILTERED})
-"""Paths that show no data of RMs, or only data that is `visible_to` the caller."""
+OPEN_TO_RMS = frozenset(
+    {"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", pages.ACT, *pages.FILTERED}
+)
+"""Paths that show no data of RMs, or only data that is `visible_to` the caller, or that have the rights of
+calls over gRPC."""
 
 READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing; all others are for operators, except on `OPEN_TO_RMS`."""

@@ -12,7 +12,15 @@ from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, T
 from licorne_core.views.fields import Source
 from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import milliseconds, percentages, point_in_time, rest_form, rest_name
+from licorne_server.http.units import (
+    drain_json,
+    mark_json,
+    milliseconds,
+    percentages,
+    point_in_time,
+    rest_form,
+    rest_name,
+)
 from licorne_server.wire.responses import nanoseconds
 
 
@@ -209,6 +217,9 @@ _node = rest_form(
         "rackName": lambda node: node.attributes.get(RACKNAME, ""),
         "utilized": lambda node: percentages(node.capacity, node.allocated),
         "isReserved": lambda node: node.reserved > 0,
+        "cordon": ("cordon", mark_json),
+        "drain": ("drain", drain_json),
     },
+    optional="cordon drain",
     without="partition drained utilization allocation_count foreign_count reserved kept",
 )

@@ -9,7 +9,7 @@ from functools import partial
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
 from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.states import AppState
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
@@ -18,7 +18,15 @@ from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
-from licorne_server.http.units import USAGE_RANGES, Asked, percentages, rest_form, rest_name, usage_ranges
+from licorne_server.http.units import (
+    USAGE_RANGES,
+    Asked,
+    mark_json,
+    percentages,
+    rest_form,
+    rest_name,
+    usage_ranges,
+)
 from licorne_server.services.history import Sample
 from licorne_server.wire.responses import nanoseconds
 
@@ -168,9 +176,10 @@ _queue = rest_form(
         "quotaPreemptionStartTime": "quota_preemption_time",
         "unschedAskBackoff": "backoff_threshold",
         "askBackoffDelay": "backoff_delay",
+        "stop": ("stop", mark_json),
     },
     without="preemption_policy applications share counters",
-    optional="quotaPreemptionStartTime",
+    optional="quotaPreemptionStartTime stop",
 )
 
 
@@ -185,8 +194,8 @@ def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -
 
 
 def _beneficiary(record: PreemptionRecord) -> JsonObject | None:
-    """The ask for which a victim was stopped; None where a maximum was enforced."""
-    return None if record.rule is PreemptionRule.QUOTA else _ask(record)
+    """The ask for which a victim was stopped; None where a maximum was enforced, or a node drained."""
+    return _ask(record) if record.beneficiary_app_id else None
 
 
 _ask: Callable[[PreemptionRecord], JsonObject] = renamed(

@@ -19,13 +19,14 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.rm import Rm
-from licorne_server.security.access import Access
+from licorne_server.security.access import Access, Caller
 from licorne_server.services.history import Sample
 from licorne_server.services.reasons import ReasonRows
 from licorne_server.telemetry.history.recorder import Recorder
 from licorne_server.services.resource_hours import Hours
 from licorne_server.telemetry.measures import Calls, RmMeasures
 from licorne_server.telemetry.tracing.starting import TraceCounts
+from licorne_server.wire.errors import unavailable
 
 
 @dataclass(slots=True)
@@ -149,6 +150,16 @@ async def _no_hours() -> Hours:
     return Hours()
 
 
+Call = Callable[[str, bytes, Caller, str], Awaitable[bytes]]
+"""Gives the response to a method, its request, its caller, and the caller's address as gRPC writes it.
+
+It raises CallError."""
+
+
+async def _no_call(method: str, request: bytes, caller: Caller, address: str) -> bytes:
+    raise unavailable(f"{method} is not served here")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Sources of the answers. Times are in unix seconds."""
@@ -189,6 +200,8 @@ class Sources:
     """The other members of the deployment; None for a server that is alone."""
     worker: int = 0
     """Number of this worker; 0 for a server that is none."""
+    call: Call = _no_call
+    """Carries out a gRPC call for a caller of HTTP."""
 
 
 SOURCES = web.AppKey("sources", Sources)

@@ -12,13 +12,14 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
 from licorne_core.values.names import is_queue_name
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment, Source, Span, Unit, renamed, types_of
-from licorne_core.views.nodes import NodeReport
+from licorne_core.views.nodes import DrainReport, NodeReport
 from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
@@ -77,6 +78,25 @@ def duration(seconds: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
+    """What an operator did by hand; `unit` is that of its time."""
+    return None if mark is None else {"by": mark.by, "time": unit(mark.time), "message": mark.message}
+
+
+def drain_json(drain: DrainReport | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
+    """Progress of a drain; `unit` is that of its times."""
+    if drain is None:
+        return None
+    return {
+        "started": unit(drain.start_time),
+        "deadline": unit(drain.deadline),
+        "allocations": drain.allocations,
+        "remaining": drain.remaining,
+        "stopping": drain.stopping,
+        "exempt": drain.exempt,
+    }
 
 
 def percentages(total: Resources, used: Resources) -> dict[str, int]:

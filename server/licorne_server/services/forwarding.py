@@ -183,6 +183,7 @@ _ADMIN = {
     "PlanConfiguration": Route(admin_pb2.PlanConfigurationRequest),
     "PlanSubmission": Route(admin_pb2.PlanSubmissionRequest),
     "SetNodeSchedulable": Route(admin_pb2.SetNodeSchedulableRequest),
+    "DrainNode": Route(admin_pb2.DrainNodeRequest),
     "StopApplication": Route(admin_pb2.StopApplicationRequest),
     "SetQueueStopped": Route(admin_pb2.SetQueueStoppedRequest),
     "GetLogLevels": Route(

@@ -22,6 +22,7 @@ from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.security.tls import grpc_credentials
 from licorne_server.services.calls import CallGuard, unary_handler
+from licorne_server.services.inner_calls import InnerCalls
 from licorne_server.services.members import MemberCalls
 from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
@@ -113,9 +114,12 @@ class GrpcDoor:
     """The gRPC server of all services, behind one guard."""
 
     guard: CallGuard
+    inner: InnerCalls
+    """Calls of the page, to the same services."""
 
     def __init__(self, settings: Settings, access: Access, calls: Calls, tracing: "Tracing | None") -> None:
         """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them."""
+        self.inner = InnerCalls()
         self._settings = settings
         self._connections = Connections(settings.peers)
         own = frozenset({SchedulerService.name, SessionService.name, MEMBERS})
@@ -134,6 +138,7 @@ class GrpcDoor:
         handlers = [service.handler() for service in services]
         server.add_generic_rpc_handlers(handlers)
         await members.start(self.guard, handlers, server)
+        self.inner.open(handlers, self.guard, members.forwarding)
         names = list(dict.fromkeys(service.name for service in services))
         probes.add_to(server, names)
         if settings.reflects:

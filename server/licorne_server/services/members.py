@@ -31,6 +31,7 @@ from licorne_server.security.access import Access, Caller, PassedOn
 from licorne_server.security.tls import member_credentials
 from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.forwarding import Forwarding, Names
+from licorne_server.services.inner_calls import Details
 from licorne_server.wire.errors import CallError, permission_denied
 
 log = structlog.get_logger("core.coordination.members")
@@ -41,14 +42,6 @@ LOOK_SECONDS = 1.0
 STOPPING = "this member is about to stop"
 
 _DETAILS = "grpc-status-details-bin"
-
-
-class _Details(grpc.HandlerCallDetails):
-    """As gRPC describes a call to its interceptors."""
-
-    def __init__(self, method: str, metadata: tuple[tuple[str, str], ...]) -> None:
-        self.method = method
-        self.invocation_metadata = metadata
 
 
 class PassedContext(PassedOn):
@@ -268,7 +261,7 @@ class MembersService:
             self._of_rms.discard(call)
 
     async def _carry_out(self, call: PackedCall, opening: pb.Open, context: PassedContext) -> None:
-        details = _Details(opening.method, context.invocation_metadata())
+        details = Details(opening.method, context.invocation_metadata())
         found = [handler for each in self._handlers if (handler := each.service(details)) is not None]
         if not found:
             text = f"{opening.method} is not served"

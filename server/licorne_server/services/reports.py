@@ -33,7 +33,7 @@ from licorne_core.values.resources import Resources, clamp
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
-from licorne_core.views.nodes import NodeReport, ReservationReport
+from licorne_core.views.nodes import DrainReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.coordination.budgets import BudgetState, HoldingState
@@ -76,7 +76,7 @@ def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
 
 
 partition_message = filled(pb.Partition, PartitionReport)
-queue_message = filled(pb.Queue, QueueReport, {"stop": None})
+queue_message = filled(pb.Queue, QueueReport, {"stop": ("stop", mark_message)})
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
 application_message = filled(
     pb.Application,
@@ -174,10 +174,16 @@ reservation_message = filled(
     ReservationReport,
     {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", _reason_message)},
 )
+_drain_message = filled(pb.NodeDrain, DrainReport)
 _node_message = filled(
     pb.Node,
     NodeReport,
-    {"reservation_count": "reserved", "reservations": None, "cordon": None, "drain": None},
+    {
+        "reservation_count": "reserved",
+        "reservations": None,
+        "cordon": ("cordon", mark_message),
+        "drain": ("drain", lambda drain: drain and _drain_message(drain)),
+    },
 )
 
 

@@ -162,10 +162,10 @@ class Server:
         self._accounting = accounting_of(settings, views, self.clock, self._time_slices)
         self._audits = Audits(views, self.clock, self._time_slices)
         self.engine.on_failure = self._failed
+        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing)
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
         self._http: HttpServer | None = None
-        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing)
         self._stopped = False
 
     async def start(self) -> None:
@@ -182,6 +182,7 @@ class Server:
         views = self.scheduler.views
         self.engine.witness = SchedulerLog(views, lambda: self.scheduler.last_turn, self.clock.now)
         self.engine.start(self.rms)
+        await self.changes.configurations.log_levels.start()
         await self.budgets.begin(watch=self.settings.watch_config)
         self.eviction.start()
         self.memory.start()
@@ -336,6 +337,7 @@ class Server:
             ownership=self.ownership,
             members=self.members,
             worker=self.settings.worker,
+            call=self._grpc.inner.call,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:

@@ -56,6 +56,20 @@ class CallError(Exception):
         return status
 
 
+def call_error(status: grpc.Status) -> CallError:
+    """The error of a status that `CallError.status` has made."""
+    details: list[Message] = []
+    for key, value in status.trailing_metadata or ():
+        if key == "grpc-status-details-bin":
+            for packed in status_pb2.Status.FromString(value).details:
+                for kind in (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest):
+                    if packed.Is(kind.DESCRIPTOR):
+                        detail = kind()
+                        packed.Unpack(detail)
+                        details.append(detail)
+    return CallError(status.code, status.details or "", details)
+
+
 class Defect(Exception):
     """The core failed; the log has the exception under the same correlation id."""
 

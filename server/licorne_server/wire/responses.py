@@ -27,6 +27,7 @@ from licorne_core.messages.effects import (
     ContainerStatesChanged,
     Effect,
     Happened,
+    NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
     NotRegistered,
@@ -120,6 +121,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | NotRegistered()
             | OperatorRefused()
             | NodeSchedulableSet()
+            | NodeDrainBegun()
             | ApplicationStopped()
             | QueueStoppedSet()
             | ApplicationHeld()

@@ -4,12 +4,26 @@ from dataclasses import replace
 
 from licorne_core.messages.commands import NodeAction, OperatorMarks, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
+from licorne_core.messages.operators import Cordon, OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
-from support.core.builders import answering, app, apps, ask, asks, config, drain, node, nodes, register, start
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    cordon,
+    node,
+    nodes,
+    register,
+    start,
+)
 from support.core.driver import Driver, asked, heard, placed
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
+ANN = OperatorMark(by="ann", time=1_700_000_000.0, message="disk")
 
 
 def cluster(predicates: PredicatePolicy | None = None, reservations: bool = True) -> Driver:
@@ -35,30 +49,30 @@ def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
     """What runs there goes on; what waits goes there once the operator takes it back."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=6)))
-    effects = driver.do(drain("n1"), drain("n2"))
+    effects = driver.do(cordon("n1"), cordon("n2"))
     (first, second) = [e for e in effects if isinstance(e, NodeSchedulableSet)]
     assert (first.changed, first.allocations + second.allocations) == (True, 1)
     assert not placed(driver.do(asks(ask("app", "k2", vcore=1))))
-    assert [key for _, key, _ in placed(driver.do(drain("n1", schedulable=True)))] == ["k2"]
+    assert [key for _, key, _ in placed(driver.do(cordon("n1", schedulable=True)))] == ["k2"]
 
 
 def test_draining_twice_changes_nothing() -> None:
     """The second time the operator is told so, and those who watch hear nothing."""
     driver = cluster()
-    assert outcome(driver.do(drain("n1"))).changed
+    assert outcome(driver.do(cordon("n1"))).changed
     driver.facts.clear()
-    assert not outcome(driver.do(drain("n1"))).changed
+    assert not outcome(driver.do(cordon("n1"))).changed
     assert driver.facts == []
 
 
 def test_rm_and_operator_must_both_agree() -> None:
     """A node is schedulable only if both say so, in whichever order they speak."""
     driver = cluster()
-    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), drain("n1"))
+    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), cordon("n1"))
     assert not schedulable(driver)
     driver.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
     assert not schedulable(driver), "the operator still has it drained"
-    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), drain("n1", schedulable=True))
+    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), cordon("n1", schedulable=True))
     assert not schedulable(driver), "the RM still has it drained"
     driver.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
     assert schedulable(driver)
@@ -68,20 +82,22 @@ def test_those_who_watch_hear_of_it() -> None:
     """Draining and undraining are each told once, as for the RM."""
     driver = cluster()
     driver.facts.clear()
-    driver.do(drain("n1"), drain("n1", schedulable=True))
+    driver.do(cordon("n1"), cordon("n1", schedulable=True))
     assert heard(driver) == [
         "NODE n1 SET NODE_SCHEDULABLE: schedulable: false",
+        "NODE n1 SET DETAILS_NONE: cordoned by an operator",
         "NODE n1 SET NODE_SCHEDULABLE: schedulable: true",
+        "NODE n1 SET DETAILS_NONE: uncordoned by an operator",
     ]
 
 
 def test_a_drain_outlives_its_node() -> None:
     """A node that comes anew is drained until an operator takes that back, even while it is gone."""
     driver = cluster()
-    driver.do(drain("n1"), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
+    driver.do(cordon("n1"), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert not schedulable(driver)
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
-    driver.do(drain("n1", schedulable=True), nodes(node("n1", vcore=10)))
+    driver.do(cordon("n1", schedulable=True), nodes(node("n1", vcore=10)))
     assert schedulable(driver)
 
 
@@ -89,23 +105,26 @@ def test_a_registration_brings_the_marks_of_operators() -> None:
     """A drained node and a stopped queue of the registration have their marks from the beginning."""
     driver = cluster()
     marks = OperatorMarks(
-        nodes=frozenset({(DEFAULT, NodeId("n1"))}), queues=frozenset({(DEFAULT, QueuePath("root.a"))})
+        nodes={(DEFAULT, NodeId("n1")): Cordon(mark=ANN)}, queues={(DEFAULT, QueuePath("root.a")): ANN}
     )
     driver.do(replace(register(config("[{name: a}]")), marks=marks), nodes(node("n1", vcore=10)))
     assert not schedulable(driver)
-    assert driver.views.queue(DEFAULT, "root.a").state == "Stopped"
-    driver.do(start("root.a"), drain("n1", schedulable=True))
+    assert driver.views.node(DEFAULT, NodeId("n1")).cordon == ANN
+    queue = driver.views.queue(DEFAULT, "root.a")
+    assert (queue.state, queue.stop) == ("Stopped", ANN)
+    driver.do(start("root.a"), cordon("n1", schedulable=True))
     assert schedulable(driver)
-    assert driver.views.queue(DEFAULT, "root.a").state == "Active"
+    queue = driver.views.queue(DEFAULT, "root.a")
+    assert (queue.state, queue.stop) == ("Active", None)
 
 
 def test_explain_says_that_nodes_are_drained() -> None:
-    """An ask that waits for it names the operator's drain apart from that of the RM."""
+    """An ask that waits for it is told of the operator and the reason, apart from the RM's own drain."""
     driver = cluster()
-    driver.do(drain("n1"), nodes(node("n2", NodeAction.DRAIN_NODE)))
+    driver.do(replace(cordon("n1"), mark=ANN), nodes(node("n2", NodeAction.DRAIN_NODE)))
     driver.do(asks(ask("app", "k", vcore=1)))
     report = last(driver.views.explain(DEFAULT, AppId("app"), "k"))
-    assert report.summary == "fits on none of 2 nodes: 1 drained, 1 unschedulable"
+    assert report.summary == 'fits on none of 2 nodes: 1 cordoned (n1 by ann: "disk"), 1 unschedulable'
     assert driver.views.node(DEFAULT, NodeId("n1")).drained
     assert not driver.views.node(DEFAULT, NodeId("n2")).drained
 
@@ -113,12 +132,12 @@ def test_explain_says_that_nodes_are_drained() -> None:
 def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
     """The RM was asked about a node that took asks then: its late answer places nothing there."""
     driver = cluster(PredicatePolicy(deadline=10.0), reservations=False)
-    driver.do(drain("n2"))
+    driver.do(cordon("n2"))
     (check,) = asked(driver.do(asks(ask("app", "k", vcore=3, predicate="p"))))
     assert check.nodes[0] == "n1"
-    driver.do(drain("n1"))
+    driver.do(cordon("n1"))
     assert not placed(driver.do(answering(check)))
-    checks = asked(driver.do(drain("n2", schedulable=True)))
+    checks = asked(driver.do(cordon("n2", schedulable=True)))
     assert [one.nodes[0] for one in checks] == ["n2"]
     assert placed(driver.do(answering(checks[0]))) == [("app", "k", "n2")]
 
@@ -126,20 +145,20 @@ def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
 def test_reservations_on_a_drained_node_end() -> None:
     """The ask that the node was kept for goes elsewhere as soon as there is room."""
     driver = cluster()
-    driver.do(drain("n2"), asks(ask("app", "small", vcore=5)))
+    driver.do(cordon("n2"), asks(ask("app", "small", vcore=5)))
     driver.do(asks(ask("app", "large", vcore=8)))
     driver.wait(5)
     (reservation,) = driver.views.first_reservations(DEFAULT, "n1", 2)
     assert reservation.key == "large"
-    driver.do(drain("n1"))
+    driver.do(cordon("n1"))
     assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 0
-    assert placed(driver.do(drain("n2", schedulable=True))) == [("app", "large", "n2")]
+    assert placed(driver.do(cordon("n2", schedulable=True))) == [("app", "large", "n2")]
 
 
 def test_asks_that_require_the_node_still_go_there() -> None:
     """As with the RM's own drain, a daemon goes wherever its node is (spec § 7.7)."""
     driver = cluster()
-    driver.do(drain("n1"))
+    driver.do(cordon("n1"))
     wanted = asks(ask("app", "daemon", vcore=1, required_node="n1"))
     driver.do(wanted)
     driver.wait(5)
@@ -152,7 +171,7 @@ def test_an_unknown_node_is_refused() -> None:
     driver = cluster()
     refused = [
         effect
-        for effect in driver.do(drain("n9"), drain("n1", partition="other"))
+        for effect in driver.do(cordon("n9"), cordon("n1", partition="other"))
         if isinstance(effect, OperatorRefused)
     ]
     assert [one.refusal for one in refused] == [OperatorRefusal.NOT_FOUND] * 2

@@ -16,7 +16,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    drain,
+    cordon,
     node,
     nodes,
     register,
@@ -201,7 +201,7 @@ def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
     explaining = driver.views.explain(DEFAULT, "late")
     listing = driver.views.reservations_on(DEFAULT, kept.node_id)
     assert (next(explaining), next(listing)) == (None, None)
-    driver.do(drain(kept.node_id))
+    driver.do(cordon(kept.node_id))
     [check] = [one for one in last(explaining).checks if isinstance(one, NodesCheck)]
     reasons = {found.queue: found.reason.code for found in check.reserved_for}
     assert reasons == {

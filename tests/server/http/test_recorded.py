@@ -23,7 +23,7 @@ from support.core.builders import (
     apps,
     ask,
     asks,
-    drain,
+    cordon,
     node,
     nodes,
     register,
@@ -174,7 +174,7 @@ def scene(site: Site) -> Site:
     driver.do(
         asks(*(ask("shop", f"shop-{n}", priority=n, vcore=1000, memory=GI) for n in range(1, 6))),
         asks(member("p1", placeholder=True), member("p2", placeholder=True), member("r1")),
-        drain("n2"),
+        cordon("n2"),
     )
     driver.wait(2.5)
     site.events.add(Happened(rm_id=RmId(RM), facts=list(driver.facts)))

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.message import Message
 from structlog.testing import capture_logs
 
+from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
@@ -61,27 +62,47 @@ async def application(channel: Any) -> sp.Application:
     return found
 
 
-async def test_a_node_is_drained_and_undrained(server: Server, channel: Any, shim: Shim) -> None:
+async def test_a_node_is_cordoned_and_uncordoned(server: Server, channel: Any, shim: Shim) -> None:
     """State and REST show it, `explain` says so, and what waits is placed in the end."""
     allocations = (await shim.set_up())[0]
     admin = AdminStub(channel)
-    drain = pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0")
+    drain = pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
     assert (await admin.SetNodeSchedulable(drain)).changed
     assert not (await admin.SetNodeSchedulable(drain)).changed
     node = await state_of(channel, "node")
-    assert (node.schedulable, node.drained) == (False, True)
+    assert (node.schedulable, node.drained, node.HasField("drain")) == (False, True, False)
+    assert (node.cordon.by, node.cordon.message, node.cordon.time > 0) == ("127.0.0.1", "disk", True)
     url = f"http://{server.http_address}/ws/v1/partition/default/node/n0"
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
-        assert (await answer.json())["schedulable"] is False
+        shown = await answer.json()
+        assert (shown["schedulable"], shown["cordon"]["message"], "drain" in shown) == (False, "disk", False)
     await shim.ask(allocations, ask("k"))
     request = sp.ExplainRequest(partition=PARTITION, application_id="app", allocation_key="k")
     explained = await StateStub(channel).Explain(request)
-    assert [dict(check.causes) for check in explained.checks if check.kind == "nodes"] == [{"drained": 1}]
+    assert [dict(check.causes) for check in explained.checks if check.kind == "nodes"] == [{"cordoned": 1}]
+    assert explained.summary == 'fits on none of 1 nodes: 1 cordoned (n0 by 127.0.0.1: "disk")'
     drain.schedulable = True
     assert (await admin.SetNodeSchedulable(drain)).changed
     assert await new_allocations(allocations, 1) == {"k": "n0"}
     drain.schedulable = False
     assert (await admin.SetNodeSchedulable(drain)).allocations == 1
+
+
+async def test_a_node_is_drained(channel: Any, shim: Shim) -> None:
+    """The RM is told what to stop, State shows how far it is, and preemptions have the rule."""
+    allocations = (await shim.set_up())[0]
+    await shim.ask(allocations, ask("k"))
+    await new_allocations(allocations, 1)
+    answer = await AdminStub(channel).DrainNode(pb.DrainNodeRequest(rm_id="rm", node_id="n0"))
+    assert (answer.allocations, answer.exempt) == (1, 0)
+    (told,) = (await allocations.read()).released
+    assert (told.allocationKey, told.terminationType) == ("k", si.TerminationType.PREEMPTED_BY_SCHEDULER)
+    assert told.message == "preempting allocations to drain node: n0"
+    drain = (await state_of(channel, "node")).drain
+    assert (drain.allocations, drain.remaining, drain.stopping, drain.exempt) == (1, 1, 1, 0)
+    assert drain.start_time == drain.deadline > 0
+    victims = await StateStub(channel).ListPreemptions(sp.ListPreemptionsRequest(partition=PARTITION))
+    assert [(one.rule, one.beneficiary_allocation_key) for one in victims.preemptions] == [("drain", "")]
 
 
 async def test_an_application_is_stopped(channel: Any, shim: Shim) -> None:
@@ -106,17 +127,21 @@ async def test_a_queue_is_stopped_and_started(server: Server, channel: Any, shim
     """State and REST show it, `explain` has a code for it, and the start places what waits."""
     allocations = (await shim.set_up())[0]
     admin = AdminStub(channel)
-    request = pb.SetQueueStoppedRequest(rm_id="rm", queue="root", stopped=True)
+    request = pb.SetQueueStoppedRequest(rm_id="rm", queue="root", stopped=True, message="why")
     answer = await admin.SetQueueStopped(request)
     assert (answer.changed, answer.state) == (True, "Stopped")
     await shim.ask(allocations, ask("k"))
     url = f"http://{server.http_address}/ws/v1/partition/default/queues"
     async with aiohttp.ClientSession() as client, client.get(url) as shown:
-        assert (await shown.json())["status"] == "Stopped"
+        root = await shown.json()
+        assert (root["status"], root["stop"]["by"]) == ("Stopped", "127.0.0.1")
+    listed = await StateStub(channel).ListQueues(sp.ListQueuesRequest(partition=PARTITION))
+    assert {queue.path: queue.stop.message for queue in listed.queues}["root"] == "why"
     wanted = sp.ExplainRequest(partition=PARTITION, application_id="app", allocation_key="k")
     explained = await StateStub(channel).Explain(wanted)
     failed = [(check.kind, check.code) for check in explained.checks if not check.passed]
     assert failed == [("stopped", "QUEUE_STOPPED")]
+    assert explained.summary == 'queue root is stopped by 127.0.0.1: "why"'
     request.stopped = False
     answer = await admin.SetQueueStopped(request)
     assert (answer.changed, answer.state) == (True, "Active")
@@ -292,6 +317,7 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
             "partition": "",
             "node_id": "n0",
             "schedulable": False,
+            "message": "",
             "changed": True,
             "allocations": 0,
             "outcome": "done",
@@ -302,6 +328,7 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
             "partition": "",
             "queue": "root",
             "stopped": False,
+            "message": "",
             "changed": False,
             "state": "Active",
             "outcome": "done",
@@ -320,6 +347,7 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
             "rm_id": "",
             "asked_logger": "core.engine",
             "asked_level": "debug",
+            "message": "",
             "outcome": "done",
         },
     ]
@@ -336,6 +364,7 @@ ACTS: dict[str, Act] = {
     "set node schedulable": lambda admin: admin.SetNodeSchedulable(
         pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0")
     ),
+    "drain node": lambda admin: admin.DrainNode(pb.DrainNodeRequest(rm_id="rm", node_id="n0")),
     "stop application": lambda admin: admin.StopApplication(
         pb.StopApplicationRequest(rm_id="rm", application_id="app")
     ),

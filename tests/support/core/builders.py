@@ -7,6 +7,7 @@ from licorne_core.config import submitted
 from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.commands import (
     AnswerPredicates,
+    DrainNode,
     NewApplication,
     NodeAction,
     NodeRefusal,
@@ -79,13 +80,18 @@ def nodes(*updates: NodeUpdate, rm: str = RM) -> UpdateNodes:
     return UpdateNodes(rm_id=RmId(rm), nodes=updates)
 
 
-def drain(
+def cordon(
     node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
 ) -> SetNodeSchedulable:
-    """An operator drains a node, or takes that back."""
+    """An operator cordons a node, or takes that back."""
     return SetNodeSchedulable(
         rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
     )
+
+
+def drain(node_id: str, seconds: float = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
+    """An operator drains a node."""
+    return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)
 
 
 def kill(app_id: str, reason: str = "", *, partition: str = "", rm: str = RM) -> StopApplication:

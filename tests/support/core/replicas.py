@@ -81,7 +81,7 @@ class Listener:
             self._add(sign, "member", record.object_id, record.reference_id)
         elif record.change is not EventChange.SET:
             self._add(_SIGNS[record.change], "queue", record.object_id)
-        elif record.object_id == "root":
+        elif record.object_id == "root" and record.detail is EventDetail.QUEUE_MAX:
             self.last["cluster", ""] = record.resource
 
     def _user_or_group(self, record: EventRecord) -> None:
@@ -99,7 +99,7 @@ class Listener:
             self._add(_SIGNS[record.change], "on node", name, record.reference_id)
         elif detail is EventDetail.NODE_RESERVATION:
             self._add(_SIGNS[record.change], "reserved", name, record.reference_id)
-        elif detail is EventDetail.DETAILS_NONE:
+        elif detail is EventDetail.DETAILS_NONE and record.change is EventChange.ADD:
             self._add(1, "node", name)
             self.last["capacity", name] = without_zeros(record.resource)
         elif detail is EventDetail.NODE_DECOMISSION:

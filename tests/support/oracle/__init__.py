@@ -12,6 +12,7 @@ from licorne_core.messages.commands import (
     AnswerPreemptions,
     BeginReplay,
     Command,
+    DrainNode,
     EndReplay,
     Hold,
     NewApplication,
@@ -37,8 +38,10 @@ from licorne_core.messages.commands import (
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
+from support.oracle.books import CordonRecord
 from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
+from support.oracle.cordons import act
 from support.oracle.lives import remove
 from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
@@ -50,7 +53,7 @@ __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 AS_FIFO = "stateaware-as-fifo"
 
 Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
-Act = HoldApplication | ChangeApplication
+Act = HoldApplication | ChangeApplication | SetNodeSchedulable | DrainNode
 
 
 class Oracle:
@@ -110,7 +113,8 @@ class Oracle:
             self.policies[command.rm_id] = command.predicates
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, name, config)
-        elif isinstance(command, SetNodeSchedulable | StopApplication | SetQueueStopped):
+            self._mark(command)
+        elif isinstance(command, StopApplication | SetQueueStopped):
             raise NotImplementedError("the plain scheduler knows no such operators")
         elif isinstance(command, SetBudgets | SetBudgetSlices):
             before = self.budgets.floating
@@ -120,6 +124,16 @@ class Oracle:
         elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
+
+    def _mark(self, command: RegisterRm) -> None:
+        """What operators did before counts from the beginning."""
+        for (name, node_id), cordon in command.marks.nodes.items():
+            partition, terms = self.partitions.get(name), cordon.drain
+            if partition is not None:
+                record = CordonRecord()
+                if terms is not None:
+                    record = CordonRecord(True, terms.start, terms.deadline, terms.allocations)
+                partition.cordons[node_id] = record
 
     def _forget(self, rm_id: str) -> None:
         self.holds.pop(rm_id, None)
@@ -143,6 +157,8 @@ class Oracle:
         | BeginReplay
         | EndReplay
         | SetHold
+        | SetNodeSchedulable
+        | DrainNode
         | HoldApplication
         | ChangeApplication,
         now: float,
@@ -161,7 +177,7 @@ class Oracle:
                 self._update_allocations(command, now)
             case AnswerPredicates() | AnswerPreemptions():
                 self._answer(command, now)
-            case HoldApplication() | ChangeApplication():
+            case HoldApplication() | ChangeApplication() | SetNodeSchedulable() | DrainNode():
                 self._act(command, now)
             case NotePredicatesSent():
                 for partition in self._partitions_of(rm_id):
@@ -173,10 +189,15 @@ class Oracle:
 
     def _act(self, command: Act, now: float) -> None:
         partition = self._of(command.rm_id, command)
-        if partition is not None and isinstance(command, HoldApplication):
-            hold(partition, command)
-        elif partition is not None and isinstance(command, ChangeApplication):
-            change(partition, command, now)
+        if partition is None:
+            return
+        match command:
+            case HoldApplication():
+                hold(partition, command)
+            case ChangeApplication():
+                change(partition, command, now)
+            case SetNodeSchedulable() | DrainNode():
+                act(partition, command, now)
 
     def _hold(self, command: BeginReplay | EndReplay | SetHold) -> None:
         """Scheduling stops for the RM, or may go on."""

@@ -268,6 +268,19 @@ class AppRecord:
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
+@dataclass(frozen=True)
+class CordonRecord:
+    """An operator keeps new allocations off a node, and if it `drains` has those that run stopped.
+
+    `count` is how many there were at the `start`, in unix seconds.
+    """
+
+    drains: bool = False
+    start: float = 0.0
+    deadline: float = 0.0
+    count: int = 0
+
+
 @dataclass(eq=False)
 class NodeRecord:
     """A node and what other schedulers run on it; our allocations stand with the applications.
@@ -279,8 +292,9 @@ class NodeRecord:
 
     node_id: str
     capacity: Amounts
-    schedulable: bool
+    wanted: bool
     attributes: dict[str, str] = field(default_factory=dict)
+    cordon: CordonRecord | None = None
     foreign: dict[str, Amounts] = field(default_factory=dict)
     told: int = 0
     narrowed: int = 0
@@ -288,6 +302,11 @@ class NodeRecord:
     reserved: bool = False
     yielded: bool = False
     given_up: int = 0
+
+    @property
+    def schedulable(self) -> bool:
+        """True if both its RM and operators want allocations there."""
+        return self.wanted and self.cordon is None
 
     def changed(self, *, narrowed: bool = True) -> None:
         """The RM changed something here; not `narrowed` if something merely went."""

@@ -11,7 +11,7 @@ from support.oracle.books import (
     AppRecord,
 )
 from support.oracle.gangs import booked_placeholders, covers, end_of, has_time, unlink
-from support.oracle.partition import PartitionOracle
+from support.oracle.partition import PartitionOracle, look_again
 
 COMPLETING_SECONDS = 30.0
 STARTING_SECONDS = 300.0
@@ -102,6 +102,7 @@ def _take_place(
     partition.tell_made(app, key)
     note_start(partition, app, now)
     run(partition, app)
+    look_again(partition, partition.nodes[node_id], now)
 
 
 def settle(partition: PartitionOracle, app: AppRecord, now: float, *, real: bool) -> None:

@@ -12,6 +12,7 @@ from support.oracle.books import (
     Amounts,
     AppRecord,
     AskRecord,
+    CordonRecord,
     GangRecord,
     NodeRecord,
     QueueRecord,
@@ -56,6 +57,12 @@ class Timers:
             return None
         del self._due[first]
         return first
+
+
+def look_again(partition: "PartitionOracle", node: NodeRecord, now: float) -> None:
+    """Something may have to be stopped on a drained node."""
+    if node.cordon is not None and node.cordon.drains:
+        partition.timers.set(("drain", node.node_id), now)
 
 
 CLEANING_SECONDS = 10.0
@@ -121,6 +128,7 @@ class PartitionOracle:
         self.queues = queue_records(config)
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
+        self.cordons: dict[str, CordonRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
         self.preemption = PreemptionRecord(

@@ -5,6 +5,7 @@ An autoscaler is told of asks that quota would admit and no node takes.
 
 from licorne_core.messages.commands import FailMode
 from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, lineage
+from support.oracle.cordons import drain
 from support.oracle.gangs import to_be_tried
 from support.oracle.lives import completing_is_over, placeholders_overdue
 from support.oracle.order import Look, apps_in_order
@@ -103,7 +104,7 @@ def _take(rooms: list[Amounts], asks: list[AskRecord]) -> int:
 
 RESERVATION_SECONDS = 3600.0
 HOLD_SECONDS = 1.0
-PUT_OFF = ("inspect", "complete", "placeholders")
+PUT_OFF = ("inspect", "complete", "placeholders", "drain")
 """What is not done on hold, but looked at again after a while."""
 
 
@@ -144,6 +145,8 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
         # It may have gone, and another of its key have come.
         if app and ask and ask.rests_until is not None and ask.rests_until <= now:
             app.wake(ask)
+    elif what == "drain":
+        drain(partition, name, now)
     elif what == "clean":
         partition.clean()
     elif what == "answer":

@@ -15,7 +15,7 @@ from support.oracle.books import (
 from support.oracle.gangs import unlink
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
 from support.oracle.order import SCHEDULABLE
-from support.oracle.partition import PartitionOracle
+from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.reserving import new_reservation, review_later
 from support.oracle.terms import PreemptionTerms
 
@@ -90,6 +90,7 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
         note_placeholder(partition, app, now)
     else:
         run(partition, app)
+    look_again(partition, partition.nodes[ask.node_id], now)
     partition.put_back_unfitting(partition.nodes[ask.node_id])
 
 
@@ -271,9 +272,14 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
         if known is None:
             schedulable = action is NodeAction.CREATE
             capacity = partition.budgets.with_floating(dict(update.capacity or {}))
-            partition.nodes[update.node_id] = NodeRecord(
-                update.node_id, capacity, schedulable, dict(update.attributes)
+            node = partition.nodes[update.node_id] = NodeRecord(
+                update.node_id,
+                capacity,
+                schedulable,
+                dict(update.attributes),
+                partition.cordons.get(update.node_id),
             )
+            look_again(partition, node, now)
     elif known is None:
         return
     elif action is NodeAction.UPDATE:
@@ -285,9 +291,11 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
             partition.put_back_unfitting(known)
     elif action is NodeAction.DECOMISSION:
         _lose(partition, known, now)
-    elif known.schedulable is not (action is NodeAction.DRAIN_TO_SCHEDULABLE):
-        known.schedulable = not known.schedulable
-        known.changed()
+    elif known.wanted is not (action is NodeAction.DRAIN_TO_SCHEDULABLE):
+        before = known.schedulable
+        known.wanted = not known.wanted
+        if known.schedulable is not before:
+            known.changed()
     if action is NodeAction.DRAIN_NODE and known is not None:
         for app, key in partition.assumed_on(known):
             if app.waiting_ask(key).required_node is None:
@@ -319,6 +327,7 @@ def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
     for app, key in partition.assumed_on(node):
         partition.put_back(app, key)
     del partition.nodes[node.node_id]
+    partition.timers.cancel(("drain", node.node_id))
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.node_id == node.node_id:
             ask.lose_node()

@@ -6,6 +6,7 @@ from licorne_core.messages.commands import Command, RemoveRm, Tick
 from licorne_core.values.ids import RmId
 from support.core.driver import START
 from support.worlds.budgets import BudgetMaker
+from support.worlds.cordons import CordonMaker
 from support.worlds.operators import OperatorMaker
 from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker
@@ -39,7 +40,7 @@ class World:
         Without `hides` nothing that is configured is ever left out of a reload. `gangs` is the
         share of applications that are gangs, `preempting` that of asks that may preempt others;
         each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
-        `operators` nobody holds or changes an application.
+        `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -58,6 +59,7 @@ class World:
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
+        self.cordons = CordonMaker(seed, [rm.rm for rm in self.rms]) if operators else None
         if self.budgets is not None:
             self._add(*self.budgets.first())
         for rm in self.rms:
@@ -73,7 +75,9 @@ class World:
         self.steps.append(Step(self.now, REST))
 
     def _add(self, *commands: Command) -> None:
-        self.steps += [Step(self.now, command) for command in commands]
+        for command in commands:
+            marked = command if self.cordons is None else self.cordons.marking(command, self.now)
+            self.steps.append(Step(self.now, marked))
 
     def _draw(self) -> None:
         """One thing happens: an RM says something, or time passes."""
@@ -81,6 +85,8 @@ class World:
             self._add(*self.budgets.maybe_others())
         if self.operators is not None:
             self._add(*self.operators.maybe(self.now))
+        if self.cordons is not None:
+            self._add(*self.cordons.maybe_act())
         dice = self.rng.random()
         rm = self.rng.choice(self.rms)
         # More of it the more gangs there are: it takes many asks to fill one.

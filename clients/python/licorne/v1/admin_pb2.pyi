@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from licorne.si.v1 import si_pb2 as _si_pb2
+from licorne.v1 import state_pb2 as _state_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1821,7 +1822,29 @@ class GetLogLevelsResponse(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class MarksEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _state_pb2.OperatorMark: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _state_pb2.OperatorMark | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     LEVELS_FIELD_NUMBER: _builtins.int
+    MARKS_FIELD_NUMBER: _builtins.int
     WANTED_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
@@ -1832,6 +1855,10 @@ class GetLogLevelsResponse(_message.Message):
         """The level of each logger that has one of its own; the empty name is that of all others. Every page
         has all of them.
         """
+
+    @_builtins.property
+    def marks(self) -> _containers.MessageMap[_builtins.str, _state_pb2.OperatorMark]:
+        """Who set them, by logger; a level of the server's own setting is not here. Every page has all of them."""
 
     @_builtins.property
     def wanted(self) -> _containers.RepeatedCompositeFieldContainer[Global___WantedLogLevels]:
@@ -1847,13 +1874,14 @@ class GetLogLevelsResponse(_message.Message):
         self,
         *,
         levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        marks: _abc.Mapping[_builtins.str, _state_pb2.OperatorMark] | None = ...,
         wanted: _abc.Iterable[Global___WantedLogLevels] | None = ...,
         next_page_token: _builtins.str = ...,
         missing_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "missing_members", b"missing_members", "next_page_token", b"next_page_token", "wanted", b"wanted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "marks", b"marks", "missing_members", b"missing_members", "next_page_token", b"next_page_token", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1910,19 +1938,23 @@ class SetLogLevelRequest(_message.Message):
 
     LOGGER_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     logger: _builtins.str
     """A logger and those below it, such as "core.scheduler"; empty for all others."""
     level: _builtins.str
     """"debug", "info", "warning" or "error"; empty takes the logger's own level away."""
+    message: _builtins.str
+    """Why, for people; 1,024 bytes at most."""
     def __init__(
         self,
         *,
         logger: _builtins.str = ...,
         level: _builtins.str = ...,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "logger", b"logger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "logger", b"logger", "message", b"message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

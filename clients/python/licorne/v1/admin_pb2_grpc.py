@@ -311,7 +311,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetLogLevel(self, request, context):
-        """Sets the level in all members.
+        """Sets the level in all members. With a state directory or a store it outlives the server.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

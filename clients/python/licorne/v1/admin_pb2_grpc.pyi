@@ -92,7 +92,7 @@ class AdminStub:
     GetLogLevels: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]
     """The levels of the member that is called, and what the RMs of all members want."""
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]
-    """Sets the level in all members."""
+    """Sets the level in all members. With a state directory or a store it outlives the server."""
     DumpState: _grpc.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]
@@ -164,7 +164,7 @@ class AdminAsyncStub(AdminStub):
     GetLogLevels: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]  # type: ignore[assignment]
     """The levels of the member that is called, and what the RMs of all members want."""
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]  # type: ignore[assignment]
-    """Sets the level in all members."""
+    """Sets the level in all members. With a state directory or a store it outlives the server."""
     DumpState: _aio.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]  # type: ignore[assignment]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]  # type: ignore[assignment]
@@ -359,7 +359,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetLogLevelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetLogLevelResponse, _abc.Awaitable[_admin_pb2.SetLogLevelResponse]]:
-        """Sets the level in all members."""
+        """Sets the level in all members. With a state directory or a store it outlives the server."""
 
     @_abc_1.abstractmethod
     def DumpState(

@@ -1506,10 +1506,11 @@ class Preemption(_message.Message):
     time: _builtins.int
     rule: _builtins.str
     """"guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
-    go to no other node. "quota": the queue was above its lowered maximum.
+    go to no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
+    the node.
     """
     beneficiary_application_id: _builtins.str
-    """The ask; empty for "quota"."""
+    """The ask; empty for "quota" and "drain"."""
     beneficiary_allocation_key: _builtins.str
     beneficiary_priority: _builtins.int
     released_time: _builtins.int
@@ -1888,7 +1889,9 @@ class Node(_message.Message):
     allocation_count: _builtins.int
     foreign_count: _builtins.int
     drained: _builtins.bool
-    """Whether an operator keeps new allocations off it, whatever its RM says (Admin.SetNodeSchedulable)."""
+    """Whether an operator has cordoned it: no new allocations come there, whatever its RM says
+    (Admin.SetNodeSchedulable). Those that run go on, unless it has a `drain`.
+    """
     reservation_count: _builtins.int
     """How many asks the node is reserved for."""
     @_builtins.property

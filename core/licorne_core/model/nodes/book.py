@@ -5,6 +5,7 @@ from math import fsum
 from typing import Any, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
+from licorne_core.messages.operators import Cordon
 from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Resources, add, subtract, without_zeros
@@ -164,7 +165,7 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
 
-    __slots__ = ("_births", "_holdings", "by_id", "changed", "drained", "order", "total")
+    __slots__ = ("_births", "_holdings", "by_id", "changed", "cordons", "order", "total")
 
     order: NodeOrder
     """The order in which nodes are looked at."""
@@ -173,8 +174,8 @@ class NodeBook:
         """Start empty, ordered by the policy."""
         self._holdings = holdings or Holdings()
         self.by_id: dict[NodeId, Node] = {}
-        self.drained: dict[NodeId, None] = {}
-        """Nodes that operators drained, those that are gone among them."""
+        self.cordons: dict[NodeId, Cordon] = {}
+        """Nodes that operators cordoned, those that are gone among them."""
         self.order = node_order(policy)
         self.total: Resources = {}
         self._births = 0

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from licorne_core.messages.operators import Cordon, DrainTerms
 from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.resources import Items, Resources, charge, refund
@@ -17,6 +18,9 @@ NO_ANSWER = "no answer in time"
 RESERVED = "reserved"
 """Reason for excluding a node whose free room is reserved for others."""
 
+CORDONED = "cordoned"
+"""Reason for excluding a node that an operator has cordoned."""
+
 _NOTHING: dict[str, int] = {}
 
 
@@ -26,7 +30,7 @@ class Node:
 
     Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
 
-    A node is schedulable if its RM says so (`wanted`) and no operator has it `drained`. An *open*
+    A node is schedulable if its RM says so (`wanted`) and no operator has put a `cordon` around it. An *open*
     node is schedulable, and no reservation takes all of it. The books write the amounts and nothing
     else; the three parts below them belong to other modules, which hear of every change.
     """
@@ -34,7 +38,7 @@ class Node:
     node_id: NodeId
     attributes: Mapping[str, str]
     wanted: bool
-    drained: bool
+    cordon: Cordon | None
     schedulable: bool
     open: bool
     capacity: Resources
@@ -82,7 +86,7 @@ class Node:
         self.node_id = node_id
         self.attributes = attributes
         self.wanted = schedulable
-        self.drained = False
+        self.cordon = None
         self.schedulable = schedulable
         self.open = schedulable
         self.capacity = capacity
@@ -115,13 +119,18 @@ class Node:
         self.wanted = schedulable
         self._derive()
 
-    def set_drained(self, *, drained: bool) -> None:
-        """An operator drains the node, or takes that back."""
-        self.drained = drained
+    def set_cordon(self, cordon: Cordon | None) -> None:
+        """An operator cordons the node, or takes that back."""
+        self.cordon = cordon
         self._derive()
 
+    @property
+    def drain(self) -> DrainTerms | None:
+        """Terms on which its allocations are stopped; None if they may go on."""
+        return None if self.cordon is None else self.cordon.drain
+
     def _derive(self) -> None:
-        self.schedulable = self.wanted and not self.drained
+        self.schedulable = self.wanted and self.cordon is None
         self.open = self.schedulable and not any(r.exclusive for r in self.reservations.values())
 
     def add_reservation(self, reservation: Reservation) -> None:
@@ -166,7 +175,7 @@ class Node:
     def refusal(self, wanted: AskClass | Shape, *, reserved: bool = False) -> str | None:
         """Reason that an ask may not go here now; None if it may. The one place that decides this.
 
-        A drained node takes only asks that have it reserved (`reserved`), and asks that require it
+        A cordoned node takes only asks that have it reserved (`reserved`), and asks that require it
         (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or all of the node if that
         is exclusive. For a shape, the RM's answers do not count.
         """
@@ -180,7 +189,7 @@ class Node:
         elif not (self.open or reserved):
             if self.schedulable:
                 return RESERVED
-            return "drained" if self.drained else "unschedulable"
+            return CORDONED if self.cordon is not None else "unschedulable"
         available = self.available
         beside = True
         for name, value in wanted.items:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.config.schema import AppSortPolicy, QueueConfig, TemplateConfig
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.queues.queue import (
     NO_LIMITS,
     RECOVERY_PATH,
@@ -126,8 +127,8 @@ class QueueTree:
         self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
-        self.stopped: dict[str, None] = {}
-        """Paths of queues that operators stopped, those that are gone among them."""
+        self.stopped: dict[str, OperatorMark] = {}
+        """Queues that operators stopped, by path, those that are gone among them."""
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
 

@@ -27,6 +27,8 @@ class PreemptionRule(StrEnum):
     """An ask that requires the node (spec § 9.5)."""
     QUOTA = "quota"
     """A changed maximum, which the queue exceeded (spec § 9.6)."""
+    DRAIN = "drain"
+    """An operator drained the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class PreemptionRecord:
     """An allocation that the RM was asked to stop; times are in unix seconds.
 
     The first five fields are those of the victim. With the rule `QUOTA` there is no beneficiary, and
-    `beneficiary_queue` is the queue whose maximum was enforced.
+    `beneficiary_queue` is the queue whose maximum was enforced. With `DRAIN` there is neither.
     """
 
     app_id: AppId

@@ -28,7 +28,7 @@ from licorne_server.http.stream import (
 from licorne_server.http.ui.feed import PEER
 from licorne_server.http.ui.pages import API, Maker
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
-from licorne_server.http.units import Asked
+from licorne_server.http.units import Asked, drain_json, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.reports import explain_message
 
@@ -82,6 +82,22 @@ def _shown(capacity: Resources) -> tuple[str, ...]:
     """The resources that are shown of a partition."""
     first = [name for name in FIRST if name in capacity]
     return (*first, *sorted(capacity.keys() - set(first)))[:MAX_RESOURCES]
+
+
+def node_detail(views: Views, partition: PartitionName, name: str) -> JsonObject:
+    """A node in its REST form, but with the times of operators in milliseconds."""
+    node = views.node(partition, name)
+    marks = {
+        "cordon": mark_json(node.cordon, milliseconds),
+        "drain": drain_json(node.drain, milliseconds),
+    }
+    return {**json_apps.single_node(views, partition, name), **marks}
+
+
+def queue_detail(views: Views, partition: PartitionName, path: str) -> JsonObject:
+    """A queue in its REST form, but with the time of the operator that stopped it in milliseconds."""
+    stop = mark_json(views.queue(partition, path).stop, milliseconds)
+    return {**json_cluster.single_queue(views, partition, path), "stop": stop}
 
 
 def in_rest_form(
@@ -148,10 +164,10 @@ def routes(sources: Sources) -> list[web.RouteDef]:
     """All paths."""
     partition = API + "/partition/{partition:[^/]+}"
     return [
-        web.get(partition + "/queue/{queue:[^/]+}", in_rest_form(json_cluster.single_queue, "queue")),
+        web.get(partition + "/queue/{queue:[^/]+}", in_rest_form(queue_detail, "queue")),
         web.get(partition + "/application/{app:[^/]+}", application),
         web.get(partition + "/application/{app:[^/]+}/explain", explain),
-        web.get(partition + "/node/{node:[^/]+}", in_rest_form(json_apps.single_node, "node")),
+        web.get(partition + "/node/{node:[^/]+}", in_rest_form(node_detail, "node")),
         web.get(partition + "/heat", partial(heat, Heats(sources.views, sources.time_slices))),
         web.get(partition + "/usage/{kind:user|group}/{name:[^/]+}", usage),
         web.get(API + "/config", config),

@@ -118,14 +118,15 @@ async def allocations(request: web.Request) -> web.StreamResponse:
 
 
 async def nodes(request: web.Request) -> web.StreamResponse:
-    """Nodes by id, behind `after`; `state` is all, schedulable, drained or reserved.
+    """Nodes by id, behind `after`.
 
+    `state` is all, schedulable, drained, which stands for not schedulable, cordoned or reserved.
     `attribute` is a name and a value with ``=`` between them, and selects nodes that have both.
     """
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     text = wanted(request)
-    state = one_of(request, "state", ("all", "schedulable", "drained", "reserved"))
+    state = one_of(request, "state", ("all", "schedulable", "drained", "cordoned", "reserved"))
     attribute, _, value = text_in(request, "attribute").partition("=")
 
     def row(name: str) -> JsonObject | None:
@@ -135,6 +136,8 @@ async def nodes(request: web.Request) -> web.StreamResponse:
         if state == "schedulable" and not node.schedulable:
             return None
         if state == "drained" and node.schedulable:
+            return None
+        if state == "cordoned" and node.cordon is None:
             return None
         if state == "reserved" and not node.reserved:
             return None

@@ -27,9 +27,10 @@ from licorne_server.http.stream import (
     send_live,
 )
 from licorne_server.http.ui import details, lists, times
+from licorne_server.http.ui.acts import act
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
 from licorne_server.http.ui.mirrors import Mirrors
-from licorne_server.http.ui.pages import API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
+from licorne_server.http.ui.pages import ACT, API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
 
 HITS = 20
 """Hits of a kind that are shown at most."""
@@ -172,6 +173,7 @@ class Page:
                 *times.ROUTES,
                 *details.routes(self._sources),
                 web.get(API + "/search", search),
+                web.post(ACT, act),
             ]
         )
         app.on_shutdown.append(self._stop)

@@ -159,6 +159,9 @@ STATIC = {
 }
 """Files of the page by path: fixed at the start, so that no path leads to another file."""
 
+ACT = f"{API}/act"
+"""Path of what operators do."""
+
 PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
 """Paths without data of any RM: they need no token."""
 

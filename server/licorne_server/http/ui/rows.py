@@ -17,7 +17,7 @@ from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import milliseconds
+from licorne_server.http.units import drain_json, mark_json, milliseconds
 
 R = TypeVar("R")
 
@@ -35,6 +35,10 @@ def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, 
     """The function that makes a row of a report: fields of `own` by their names, others renamed."""
     sources: dict[str, Source] = {name: name for name in own.split()}
     return renamed(report, {**sources, **names}, {Moment: milliseconds}, dict)
+
+
+def _mark(mark: OperatorMark | None) -> JsonObject | None:
+    return mark_json(mark, milliseconds)
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
@@ -90,6 +94,7 @@ _queue = _row(
     running="running_applications",
     maxApplications="max_applications",
     share=lambda queue: round(queue.share, 4),
+    stop=("stop", _mark),
 )
 
 
@@ -175,13 +180,15 @@ _node = _row(
     utilization=lambda node: round(node.utilization, 4),
     allocations="allocation_count",
     foreign="foreign_count",
+    cordon=("cordon", _mark),
+    drain=("drain", lambda drain: drain_json(drain, milliseconds)),
 )
 
 
 def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
     """One cell of the heat map: the node's id, its state, and the usage of each resource.
 
-    The state is 0 for schedulable, 1 for drained, 2 for reserved. Usage is in thousandths of the
+    The state is 0 for schedulable, 1 for not schedulable, 2 for reserved. Usage is in thousandths of the
     capacity, -1 for a resource that the node lacks. Foreign allocations count as used.
     """
     state = 1 if not node.schedulable else 2 if node.reserved else 0

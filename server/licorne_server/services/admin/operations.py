@@ -4,6 +4,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -11,16 +12,24 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.messages.commands import Command, SetNodeSchedulable, SetQueueStopped, StopApplication
+from licorne_core.messages.commands import (
+    Command,
+    DrainNode,
+    SetNodeSchedulable,
+    SetQueueStopped,
+    StopApplication,
+)
 from licorne_core.messages.effects import (
     ApplicationStopped,
     Effect,
+    NodeDrainBegun,
     NodeSchedulableSet,
     NotRegistered,
     OperatorRefusal,
     OperatorRefused,
     QueueStoppedSet,
 )
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId, normalize_partition
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
@@ -37,6 +46,7 @@ from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler, watch_handler
 from licorne_server.services.paging import Page, filled
+from licorne_server.services.reports import mark_message
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.caps import MAX_QUEUE_PATH, bytes_of, id_problem, size_problem, text_problem
 from licorne_server.wire.errors import (
@@ -53,6 +63,9 @@ from licorne_server.wire.responses import nanoseconds
 MAX_REASON_BYTES = 1024
 """Bytes of the reason for ending an application; it is stored with the application."""
 
+MAX_DRAIN_SECONDS = 7 * 24 * 3600
+"""Longest time of a drain."""
+
 MAX_WANTED = 100
 """RMs of a page: each may want dozens of levels, and an answer is serialized in one step."""
 
@@ -60,6 +73,7 @@ STALL_SECONDS = 30.0
 """Seconds without progress after which a reader is cut off."""
 
 T = TypeVar("T", bound=Effect)
+Marked = TypeVar("Marked", NodeSchedulableSet, NodeDrainBegun, QueueStoppedSet)
 
 
 class OperatorMethods:
@@ -96,14 +110,16 @@ class OperatorMethods:
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         of = self._rights.audited
-        node = of("set node schedulable", self._node, "partition", "node_id", "schedulable")
+        drain = of("drain node", self._drain, "partition", "node_id", "deadline_seconds", "message")
+        node = of("set node schedulable", self._node, "partition", "node_id", "schedulable", "message")
         stop = of("stop application", self._application, "partition", "application_id", "reason")
-        queue = of("set queue stopped", self._queue, "partition", "queue", "stopped")
+        queue = of("set queue stopped", self._queue, "partition", "queue", "stopped", "message")
         forget = of("forget RM", self._forget, "force")
-        level = of("set log level", self._set_level, "logger", "level")
+        level = of("set log level", self._set_level, "logger", "level", "message")
         dump = of("dump state", self._dump, reads=True)
         return {
             "SetNodeSchedulable": unary_handler(pb.SetNodeSchedulableRequest, node),
+            "DrainNode": unary_handler(pb.DrainNodeRequest, drain),
             "StopApplication": unary_handler(pb.StopApplicationRequest, stop),
             "SetQueueStopped": unary_handler(pb.SetQueueStoppedRequest, queue),
             "ForgetRm": unary_handler(pb.ForgetRmRequest, forget),
@@ -123,6 +139,25 @@ class OperatorMethods:
         mark, on = (MarkKind.NODE, request.node_id), not request.schedulable
         done = await self._marked(command, NodeSchedulableSet, mark, request, context, on=on)
         return pb.SetNodeSchedulableResponse(changed=done.changed, allocations=done.allocations)
+
+    async def _drain(self, request: pb.DrainNodeRequest, context: Any) -> Message:
+        seconds = request.deadline_seconds
+        late = f"deadline_seconds is {seconds}: at most {MAX_DRAIN_SECONDS}, which are 7 days"
+        self._check(
+            request,
+            context,
+            ("node_id", id_problem("node_id", request.node_id)),
+            ("deadline_seconds", late if seconds > MAX_DRAIN_SECONDS else ""),
+        )
+        command = DrainNode(
+            rm_id=RmId(request.rm_id),
+            partition=request.partition,
+            node_id=NodeId(request.node_id),
+            seconds=float(seconds),
+        )
+        mark = (MarkKind.NODE, request.node_id)
+        done = await self._marked(command, NodeDrainBegun, mark, request, context, on=True)
+        return pb.DrainNodeResponse(allocations=done.terms.allocations, exempt=done.exempt)
 
     async def _application(self, request: pb.StopApplicationRequest, context: Any) -> Message:
         self._check(
@@ -168,40 +203,56 @@ class OperatorMethods:
 
     async def _marked(
         self,
-        command: SetNodeSchedulable | SetQueueStopped,
-        wanted: type[T],
+        command: SetNodeSchedulable | DrainNode | SetQueueStopped,
+        wanted: type[Marked],
         of: tuple[MarkKind, str],
         request: Any,
         context: Any,
         *,
         on: bool,
-    ) -> T:
+    ) -> Marked:
         """Have the core do it, and note it for later registrations of the RM.
+
+        What was so already keeps its mark.
 
         Raises:
             CallError: the core has refused it, or the RM has very many marks.
         """
         kind, name = of
-        problem = text_problem("message", request.message, MAX_REASON_BYTES)
-        if problem:
-            raise invalid_argument(problem, "message")
+        done_by = self._mark(request, context)
         rm_id = command.rm_id
         async with self._rms.lock(rm_id):
             self._rights.rm(rm_id, context)
             if on and not self._configurations.has_room_for_mark(rm_id):
-                text = f"RM {rm_id} has {MAX_MARKS} drained nodes and stopped queues already"
+                text = f"RM {rm_id} has {MAX_MARKS} cordoned nodes and stopped queues already"
                 raise exhausted(text, "TOO_MANY_MARKS")
-            done = await self._carry_out(command, wanted)
             mark = Mark(
                 kind=kind,
                 partition=PartitionName(normalize_partition(rm_id, command.partition) or command.partition),
                 name=name,
-                by=self._rights.access.caller(context).peer,
-                time=nanoseconds(self._engine.now()),
-                why=request.message,
+                by=done_by.by,
+                time=nanoseconds(done_by.time),
+                why=done_by.message,
             )
+            done = await self._carry_out(replace(command, mark=done_by), wanted)
+            if isinstance(done, NodeDrainBegun):
+                mark = replace(mark, drain=done.terms)
+            elif not done.changed:
+                return done
             self._configurations.mark(rm_id, mark, on=on)
         return done
+
+    def _mark(self, request: Any, context: Any) -> OperatorMark:
+        """The act of the caller, now, for the reason in the request's message.
+
+        Raises:
+            CallError: the message is too long.
+        """
+        problem = text_problem("message", request.message, MAX_REASON_BYTES)
+        if problem:
+            raise invalid_argument(problem, "message")
+        by = self._rights.access.caller(context).peer
+        return OperatorMark(by=by, time=self._engine.now(), message=request.message)
 
     async def _carry_out(self, command: Command, wanted: type[T]) -> T:
         """Have the core do it; what came of it.
@@ -231,7 +282,10 @@ class OperatorMethods:
     async def _levels(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
         self._rights.access.check_viewer(context)
         peer = self._rights.access.caller(context).peer
-        response = pb.GetLogLevelsResponse(levels=levels().given())
+        given, marks = levels().given(), self._configurations.log_levels.marks
+        response = pb.GetLogLevelsResponse(
+            levels=given, marks={name: found for name, mark in marks.items() if (found := mark_message(mark))}
+        )
         wanted = self._log_levels.wanted()
 
         def add(rm_id: RmId) -> pb.WantedLogLevels | None:
@@ -251,7 +305,7 @@ class OperatorMethods:
         problem = levels().problem(request.logger, request.level)
         if problem is not None:
             raise invalid_argument(problem.text, problem.field)
-        levels().set(request.logger, request.level)
+        await self._configurations.log_levels.set(request.logger, request.level, self._mark(request, context))
         return pb.SetLogLevelResponse(levels=levels().given())
 
     async def _dump(self, request: pb.DumpStateRequest, context: Any) -> None:

@@ -1,0 +1,101 @@
+"""Drains: the allocations of a cordoned node are stopped one by one, evenly until a deadline.
+
+At each time so many allocations may still run as `DrainTerms` says. What ends by itself counts, so
+a drain never stops more than it has to. Foreign allocations stay, and so do those of asks that
+require the node: their RM would put them there again. A drain ends with the cordon: what comes to
+the node later, as in a replay, is stopped as well.
+"""
+
+from collections.abc import Iterator
+
+from licorne_core.events.allocations import victim_of_drain
+from licorne_core.handlers.outcome import TimerJob
+from licorne_core.handlers.preemption import record_of, stop_victim
+from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preemption import Victim
+from licorne_core.scheduling.preemption.ledger import PreemptionRule
+from licorne_core.scheduling.preemption.victims import age_of
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import NodeId
+from licorne_core.values.slices import PART, put_in_order
+from licorne_core.values.timers import Due, Timer
+
+FOR_DRAIN = "preempting allocations to drain node: {}"
+
+
+def drain_timer(node_id: NodeId) -> Timer:
+    """Name of the deadline at which the next allocation of the node is stopped."""
+    return Timer(Due.DRAIN, node_id=node_id)
+
+
+def look_again(partition: Partition, node: Node, now: float) -> None:
+    """Something may have to be stopped at once: the drain has begun, or an allocation has come."""
+    if node.drain is not None:
+        partition.timers.set(drain_timer(node.node_id), now)
+
+
+def drain(job: TimerJob) -> Iterator[int]:
+    """Stop allocations of one node as far as it is time, and set the time of the next."""
+    partition = job.partition
+    node = partition.nodes.by_id.get(job.timer.node_id)
+    terms = None if node is None else node.drain
+    if node is None or terms is None:
+        return
+    found: list[Victim] = []
+    for number, allocation in enumerate(list(node.allocations), 1):
+        victim = _victim(partition, node, allocation)
+        if victim is not None:
+            found.append(victim)
+        if not number % PART:
+            yield 1
+    running = len(found)
+    for number, victim in enumerate((yield from put_in_order(found, key=_rank)), 1):
+        if node.drain is not terms:
+            return
+        if _may_go(victim.request, victim.request.allocation):
+            due = terms.due(running)
+            if due > job.now:
+                partition.timers.set(job.timer, due)
+                return
+            _stop(job, victim)
+            yield 1
+        elif not number % PART:
+            yield 1
+        running -= 1
+
+
+def _victim(partition: Partition, node: Node, allocation: Allocation) -> Victim | None:
+    """The allocation as a victim; None if it stays, or is being stopped already."""
+    app = partition.applications[allocation.ask.app_id]
+    request = app.requests[allocation.key]
+    return Victim(app, request, node) if _may_go(request, allocation) else None
+
+
+def _may_go(request: Request, allocation: Allocation | None) -> bool:
+    """True if the allocation runs, and may run on another node."""
+    return (
+        request.state in MAY_GO
+        and request.allocation is allocation
+        and request.ask.ask_class.required_node is None
+    )
+
+
+def _rank(victim: Victim) -> tuple[object, ...]:
+    """Place in the order of stopping.
+
+    Placeholders come first, as nothing runs in them. Then as other victims: those that did not opt
+    out, low priority, the youngest.
+    """
+    request = victim.request
+    kind, *age = age_of(request)
+    return (not request.ask.placeholder, kind, request.ask.priority, *age)
+
+
+def _stop(job: TimerJob, victim: Victim) -> None:
+    partition, node_id = job.partition, victim.node.node_id
+    record = record_of(victim, PreemptionRule.DRAIN, job.now)
+    text = FOR_DRAIN.format(node_id)
+    stop_victim(partition, victim, record, text, job.now, job.outcome)
+    partition.journal.note(victim_of_drain(job.now, victim.request.ask, node_id))

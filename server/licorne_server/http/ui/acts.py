@@ -1,0 +1,210 @@
+"""What operators do on the page: each act is a call of `licorne.v1.Admin`, with its rights and its audit.
+
+A page of another site must not act for its viewer. Such a page cannot send JSON without the leave of this
+server, which is given to no page for this path, and its origin is refused besides.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import grpc
+from aiohttp import web
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+
+from licorne.v1 import admin_pb2 as pb
+from licorne_core.values.errors import shown
+from licorne_server.configurations.thread import Origin
+from licorne_server.http.routes import BODY_SECONDS
+from licorne_server.http.sources import SOURCES
+from licorne_server.http.stream import CALLER, JsonObject, reader_of, send_bytes
+from licorne_server.wire.errors import CallError
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A method of `Admin`, and the fields of its request under the names of the page.
+
+    `name` and `message` are the fields for these; empty if there are none. `fixed` fields are those of the
+    act itself.
+    """
+
+    method: str
+    request: type[Message]
+    response: type[Message]
+    name: str = ""
+    message: str = "message"
+    fixed: Mapping[str, object] = field(default_factory=dict)
+
+
+def _schedulable(schedulable: bool) -> Act:
+    fixed = {"schedulable": schedulable}
+    request, response = pb.SetNodeSchedulableRequest, pb.SetNodeSchedulableResponse
+    return Act("SetNodeSchedulable", request, response, "node_id", fixed=fixed)
+
+
+def _stopped(stopped: bool) -> Act:
+    fixed = {"stopped": stopped}
+    request, response = pb.SetQueueStoppedRequest, pb.SetQueueStoppedResponse
+    return Act("SetQueueStopped", request, response, "queue", fixed=fixed)
+
+
+ACTS: Mapping[str, Act] = {
+    "cordon": _schedulable(False),
+    "uncordon": _schedulable(True),
+    "drain": Act("DrainNode", pb.DrainNodeRequest, pb.DrainNodeResponse, "node_id"),
+    "stop": _stopped(True),
+    "start": _stopped(False),
+    "kill": Act(
+        "StopApplication",
+        pb.StopApplicationRequest,
+        pb.StopApplicationResponse,
+        "application_id",
+        message="reason",
+    ),
+    "plan": Act("PlanConfiguration", pb.PlanConfigurationRequest, pb.PlanConfigurationResponse, message=""),
+    "apply": Act(
+        "UpdateConfiguration",
+        pb.UpdateConfigurationRequest,
+        pb.UpdateConfigurationResponse,
+        message="comment",
+    ),
+    "rollback": Act(
+        "RollBackConfiguration",
+        pb.RollBackConfigurationRequest,
+        pb.RollBackConfigurationResponse,
+        message="comment",
+    ),
+}
+"""All acts by their names. Other fields of a request keep their names."""
+
+STATUSES = {
+    grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
+    grpc.StatusCode.OUT_OF_RANGE: HTTPStatus.BAD_REQUEST,
+    grpc.StatusCode.UNAUTHENTICATED: HTTPStatus.UNAUTHORIZED,
+    grpc.StatusCode.PERMISSION_DENIED: HTTPStatus.FORBIDDEN,
+    grpc.StatusCode.NOT_FOUND: HTTPStatus.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION: HTTPStatus.CONFLICT,
+    grpc.StatusCode.ABORTED: HTTPStatus.CONFLICT,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: HTTPStatus.TOO_MANY_REQUESTS,
+    grpc.StatusCode.UNIMPLEMENTED: HTTPStatus.NOT_IMPLEMENTED,
+    grpc.StatusCode.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""HTTP statuses of failed calls; all others are 500."""
+
+
+SMALL = 16 * 1024
+"""Most bytes that are read or written at once."""
+
+T = TypeVar("T")
+
+
+class Refused(Exception):
+    """A request that names no act; the text gives the reason."""
+
+
+async def act(request: web.Request) -> web.StreamResponse:
+    """Carry out an act: `{"act": "cordon", "rm": "rm1", "partition": "", "name": "n1", "message": "disk"}`.
+
+    The answer is the response of the method as JSON, or `{"error", "code", "problems"}`.
+    """
+    refused = _refusal(request)
+    if refused is not None:
+        return refused
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await request.read()
+        chosen, message = await _apart(request, partial(read, body), len(body))
+    except TimeoutError:
+        return _error(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {BODY_SECONDS:g} s", "SLOW")
+    except Refused as error:
+        return _error(HTTPStatus.BAD_REQUEST, str(error), "INVALID_ARGUMENT")
+    call, path = request.app[SOURCES].call, f"/licorne.v1.Admin/{chosen.method}"
+    try:
+        answer = await call(path, message.SerializeToString(), request[CALLER], _address(request))
+    except CallError as failure:
+        return _failed(failure)
+    shown = await _apart(request, partial(_json, chosen, answer), len(answer))
+    return await send_bytes(request, "application/json; charset=utf-8", shown)
+
+
+async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:
+    """Do what takes long for many bytes: for few at once, or else in the thread of configurations."""
+    if size <= SMALL:
+        return work()
+    return await request.app[SOURCES].config_thread.run(Origin(reader_of(request)), work, size)
+
+
+def _json(chosen: Act, answer: bytes) -> bytes:
+    response = chosen.response.FromString(answer)
+    return json.dumps(MessageToDict(response, always_print_fields_with_no_presence=True)).encode()
+
+
+def _refusal(request: web.Request) -> web.StreamResponse | None:
+    """The answer to a request that may come from a page of another site; None for others."""
+    if request.content_type != "application/json":
+        text = f"Content-Type is {shown(request.content_type)}: application/json is wanted"
+        return _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text, "CONTENT_TYPE")
+    for origin in request.headers.getall("Origin", []):
+        if origin.partition("://")[2] != request.host:
+            text = f"a page of {shown(origin)} may not act here, which is {shown(request.host)}"
+            return _error(HTTPStatus.FORBIDDEN, text, "FOREIGN_ORIGIN")
+    return None
+
+
+def read(body: bytes) -> tuple[Act, Message]:
+    """The act in a body, and the request of its method.
+
+    Raises:
+        Refused: there is none, or a field of it is wrong.
+    """
+    try:
+        fields: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"the body is no JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise Refused("the body is no JSON object")
+    name = fields.pop("act", "")
+    chosen = ACTS.get(name) if isinstance(name, str) else None
+    if chosen is None:
+        raise Refused(f"act is missing or unknown: {shown(str(name))}; it is one of {', '.join(ACTS)}")
+    for given, wanted in (("rm", "rm_id"), ("name", chosen.name), ("message", chosen.message)):
+        if given in fields and wanted != given:
+            if not wanted:
+                raise Refused(f"{name} takes no {given}")
+            fields[wanted] = fields.pop(given)
+    try:
+        return chosen, ParseDict({**fields, **chosen.fixed}, chosen.request())
+    except (ParseError, RecursionError) as error:
+        raise Refused(f"{name}: {error}") from None
+
+
+def _address(request: web.Request) -> str:
+    """The caller's address, as gRPC writes it."""
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    if not isinstance(peer, tuple):
+        return "unix:"
+    host, port = peer[:2]
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def _failed(failure: CallError) -> web.Response:
+    problems = [
+        {"field": violation.field, "description": violation.description}
+        for detail in failure.details
+        if isinstance(detail, error_details_pb2.BadRequest)
+        for violation in detail.field_violations
+    ]
+    status = STATUSES.get(failure.code, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return _error(status, failure.message, failure.reason, problems=problems)
+
+
+def _error(status: HTTPStatus, text: str, code: str, **more: object) -> web.Response:
+    answer: JsonObject = {"error": text, "code": code, **more}
+    return web.json_response(answer, status=status)

@@ -1,0 +1,221 @@
+"""An operator drains a node: its allocations are stopped evenly until a deadline."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, OperatorMarks, RegisterRm
+from licorne_core.messages.effects import Effect, NodeDrainBegun, OperatorRefused
+from licorne_core.messages.operators import Cordon, OperatorMark
+from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.views.nodes import DrainReport
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    cordon,
+    drain,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import START, Driver, heard, placed, released
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+ANN = OperatorMark(by="ann", time=START, message="disk")
+CONFIG = config("[{name: a}]")
+
+
+def cluster(*on_node: str, config: RegisterRm | None = None) -> Driver:
+    """Node n1 with an allocation for each key, the priority of `5k` being 5; node n2 is full."""
+    driver = Driver()
+    driver.do(config or register(CONFIG), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
+    for key in on_node:
+        driver.do(asks(ask("app", key, priority=int(key[:-1] or 0), vcore=1)))
+        driver.wait(1)
+    return driver
+
+
+def stopped(effects: Iterable[Effect]) -> list[str]:
+    """Keys of what the RM is told to stop."""
+    return [key for _, key, _, _ in released(effects)]
+
+
+def progress(driver: Driver) -> DrainReport:
+    """Progress of the drain of n1."""
+    report = driver.views.node(DEFAULT, NodeId("n1")).drain
+    assert report is not None
+    return report
+
+
+def confirm(driver: Driver, *keys: str) -> list[Effect]:
+    """The RM has stopped these."""
+    return driver.do(releases(*(release("app", key) for key in keys)))
+
+
+def test_without_a_deadline_all_go_at_once() -> None:
+    """The RM is told in one turn: lowest priority first, of one priority the youngest."""
+    driver = cluster("5a", "1b", "1c", "3d")
+    effects = driver.do(drain("n1"))
+    (begun,) = [effect for effect in effects if isinstance(effect, NodeDrainBegun)]
+    assert (begun.terms.allocations, begun.exempt) == (4, 0)
+    text = "preempting allocations to drain node: n1"
+    assert released(effects) == [
+        ("app", key, "PREEMPTED_BY_SCHEDULER", text) for key in ("1c", "1b", "3d", "5a")
+    ]
+
+
+def test_allocations_are_stopped_evenly() -> None:
+    """Of four in 40 s one is stopped every 10 s, the first at once; none is told twice."""
+    driver = cluster("a", "b", "c", "d")
+    told = [stopped(driver.do(drain("n1", 40)))]
+    told += [stopped(driver.wait(10)) for _ in range(5)]
+    assert told == [["d"], ["c"], ["b"], ["a"], [], []]
+    report = progress(driver)
+    assert (report.allocations, report.remaining, report.stopping) == (4, 4, 4)
+    assert (report.start_time, report.deadline) == (START + 4, START + 44)
+
+
+def test_what_ends_by_itself_counts() -> None:
+    """As long as the node empties fast enough, nothing is stopped."""
+    driver = cluster("a", "b", "c", "d")
+    assert stopped(driver.do(drain("n1", 40))) == ["d"]
+    confirm(driver, "d", "b", "a")
+    assert stopped(driver.wait(29)) == []
+    assert stopped(driver.wait(1)) == ["c"]
+
+
+def test_a_drain_is_done_when_all_are_gone() -> None:
+    """The node stays cordoned, and the drain is shown as done until the node is uncordoned."""
+    driver = cluster("a")
+    driver.do(replace(drain("n1"), mark=ANN))
+    confirm(driver, "a")
+    report = driver.views.node(DEFAULT, NodeId("n1"))
+    assert (report.drained, report.cordon) == (True, ANN)
+    assert (progress(driver).remaining, progress(driver).allocations) == (0, 1)
+    driver.do(cordon("n1", schedulable=True))
+    report = driver.views.node(DEFAULT, NodeId("n1"))
+    assert (report.schedulable, report.cordon, report.drain) == (True, None, None)
+
+
+def test_an_uncordoned_node_is_drained_no_more() -> None:
+    """What was not told to stop goes on, and new asks come."""
+    driver = cluster("a", "b", "c", "d")
+    driver.do(drain("n1", 40), cordon("n1", schedulable=True))
+    assert stopped(driver.wait(100)) == []
+    assert placed(driver.do(asks(ask("app", "new", vcore=1)))) == [("app", "new", "n1")]
+
+
+def test_a_cordon_does_not_end_a_drain() -> None:
+    """A node that is drained is cordoned already, and keeps its mark."""
+    driver = cluster("a", "b")
+    driver.do(replace(drain("n1", 20), mark=ANN), cordon("n1"))
+    assert stopped(driver.wait(10)) == ["a"]
+    assert driver.views.node(DEFAULT, NodeId("n1")).cordon == ANN
+
+
+def test_another_drain_replaces_the_first() -> None:
+    """The deadline may be brought forward: then those that are left go by it."""
+    driver = cluster("a", "b", "c", "d")
+    driver.do(drain("n1", 4000))
+    assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
+
+
+def test_what_has_to_be_there_stays() -> None:
+    """Foreign allocations and those of asks that require the node are exempt, and counted."""
+    driver = cluster("a")
+    driver.do(asks(ask("app", "daemon", required_node="n1", vcore=1)))
+    driver.do(asks(replace(ask("", "other", on_node="n1", vcore=1), tags={"foreign": "default"})))
+    assert stopped(driver.do(drain("n1"))) == ["a"]
+    report = progress(driver)
+    assert (report.allocations, report.remaining, report.exempt) == (1, 1, 2)
+
+
+def test_placeholders_go_first() -> None:
+    """Nothing runs in them; what opted out of preemption, and originators, go last."""
+    driver = cluster()
+    for one in (
+        ask("app", "9a", priority=9, vcore=1),
+        ask("app", "driver", vcore=1),
+        ask("app", "kept", vcore=1),
+        ask("app", "p", priority=9, placeholder=True, group="g", vcore=1),
+    ):
+        key = one.key
+        driver.do(asks(replace(one, originator=key == "driver", allow_preempt_self=key != "kept")))
+    assert stopped(driver.do(drain("n1"))) == ["p", "9a", "driver", "kept"]
+
+
+def test_what_comes_to_a_drained_node_goes_too() -> None:
+    """An allocation that the RM put there itself is stopped at once after the deadline."""
+    driver = cluster("a")
+    driver.do(drain("n1"))
+    assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == ["late"]
+
+
+def test_a_drain_outlives_a_registration() -> None:
+    """Its terms come with the marks; after the replay it goes on where it would be."""
+    driver = cluster("a", "b", "c", "d")
+    (begun,) = [e for e in driver.do(drain("n1", 40)) if isinstance(e, NodeDrainBegun)]
+    there = {(DEFAULT, NodeId("n1")): Cordon(mark=ANN, drain=begun.terms)}
+    driver.do(replace(register(CONFIG), marks=OperatorMarks(nodes=there)), BeginReplay(rm_id=RmId(RM)))
+    driver.do(nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
+    running = [ask("app", key, created=START + n, on_node="n1", vcore=1) for n, key in enumerate("abcd")]
+    assert stopped(driver.do(asks(*running))) == []
+    driver.wait(15)
+    end = EndReplay(rm_id=RmId(RM), nodes=1, applications=1, allocations=4)
+    driver.do(end)
+    assert stopped(driver.wait(1)) == ["d", "c"]
+    assert stopped(driver.wait(10)) == ["b"]
+    assert progress(driver).allocations == 4
+
+
+def test_a_node_that_comes_back_is_still_drained() -> None:
+    """Only an operator ends a drain: the node that is gone keeps none of its times."""
+    driver = cluster("a")
+    driver.do(drain("n1", 40), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
+    assert stopped(driver.wait(20)) == []
+    assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == ["late"]
+
+
+def test_the_reason_is_told_everywhere() -> None:
+    """Explanations, events and the ledger name the drain."""
+    driver = cluster("a")
+    driver.facts.clear()
+    driver.do(replace(drain("n1"), mark=ANN))
+    assert heard(driver, "n1") == [
+        "NODE n1 SET NODE_SCHEDULABLE: schedulable: false",
+        'NODE n1 SET DETAILS_NONE: drained by ann: "disk"',
+        "REQUEST a NONE DETAILS_NONE app vcore=1: Preempted to drain node n1",
+    ]
+    assert last(driver.views.explain(DEFAULT, AppId("app"), "a")).summary == (
+        'on node n1 until the RM has stopped it: node drained by ann: "disk"'
+    )
+    confirm(driver, "a")
+    assert last(driver.views.explain(DEFAULT, AppId("app"), "a")).summary == (
+        "preempted on node n1 because its node was drained"
+    )
+    (record,) = driver.views.preemptions(DEFAULT, "", "")
+    assert (record.rule.value, record.beneficiary_app_id, record.beneficiary_queue) == ("drain", "", None)
+
+
+def test_a_victim_counts_as_others_do() -> None:
+    """Its queue has it as preempting until the RM confirms."""
+    driver = cluster("a")
+    driver.do(drain("n1"))
+    assert driver.views.queue(DEFAULT, "root.a").preempting == {"vcore": 1}
+    confirm(driver, "a")
+    assert driver.views.queue(DEFAULT, "root.a").preempting == {}
+
+
+@pytest.mark.parametrize("name", ["nowhere", ""])
+def test_an_unknown_node_cannot_be_drained(name: str) -> None:
+    """The operator is told so."""
+    (refused,) = cluster().do(drain(name))
+    assert isinstance(refused, OperatorRefused)

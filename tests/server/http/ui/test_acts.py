@@ -1,0 +1,202 @@
+"""What operators do on the page: the acts, their rights, and what is refused."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_server.http.ui.acts import ACTS, Refused, read
+from licorne_server.http.ui.pages import ACT
+from licorne_server.services.server import Server
+from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving
+from support.peers.tls import Bearing
+from support.server.reports import audited
+
+OPERATOR, MINE = "token-of-aaaaaaaa", "token-of-bbbbbbbb"
+CONFIG = (
+    "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: '*'\n"
+    "        queues: [{name: default}, {name: more}]\n"
+)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client that brings no headers of its own."""
+    async with aiohttp.ClientSession() as client:
+        yield client
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server with an RM that has a node with one allocation."""
+    async with serving(http=LOOPBACK) as server, connected(server) as channel:
+        shim = Shim(channel)
+        allocations, _, _ = await shim.set_up()
+        await shim.ask(allocations, ask("k"))
+        await new_allocations(allocations, 1)
+        yield server
+
+
+async def done(client: aiohttp.ClientSession, server: Server, **fields: object) -> tuple[int, Any]:
+    """The status and the answer of an act on the RM."""
+    return await posted(client, server, json.dumps({"rm": "rm", **fields}))
+
+
+async def posted(
+    client: aiohttp.ClientSession,
+    server: Server,
+    body: str,
+    **headers: str,
+) -> tuple[int, Any]:
+    """The status and the answer to a body."""
+    given = {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    url = f"http://{server.http_address}{ACT}"
+    async with client.post(url, data=body, headers=given) as answer:
+        return answer.status, await answer.json()
+
+
+async def rows(client: aiohttp.ClientSession, server: Server, path: str) -> Any:
+    """An answer of the page's reads about the partition."""
+    url = f"http://{server.http_address}/ui/api/partition/[rm]default/{path}"
+    async with client.get(url) as answer:
+        return await answer.json()
+
+
+async def test_nodes_are_cordoned_drained_and_uncordoned(
+    client: aiohttp.ClientSession, server: Server
+) -> None:
+    """The page's rows and the node itself say who did it, and how far a drain is."""
+    act: dict[str, Any] = {"name": "n0", "message": "disk"}
+    assert await done(client, server, act="cordon", **act) == (200, {"changed": True, "allocations": 1})
+    (row,) = (await rows(client, server, "nodes?state=cordoned"))["rows"]
+    mark = row["cordon"]
+    assert (mark["by"], mark["message"], row["drain"]) == ("127.0.0.1", "disk", None)
+    assert 0 < mark["time"] < 1e13
+    assert await done(client, server, act="drain", **act) == (200, {"allocations": 1, "exempt": 0})
+    node = await rows(client, server, "node/n0")
+    assert (node["drain"]["allocations"], node["drain"]["remaining"]) == (1, 1)
+    assert (await done(client, server, act="uncordon", name="n0"))[1]["changed"]
+    assert (await rows(client, server, "nodes?state=cordoned"))["rows"] == []
+
+
+async def test_queues_applications_and_configurations(client: aiohttp.ClientSession, server: Server) -> None:
+    """Each act answers as its method does."""
+    stop = await done(client, server, act="stop", name="root", message="why")
+    assert stop == (200, {"changed": True, "state": "Stopped"})
+    queue = await rows(client, server, "queue/root")
+    assert (queue["stop"]["by"], queue["stop"]["message"]) == ("127.0.0.1", "why")
+    assert (await done(client, server, act="start", name="root"))[1]["state"] == "Active"
+    status, plan = await done(client, server, act="plan", config=CONFIG)
+    assert (status, plan["changed"], [queue["path"] for queue in plan["queues"]]) == (
+        200,
+        True,
+        ["root", "root.default", "root.more"],
+    )
+    status, applied = await done(client, server, act="apply", config=CONFIG, message="more")
+    assert (status, applied["changed"], applied["revision"]) == (200, True, "2")
+    status, back = await done(client, server, act="rollback", message="less")
+    assert (status, back["revision"]) == (200, "3")
+    assert await done(client, server, act="kill", name="app", message="over") == (
+        200,
+        {"allocations": 1, "asks": 0},
+    )
+
+
+async def test_an_act_leaves_the_same_line_as_the_call(client: aiohttp.ClientSession, server: Server) -> None:
+    """The audit names the caller, what was asked for, and what came of it."""
+    with capture_logs() as lines:
+        await done(client, server, act="cordon", name="n0", message="disk")
+        await done(client, server, act="cordon", name="nowhere")
+    told = [(line["by"], line["action"], line["node_id"], line["outcome"]) for line in audited(lines)]
+    assert told == [
+        ("127.0.0.1", "set node schedulable", "n0", "done"),
+        ("127.0.0.1", "set node schedulable", "nowhere", "NOT_FOUND"),
+    ]
+
+
+async def test_what_fails_says_why(client: aiohttp.ClientSession, server: Server) -> None:
+    """The status fits, and the code is that of the call; a configuration has its problems."""
+    status, answer = await done(client, server, act="drain", name="nowhere")
+    assert (status, answer["code"]) == (404, "NOT_FOUND")
+    assert answer["error"] == "node nowhere not found in partition [rm]default"
+    status, answer = await done(client, server, act="drain", name="n0", deadline_seconds=10**6)
+    assert (status, answer["problems"][0]["field"]) == (400, "deadline_seconds")
+    status, answer = await posted(client, server, json.dumps({"act": "stop", "rm": "other", "name": "root"}))
+    assert (status, answer["code"]) == (409, "RM_NOT_REGISTERED")
+    status, answer = await done(client, server, act="plan", config="partitions: []")
+    assert (status, answer["code"], len(answer["problems"])) == (400, "CONFIG_INVALID", 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"Content_Type": "text/plain"}, 415, "CONTENT_TYPE"),
+        ({"Content_Type": "application/x-www-form-urlencoded"}, 415, "CONTENT_TYPE"),
+        ({"Origin": "http://evil.example"}, 403, "FOREIGN_ORIGIN"),
+        ({"Origin": "null"}, 403, "FOREIGN_ORIGIN"),
+    ],
+)
+async def test_pages_of_other_sites_may_not_act(
+    client: aiohttp.ClientSession, server: Server, headers: dict[str, str], status: int, code: str
+) -> None:
+    """Neither by a form, nor under a foreign origin; nothing is done."""
+    body = json.dumps({"act": "cordon", "rm": "rm", "name": "n0"})
+    got, answer = await posted(client, server, body, **headers)
+    assert (got, answer["code"]) == (status, code)
+    assert (await rows(client, server, "nodes?state=cordoned"))["rows"] == []
+    own = f"http://{server.http_address}"
+    assert (await posted(client, server, body, Origin=own))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "the body is no JSON"),
+        (b"[" * 100_000, "the body is no JSON"),
+        (b"[]", "the body is no JSON object"),
+        (b"{}", "act is missing or unknown: "),
+        (b'{"act": ["cordon"]}', "act is "),
+        (b'{"act": "cordon", "nodes": 1}', "cordon: "),
+        (b'{"act": "cordon", "name": {}}', "cordon: "),
+        (b'{"act": "drain", "deadline_seconds": -1}', "drain: "),
+        (b'{"act": "plan", "message": "x"}', "plan takes no message"),
+    ],
+)
+def test_a_body_that_names_no_act_is_refused(body: bytes, why: str) -> None:
+    """The reason names the field."""
+    with pytest.raises(Refused) as refused:
+        read(body)
+    assert str(refused.value).startswith(why)
+
+
+def test_nobody_chooses_what_an_act_means() -> None:
+    """A field that the act itself has cannot be given otherwise."""
+    for name, one in ACTS.items():
+        _, message = read(
+            json.dumps({"act": name, **{key: not val for key, val in one.fixed.items()}}).encode()
+        )
+        assert {key: getattr(message, key) for key in one.fixed} == dict(one.fixed)
+
+
+async def test_only_operators_may_act(tmp_path: Path, client: aiohttp.ClientSession) -> None:
+    """As over gRPC: an RM may not, not even on its own; nobody may without a token."""
+    for name, token in (("rm", MINE), ("operator", OPERATOR)):
+        (tmp_path / name).write_text(token)
+    async with (
+        serving(
+            http=LOOPBACK, rm_tokens={"rm": (tmp_path / "rm",)}, operator_tokens=(tmp_path / "operator",)
+        ) as server,
+        connected(server) as channel,
+    ):
+        bearing: Any = Bearing(channel, f"Bearer {MINE}")
+        await Shim(bearing).set_up()
+        body = json.dumps({"act": "cordon", "rm": "rm", "name": "n0"})
+        assert (await posted(client, server, body))[0] == 401
+        status, answer = await posted(client, server, body, Authorization=f"Bearer {MINE}")
+        assert (status, answer["code"]) == (403, "NOT_ALLOWED")
+        status, answer = await posted(client, server, body, Authorization=f"Bearer {OPERATOR}")
+        assert (status, answer["changed"]) == (200, True)

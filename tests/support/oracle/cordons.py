@@ -1,0 +1,90 @@
+"""What operators do to nodes by hand: they cordon them, and have their allocations stopped."""
+
+from licorne_core.messages.commands import DrainNode, SetNodeSchedulable
+from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, AppRecord, CordonRecord, NodeRecord
+from support.oracle.lives import stop
+from support.oracle.partition import PartitionOracle, look_again
+from support.oracle.terms import LossRecord
+from support.oracle.victims import seconds_run
+
+FOR_DRAIN = "preempting allocations to drain node: "
+
+
+def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now: float) -> None:
+    """Do what the operator says; of a node that is gone a cordon can end, and nothing else."""
+    node = partition.nodes.get(command.node_id)
+    if isinstance(command, DrainNode):
+        if node is not None:
+            count = sum(not one.assumed and one.ask.required_node is None for _, one in _on(partition, node))
+            _cordon(partition, node, CordonRecord(True, now, now + command.seconds, count))
+            look_again(partition, node, now)
+    elif command.schedulable:
+        partition.cordons.pop(command.node_id, None)
+        partition.timers.cancel(("drain", command.node_id))
+        if node is not None:
+            _set(node, None)
+    elif node is not None and node.cordon is None:
+        _cordon(partition, node, CordonRecord())
+
+
+def _cordon(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord) -> None:
+    """New asks go there only if they require it, and it is kept for no others."""
+    if node.cordon is None:
+        for app, key in partition.assumed_on(node):
+            if app.waiting_ask(key).required_node is None:
+                partition.put_back(app, key)
+    partition.cordons[node.node_id] = cordon
+    _set(node, cordon)
+    for _, ask in partition.reserved_asks():
+        here = ask.reservation is not None and ask.reservation.node_id == node.node_id
+        if here and ask.required_node is None:
+            ask.lose_node()
+
+
+def _set(node: NodeRecord, cordon: CordonRecord | None) -> None:
+    before = node.schedulable
+    node.cordon = cordon
+    if node.schedulable is not before:
+        node.changed()
+
+
+def drain(partition: PartitionOracle, node_id: str, now: float) -> None:
+    """Stop what has to be gone by now: of those at the start each has its time until the deadline.
+
+    For each that has ended by itself one less has to be stopped.
+    """
+    node = partition.nodes[node_id]
+    cordon = node.cordon
+    assert cordon is not None, f"{node_id} is drained"
+    while running := [(app, one) for app, one in _on(partition, node) if _may_go(one)]:
+        due = cordon.start
+        if cordon.count:
+            due += (cordon.deadline - cordon.start) * (cordon.count - len(running)) / cordon.count
+        if due > now:
+            partition.timers.set(("drain", node_id), due)
+            return
+        app, victim = min(running, key=lambda found: _place(*found))
+        if partition.queues[app.queue].properties.get("preemption.loss.limit"):
+            lost = LossRecord(app.queue, now, victim.ask.size, seconds_run(victim, now))
+            partition.preemption.losses.append(lost)
+        stop(partition, app, victim.ask.key, FOR_DRAIN + node_id, preempted=True)
+
+
+def _on(partition: PartitionOracle, node: NodeRecord) -> list[tuple[AppRecord, AllocationRecord]]:
+    return [
+        (app, one)
+        for app in partition.apps.values()
+        for one in app.allocations.values()
+        if one.node_id == node.node_id
+    ]
+
+
+def _may_go(one: AllocationRecord) -> bool:
+    return one.state in (ALLOCATED, PLACEHOLDER) and one.ask.required_node is None
+
+
+def _place(app: AppRecord, one: AllocationRecord) -> tuple[object, ...]:
+    """Placeholders first, the willing before the unwilling, low priority, the youngest."""
+    ask = one.ask
+    spared = 2 * (not ask.terms.itself) + ask.terms.originator
+    return (not ask.placeholder, spared, ask.priority, -ask.created, app.app_id, ask.key)

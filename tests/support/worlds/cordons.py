@@ -1,0 +1,51 @@
+"""Draws what operators do to nodes by hand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from licorne_core.messages.commands import Command, DrainNode, OperatorMarks, RegisterRm, SetNodeSchedulable
+from licorne_core.messages.operators import Cordon, DrainTerms
+from licorne_core.values.ids import NodeId, PartitionName, RmId
+
+SECONDS = (0.0, 0.0, 1.0, 2.5, 10.0, 60.0)
+"""Times until the last allocation of a drained node is stopped."""
+
+
+class CordonMaker:
+    """Draws the acts of operators from a source of its own."""
+
+    def __init__(self, seed: int, rms: Sequence[str]) -> None:
+        """Draw if operators do anything in the world."""
+        self._rng = Random(seed ^ 0x0FE12A)
+        self._rms = rms
+        self._share = self._rng.choice([0.0, 0.1, 0.3])
+
+    def maybe_act(self) -> list[Command]:
+        """Now and then a node is cordoned, drained, or uncordoned."""
+        rng = self._rng
+        if rng.random() >= self._share:
+            return []
+        rm_id, node_id = RmId(rng.choice(self._rms)), self._node_id()
+        partition = rng.choice(["", "", "", "", "", "", "second", "nowhere"])
+        if rng.random() < 0.5:
+            seconds = rng.choice(SECONDS)
+            return [DrainNode(rm_id=rm_id, partition=partition, node_id=node_id, seconds=seconds)]
+        on = rng.random() < 0.8
+        return [SetNodeSchedulable(rm_id=rm_id, partition=partition, node_id=node_id, schedulable=on)]
+
+    def marking(self, command: Command, now: float) -> Command:
+        """A registration with the marks of what operators did before."""
+        rng = self._rng
+        if not self._share or not isinstance(command, RegisterRm):
+            return command
+        marks: dict[tuple[PartitionName, NodeId], Cordon] = {}
+        for _ in range(rng.choice([0, 1, 2])):
+            name = PartitionName(f"[{command.rm_id}]{rng.choice(['default', 'second'])}")
+            start, seconds = now - rng.choice([0.0, 3.0]), rng.choice(SECONDS)
+            terms = DrainTerms(start=start, deadline=start + seconds, allocations=rng.randint(0, 4))
+            marks[name, self._node_id()] = Cordon(drain=rng.choice([None, terms]))
+        return replace(command, marks=OperatorMarks(nodes=marks))
+
+    def _node_id(self) -> NodeId:
+        return NodeId(f"n{self._rng.randint(0, 3)}")
