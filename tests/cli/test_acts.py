@@ -44,33 +44,56 @@ def usual_levels() -> Iterator[None]:
     levels().begin("info")
 
 
-async def test_nodes_are_drained_and_undrained(town: Town) -> None:
-    """Each is told in a line; the table shows who is drained by an operator."""
-    result = await town.shell("nodes", "drain", *BLUE, "node-1", "node-2")
+async def test_nodes_are_cordoned_and_uncordoned(town: Town) -> None:
+    """Each is told in a line; the table shows who did it, when and why."""
+    result = await town.shell("nodes", "cordon", *BLUE, "node-1", "node-2", "--message", "disk")
     assert (result.code, result.out) == (0, "")
     assert sorted(result.err.splitlines()[-2:]) == [
-        "node node-1 drained: 2 allocations there go on",
-        "node node-2 drained: 2 allocations there go on",
+        "node node-1 cordoned: 2 allocations there go on",
+        "node node-2 cordoned: 2 allocations there go on",
     ]
-    assert [row[1] for row in (await town.shell("nodes")).rows[1:]] == ["drained", "drained"]
-    again = await town.shell("nodes", "drain", *BLUE, "node-1")
-    assert again.err.endswith("node node-1 is drained already: 2 allocations there go on\n")
+    shown = await town.shell("nodes", *BLUE)
+    assert [row[1] for row in shown.rows[1:]] == ["cordoned", "cordoned"]
+    assert shown.out.count("by 127.0.0.1 0s ago: disk") == 2
+    again = await town.shell("nodes", "cordon", *BLUE, "node-1")
+    assert again.err.endswith("node node-1 is cordoned already: 2 allocations there go on\n")
     # A name may be as `-o name` prints it, also behind an option.
-    back = await town.shell("nodes", "undrain", *BLUE, "--timeout", "20", "node/node-1")
-    assert back.err.endswith("node node-1 undrained\n")
-    assert (await town.shell("nodes", "undrain", *BLUE, "node-1")).err.endswith("is not drained\n")
-    shown = await town.shell("nodes", "drain", *BLUE, "node-1", "-o", "json")
-    assert shown.json == {"changed": True, "allocations": 2}
-    unknown = await town.shell("nodes", "drain", *BLUE, "node-9")
+    back = await town.shell("nodes", "uncordon", *BLUE, "--timeout", "20", "node/node-1")
+    assert back.err.endswith("node node-1 uncordoned\n")
+    assert (await town.shell("nodes", "undrain", *BLUE, "node-1")).err.endswith("is not cordoned\n")
+    data = await town.shell("nodes", "cordon", *BLUE, "node-1", "-o", "json")
+    assert data.json == {"changed": True, "allocations": 2}
+    unknown = await town.shell("nodes", "cordon", *BLUE, "node-9")
     assert (unknown.code, unknown.out) == (3, "")
+
+
+async def test_nodes_are_drained(town: Town) -> None:
+    """What would happen is told first; then the table shows how far it is, until nothing is left."""
+    drain = ("nodes", "drain", *BLUE, "node-1", "--deadline", "1h", "--message", "disk")
+    asked = await town.shell(*drain)
+    assert (asked.code, asked.err.splitlines()[-1]) == (1, UNASKED)
+    assert asked.err.startswith(
+        "node node-1 is to be cordoned, and its RM is told to stop within 1:00:00 what runs there: "
+    )
+    result = await town.shell(*drain, "--yes")
+    assert result.err.endswith("node node-1 cordoned: 2 allocations to stop\n")
+    shown = await town.shell("nodes", *BLUE)
+    assert [row[1] for row in shown.rows[1:] if row[0] == "node-1"] == ["draining"]
+    assert " of 2 left, until " in shown.out
+    await town.shell("nodes", "uncordon", *BLUE, "node-1")
+    empty = await town.shell("nodes", "drain", "--rm", "green", "meadow-1", "--yes", "--wait")
+    assert empty.err.splitlines()[-2:] == [
+        "node meadow-1 cordoned: 0 allocations to stop",
+        "node meadow-1 is drained",
+    ]
 
 
 async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
     """A partition's full name says which RM is meant."""
-    result = await town.shell("nodes", "drain", "meadow-1", "--partition", "[green]default")
-    assert (result.code, result.err) == (0, "node meadow-1 drained: 0 allocations there go on\n")
+    result = await town.shell("nodes", "cordon", "meadow-1", "--partition", "[green]default")
+    assert (result.code, result.err) == (0, "node meadow-1 cordoned: 0 allocations there go on\n")
     bare = await town.shell("nodes", "undrain", *BLUE, "node-1", "--partition", "default")
-    assert (bare.code, bare.err) == (0, "node node-1 is not drained\n")
+    assert (bare.code, bare.err) == (0, "node node-1 is not cordoned\n")
     assert (await town.shell("nodes", "undrain", *BLUE, "n", "--partition", "other")).code == 3
 
 
@@ -179,7 +202,7 @@ async def test_a_queue_is_stopped_and_started(town: Town) -> None:
     assert (await town.shell("queues", "root.dev")).rows[1][1] == "Active"
     assert (await town.shell("queues", "root")).rows[1][1] == "Stopped"
     explained = await town.shell("explain", "shop")
-    assert "queue root is stopped by an operator" in explained.out
+    assert "queue root is stopped by 127.0.0.1" in explained.out
     again = await town.shell("queues", "stop", *BLUE, "root", "--yes")
     assert again.err.endswith("queue root is stopped already\n")
     started = await town.shell("queues", "start", *BLUE, "root")
@@ -193,14 +216,12 @@ async def test_log_levels(town: Town, usual_levels: None) -> None:
     usual = [["LOGGER", "LEVEL"], ["(all", "others)", "info"]]
     assert (await town.shell("log-level")).rows == usual
     result = await town.shell("log-level", "core.engine", "debug")
-    assert (result.code, result.rows[-1]) == (0, ["core.engine", "debug"])
+    assert (result.code, result.rows[-1][:4]) == (0, ["core.engine", "debug", "by", "127.0.0.1"])
     result = await town.shell("log-level", "warning", "-o", "json")
-    assert result.json == {
-        "levels": {"": "warning", "core.engine": "debug"},
-        "wanted": [],
-    }
+    assert result.json["levels"] == {"": "warning", "core.engine": "debug"}
+    assert (sorted(result.json["marks"]), result.json["wanted"]) == (["", "core.engine"], [])
     result = await town.shell("log-level", "core.engine", "--reset")
-    assert result.rows[1:] == [["(all", "others)", "warning"]]
+    assert [row[:3] for row in result.rows[1:]] == [["(all", "others)", "warning"]]
     await town.shell("log-level", "core.app", "error")
     assert (await town.shell("log-level", "--reset")).rows == usual
     assert (await town.shell("log-level", "root", "info")).code == 4
@@ -213,11 +234,11 @@ async def test_levels_that_rms_want_are_shown(capsys: pytest.CaptureFixture[str]
         extra = {"log.core.scheduler.level": "DEBUG", "log.level": "warn"}
         await Shim(channel, "loud").register(extraConfig=extra)
         assert (await shell("log-level", "core.engine", "error")).rows == [
-            ["LOGGER", "LEVEL", "WANTED", "BY"],
-            ["(all", "others)", "info", "-"],
-            ["core.engine", "error", "-"],
-            ["(all", "others)", "warning", "RM", "loud"],
-            ["core.scheduler", "debug", "RM", "loud"],
+            ["LOGGER", "LEVEL", "SET", "WANTED", "BY"],
+            ["(all", "others)", "info", "-", "-"],
+            ["core.engine", "error", "by", "127.0.0.1", "0s", "ago", "-"],
+            ["(all", "others)", "warning", "-", "RM", "loud"],
+            ["core.scheduler", "debug", "-", "RM", "loud"],
         ]
         [wanted] = (await shell("log-level", "-o", "json")).json["wanted"]
         assert wanted == {"rmId": "loud", "levels": {"": "warning", "core.scheduler": "debug"}}

@@ -16,7 +16,8 @@ import pytest
 from licorne_cli.commands import installed_commands, main, parser_for
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_cli.connection.target import VARIABLES
-from licorne_cli.nouns import apps, events
+from licorne_cli.nouns import events
+from licorne_cli.output import marks
 from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
 from support.peers.town import CONFIG, busy_town
@@ -76,6 +77,9 @@ config diff wider.yaml --rm blue
 config plan wider.yaml --rm blue
 submit job.yaml --rm blue --dry-run
 apps plan job.yaml --rm blue -o json
+nodes cordon node-2 --rm blue --message disk
+nodes
+nodes uncordon node-2 --rm blue
 nodes drain node-2 --rm blue
 nodes undrain node-2 --rm blue
 queues stop root.dev --rm blue --yes
@@ -146,7 +150,7 @@ async def test_commands_print_as_recorded(
 ) -> None:
     """Each command prints and exits as it did, in every form that programs read."""
     clock = VirtualClock()
-    for module in (apps, events):
+    for module in (marks, events):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
     monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
     said: list[str] = []

@@ -225,7 +225,7 @@ class AdminCalls(ApplicationCalls):
     async def set_node_schedulable(
         self, node_id: str, schedulable: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetNodeSchedulableResponse:
-        """Keep new allocations off a node (drain it), or let them on it again.
+        """Keep new allocations off a node (cordon it), or let them on it again, which ends a drain.
 
         The RM's own setting of the node holds as well: both must let them. The `message` says why.
         """
@@ -238,6 +238,28 @@ class AdminCalls(ApplicationCalls):
             message=message,
         )
         return await self._calls.call(lambda channel: _stub(channel).SetNodeSchedulable, request)
+
+    async def drain_node(
+        self,
+        node_id: str,
+        deadline_seconds: int = 0,
+        *,
+        message: str = "",
+        partition: str = DEFAULT_PARTITION,
+    ) -> pb.DrainNodeResponse:
+        """Cordon a node, and have its RM stop what runs there: evenly until the deadline, 0 for at once.
+
+        Allocations of asks that require the node stay, and foreign ones. The `message` says why.
+        """
+        check_arguments(node_id=node_id, deadline_seconds=deadline_seconds, message=message)
+        request = pb.DrainNodeRequest(
+            rm_id=self._rm("drain_node"),
+            partition=self._partition(partition),
+            node_id=node_id,
+            deadline_seconds=deadline_seconds,
+            message=message,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).DrainNode, request)
 
     async def set_queue_stopped(
         self, queue: str, stopped: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
@@ -260,13 +282,14 @@ class AdminCalls(ApplicationCalls):
         )
         return dict(answer.levels)
 
-    async def set_log_level(self, level: str, logger: str = "") -> dict[str, str]:
+    async def set_log_level(self, level: str, logger: str = "", *, message: str = "") -> dict[str, str]:
         """Set the level of a logger and those below it, or of all others; returns all levels.
 
         `level` is ``debug``, ``info``, ``warning`` or ``error``; empty takes the logger's own away.
+        The `message` says why.
         """
-        check_arguments(level=level, logger=logger)
-        request = pb.SetLogLevelRequest(logger=logger, level=level)
+        check_arguments(level=level, logger=logger, message=message)
+        request = pb.SetLogLevelRequest(logger=logger, level=level, message=message)
         answer = await self._calls.call(lambda channel: _stub(channel).SetLogLevel, request)
         return dict(answer.levels)
 

@@ -22,8 +22,8 @@ from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.history import Sample
 from licorne_server.services.reasons import ReasonRows
-from licorne_server.telemetry.history.recorder import Recorder
 from licorne_server.services.resource_hours import Hours
+from licorne_server.telemetry.history.recorder import Recorder
 from licorne_server.telemetry.measures import Calls, RmMeasures
 from licorne_server.telemetry.tracing.starting import TraceCounts
 from licorne_server.wire.errors import unavailable

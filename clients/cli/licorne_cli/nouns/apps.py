@@ -4,7 +4,6 @@ Filters are queue, user, group, state, and the reason to wait.
 """
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import neg
@@ -19,7 +18,6 @@ from licorne.v1.state_pb2 import (
     ExplainRequest,
     GetApplicationRequest,
     ListApplicationsRequest,
-    OperatorMark,
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
@@ -29,6 +27,7 @@ from licorne_cli.failures import UsageError
 from licorne_cli.nouns.app_acts import VERBS
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
+from licorne_cli.output.marks import age, marked, told
 from licorne_cli.output.printer import Printer, print_or_watch
 from licorne_cli.output.text import (
     DATA_FORMS,
@@ -155,17 +154,6 @@ EXAMPLES = (
 )
 
 
-def age(nanoseconds: int) -> str:
-    """The age in one unit: ``42s``, ``3h``; a dash for never."""
-    if not nanoseconds:
-        return NOTHING
-    seconds = max(0, int(time.time() - nanoseconds / 1e9))
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
 def reason(text: str) -> str:
     """A reason for people; a dash for none."""
     return human_text(text) or NOTHING
@@ -177,20 +165,9 @@ def running(app: Application) -> str:
     return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
 
 
-def marked(mark: OperatorMark) -> str:
-    """Who did it, and how long ago; a dash for nobody."""
-    return f"{printable(mark.by) or 'operator'} {age(mark.time)}" if mark.time else NOTHING
-
-
 def set_priority(app: Application) -> str:
     """The priority that an operator gave it; a dash for none."""
     return str(app.operator_priority) if app.HasField("operator_priority") else NOTHING
-
-
-def told(mark: OperatorMark) -> str:
-    """The operator, the time and the reason, behind what was done."""
-    why = f": {human_text(mark.message)}" if mark.message else ""
-    return f"by {printable(mark.by) or 'an operator'} {age(mark.time)} ago{why}"
 
 
 APPS = Listing[Application](

@@ -15,9 +15,9 @@ from licorne.v1.admin_pb2 import (
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_cli.connection.channel import not_there
 from licorne_cli.failures import NotFoundError, UsageError
-from licorne_cli.nouns.apps import age
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
+from licorne_cli.output.marks import age
 from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import counted, printable, say, to_plain
 

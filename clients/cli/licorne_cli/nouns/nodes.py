@@ -1,19 +1,31 @@
-"""`licorne nodes`: the nodes of a partition, or one of them; `drain` and `undrain` them.
+"""`licorne nodes`: the nodes of a partition, or one of them; `cordon`, `drain` and `uncordon` them.
 
 Selectors choose nodes by attributes, in the syntax of kubectl: ``zone=a,kind!=spot,gpu,!old``.
 """
 
 import argparse
+import math
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableResponse
+from licorne.v1.admin_pb2 import (
+    DrainNodeRequest,
+    DrainNodeResponse,
+    SetNodeSchedulableRequest,
+    SetNodeSchedulableResponse,
+)
 from licorne.v1.state_pb2 import ListNodesRequest, Node, Reservation
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import pages
+from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
-from licorne_cli.output.text import NOTHING, counted, human_resources, printable, reason_text, shown_time
+from licorne_cli.output.marks import drain_text, marked_with_reason
+from licorne_cli.output.text import NOTHING, counted, human_resources, printable, reason_text, say, shown_time
+from licorne_cli.parsing.parser import duration
 
 NO_KEY = " \t()<>"
 """Characters that no key has, so that ``zone in (a,b)`` and ``gpus>2`` are errors and not empty lists."""
@@ -57,8 +69,9 @@ EXAMPLES = (
     ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
     ("licorne nodes -w -o wide", "and go on with what changes"),
     ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
-    ("licorne nodes drain n1 --message 'broken disk'", "keep new allocations off it"),
-    ("licorne nodes undrain n1", "let them on it again"),
+    ('licorne nodes cordon n1 --message "disk"', "keep new allocations off it"),
+    ("licorne nodes drain n1 --deadline 10m", "and have what runs there stopped within ten minutes"),
+    ("licorne nodes uncordon n1", "let allocations on it again"),
 )
 
 
@@ -92,8 +105,10 @@ def attributes(found: Mapping[str, str]) -> str:
 
 
 def schedulable(node: Node) -> str:
-    """``yes`` if the node takes new allocations; ``drained`` if an operator prevents it."""
-    return "drained" if node.drained else "yes" if node.schedulable else "no"
+    """``yes`` if the node takes new allocations; ``cordoned`` or ``draining`` if an operator prevents it."""
+    if node.drain.remaining:
+        return "draining"
+    return "cordoned" if node.drained else "yes" if node.schedulable else "no"
 
 
 NODES = Listing[Node](
@@ -109,6 +124,8 @@ NODES = Listing[Node](
         Column("CAPACITY", "capacity", human_resources),
         Column("AVAILABLE", "available", human_resources),
         Column("OCCUPIED", "occupied", human_resources),
+        Column("CORDONED", "cordon", marked_with_reason, optional=True),
+        Column("DRAIN", "drain", drain_text, optional=True),
         Column("RESERVED FOR", "", reserved_for),
         Column("HOLDER", "reservations", why_idle, wide=True, optional=True),
         Column("HOLDER QUEUE", "reservations", holders, wide=True, optional=True),
@@ -171,20 +188,97 @@ def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedul
     return act.admin.SetNodeSchedulable(request, timeout=act.timeout)
 
 
-def drain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
+def cordon(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
     """Prevent new allocations on a node."""
     answer = set_schedulable(act, name, schedulable=False)
-    done = "drained" if answer.changed else "is drained already"
+    done = "cordoned" if answer.changed else "is cordoned already"
     goes_on = counted(answer.allocations, "allocation")
     go = "goes" if answer.allocations == 1 else "go"
     return answer, f"node {printable(name)} {done}: {goes_on} there {go} on"
 
 
-def undrain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
+def uncordon(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
     """Allow new allocations on a node again."""
     answer = set_schedulable(act, name, schedulable=True)
-    done = "undrained" if answer.changed else "is not drained"
+    done = "uncordoned" if answer.changed else "is not cordoned"
     return answer, f"node {printable(name)} {done}"
+
+
+WATCH_SECONDS = 2.0
+"""Seconds between two looks at a drain."""
+
+
+def add_drain_options(parser: argparse.ArgumentParser) -> None:
+    """Add the deadline, the reason, and whether to wait."""
+    parser.add_argument(
+        "--deadline",
+        type=duration,
+        default=0.0,
+        metavar="TIME",
+        help="stop allocations evenly over 90s, 10m or 1h30m; without it all at once",
+    )
+    add_message("why, kept with the node")(parser)
+    parser.add_argument(
+        "--wait",
+        action=argparse.BooleanOptionalAction,
+        help="show progress until nothing is left, one node after the other; so on a terminal by default",
+    )
+
+
+def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each node to be drained.
+
+    Raises:
+        NotFoundError: there is no node of a name.
+    """
+    partition = act.place.partition
+    nodes = {node.node_id: node for node in all_nodes(act.state, act.args, partition)}
+    for name in names:
+        if name not in nodes:
+            raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
+    within = f"within {timedelta(seconds=act.args.deadline)}" if act.args.deadline else "at once"
+    return [
+        f"node {printable(name)} is to be cordoned, and its RM is told to stop {within} what runs there: "
+        f"{counted(nodes[name].allocation_count, 'allocation')}, but not those of asks that require the node"
+        for name in names
+    ]
+
+
+def drain(act: Act, name: str) -> tuple[DrainNodeResponse, str]:
+    """Cordon a node, have its allocations stopped, and show how far that is."""
+    request = DrainNodeRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        node_id=name,
+        deadline_seconds=math.ceil(act.args.deadline),
+        message=act.args.message,
+    )
+    answer = act.admin.DrainNode(request, timeout=act.timeout)
+    stay = f", {answer.exempt:,} stay" if answer.exempt else ""
+    text = f"node {printable(name)} cordoned: {counted(answer.allocations, 'allocation')} to stop{stay}"
+    if sys.stderr.isatty() if act.args.wait is None else act.args.wait:
+        say(text)
+        text = follow_drain(act, name)
+    return answer, text
+
+
+def follow_drain(act: Act, name: str) -> str:
+    """Print the progress of a drain until it ends; returns how it has ended."""
+    last = ""
+    while True:
+        listed = all_nodes(act.state, act.args, act.place.partition)
+        node = next((node for node in listed if node.node_id == name), None)
+        if node is None:
+            return f"node {printable(name)} is gone"
+        if not node.HasField("drain"):
+            return f"node {printable(name)} is drained no more: somebody has uncordoned it"
+        if not node.drain.remaining:
+            return f"node {printable(name)} is drained"
+        text = drain_text(node.drain)
+        if text != last:
+            say(f"node {printable(name)} draining: {text}")
+            last = text
+        time.sleep(WATCH_SECONDS)
 
 
 NOUN = Noun(
@@ -195,10 +289,14 @@ NOUN = Noun(
     wanted=is_wanted,
     show=show,
     verbs={
-        "drain": Verb(
-            "keep new allocations off nodes", drain, options=add_message("why, kept with the node")
+        "cordon": Verb(
+            "keep new allocations off nodes", cordon, options=add_message("why, kept with the node")
         ),
-        "undrain": Verb("let them on nodes again", undrain, options=add_message("why")),
+        "uncordon": Verb("let them on nodes again, and end drains", uncordon, options=add_message("why")),
+        "drain": Verb(
+            "cordon nodes, and have what runs there stopped", drain, plan_drain, options=add_drain_options
+        ),
+        "undrain": Verb("the same as uncordon", uncordon, options=add_message("why")),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -11,6 +11,7 @@ from licorne_cli.connection.channel import pages
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing, either
+from licorne_cli.output.marks import marked_with_reason
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable
 
 NO_PRIORITY = -(2**31)
@@ -42,6 +43,7 @@ QUEUES = Listing[Queue](
         Column("QUEUE", "path", head=True),
         Column("STATE", "state", head=True),
         Column("APPS", "", apps, key=attrgetter("running_applications")),
+        Column("STOPPED", "stop", marked_with_reason, optional=True),
         Column("SHARE", "share", "{:.0%}".format),
         Column("ALLOCATED", "allocated", human_resources),
         Column("GUARANTEED", "guaranteed", human_resources),

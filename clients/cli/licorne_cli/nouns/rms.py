@@ -11,9 +11,9 @@ from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigur
 from licorne.v1.state_pb2 import ResourceManager
 from licorne_cli.connection.channel import MAY_BE_UNKNOWN, all_rms, no_rm, not_there
 from licorne_cli.failures import NotFoundError
-from licorne_cli.nouns.apps import age
 from licorne_cli.nouns.noun import Act, Noun, Verb
 from licorne_cli.output.listing import Column, Listing, either
+from licorne_cli.output.marks import age
 from licorne_cli.output.text import counted, human_bytes, printable, shown_time
 
 COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")

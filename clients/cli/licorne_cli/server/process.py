@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import compress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -29,6 +30,7 @@ from licorne_cli import DISTRIBUTION
 from licorne_cli.connection.channel import add_connection_arguments, pages, served
 from licorne_cli.connection.target import DEFAULT_TARGET
 from licorne_cli.failures import OK, RefusedError, UsageError
+from licorne_cli.output.marks import marked_with_reason
 from licorne_cli.output.text import (
     DATA_FORMS,
     NOTHING,
@@ -123,7 +125,7 @@ VERSION = Command(
     ),
 )
 
-LEVEL_HEADERS = ("LOGGER", "LEVEL", "WANTED BY")
+LEVEL_HEADERS = ("LOGGER", "LEVEL", "SET", "WANTED BY")
 LEVELS = ("debug", "info", "warning", "error")
 OTHERS = "(all others)"
 
@@ -140,7 +142,8 @@ def log_level(channel: grpc.Channel, args: argparse.Namespace) -> None:
     if args.reset and not args.words:
         changes = [(name, "") for name in sorted(found.levels)]
     for logger, level in changes:
-        stub.SetLogLevel(SetLogLevelRequest(logger=logger, level=level), timeout=args.timeout)
+        request = SetLogLevelRequest(logger=logger, level=level, message=args.message)
+        stub.SetLogLevel(request, timeout=args.timeout)
     if changes:
         found = levels_of(stub, args)
     show_levels(found, args.output)
@@ -159,16 +162,20 @@ def show_levels(found: GetLogLevelsResponse, output: str) -> None:
     given = dict(sorted(found.levels.items()))
     wanted = [{"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted]
     if output in DATA_FORMS:
-        print_data({"levels": given, "wanted": wanted}, output)
+        marks = {name: to_plain(mark) for name, mark in sorted(found.marks.items())}
+        print_data({"levels": given, "marks": marks, "wanted": wanted}, output)
         return
-    rows = [(printable(name) or OTHERS, level, NOTHING) for name, level in given.items()]
+    rows = [
+        (printable(name) or OTHERS, level, marked_with_reason(found.marks[name]), NOTHING)
+        for name, level in given.items()
+    ]
     rows += [
-        (printable(name) or OTHERS, level, f"RM {printable(one.rm_id)}")
+        (printable(name) or OTHERS, level, NOTHING, f"RM {printable(one.rm_id)}")
         for one in found.wanted
         for name, level in sorted(one.levels.items())
     ]
-    cells = len(LEVEL_HEADERS) if wanted else len(LEVEL_HEADERS) - 1
-    print_table(LEVEL_HEADERS[:cells], [row[:cells] for row in rows])
+    shown = [True, True, any(row[2] != NOTHING for row in rows), bool(wanted)]
+    print_table(tuple(compress(LEVEL_HEADERS, shown)), [tuple(compress(row, shown)) for row in rows])
 
 
 def wanted_levels(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -203,6 +210,7 @@ LOG_LEVEL = Command(
             action="store_true",
             help="take the logger's own level away; without a logger, all go back to the start's",
         ),
+        argument("--message", default="", metavar="TEXT", help="why, kept with the level"),
         partial(add_connection_arguments, partition=False),
     ),
     served(log_level),

@@ -11,8 +11,8 @@ import grpc
 from licorne.v1.state_pb2 import Node, OperatorMark
 from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.failures import NEEDS_LOOK, OK
-from licorne_cli.nouns.apps import age
 from licorne_cli.nouns.reasons import in_one_line
+from licorne_cli.output.marks import age
 from licorne_cli.output.printer import INTERVAL
 from licorne_cli.output.text import (
     DATA_FORMS,

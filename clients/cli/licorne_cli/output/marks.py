@@ -1,0 +1,47 @@
+"""What operators did by hand, in words: who, how long ago, and why."""
+
+import time
+from datetime import UTC, datetime
+
+from licorne.v1.state_pb2 import NodeDrain, OperatorMark
+from licorne_cli.output.text import NOTHING, human_text, printable
+
+DAY = 86_400
+
+
+def age(nanoseconds: int) -> str:
+    """The age in one unit: ``42s``, ``3h``; a dash for never."""
+    if not nanoseconds:
+        return NOTHING
+    seconds = max(0, int(time.time() - nanoseconds / 1e9))
+    for unit, size in (("d", DAY), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def marked(mark: OperatorMark) -> str:
+    """Who did it, and how long ago; a dash for nobody."""
+    return f"{printable(mark.by) or 'operator'} {age(mark.time)}" if mark.time else NOTHING
+
+
+def told(mark: OperatorMark) -> str:
+    """The operator, the time and the reason, behind what was done."""
+    why = f": {human_text(mark.message)}" if mark.message else ""
+    return f"by {printable(mark.by) or 'an operator'} {age(mark.time)} ago{why}"
+
+
+def marked_with_reason(mark: OperatorMark) -> str:
+    """The same for a cell; a dash for nobody."""
+    return told(mark) if mark.time else NOTHING
+
+
+def drain_text(drain: NodeDrain) -> str:
+    """``7 of 20 left, until 03:40Z``, or ``done``; a dash without a drain."""
+    if not drain.start_time:
+        return NOTHING
+    if not drain.remaining:
+        return "done"
+    end = datetime.fromtimestamp(drain.deadline / 1e9, UTC)
+    form = "%H:%MZ" if drain.deadline - drain.start_time < DAY * 10**9 else "%Y-%m-%d %H:%MZ"
+    return f"{drain.remaining:,} of {drain.allocations:,} left, until {end.strftime(form)}"
