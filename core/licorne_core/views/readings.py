@@ -78,8 +78,8 @@ class ReadingViews(PartitionViews):
         """Numbers of things in a partition of which an operator wants to know that there are some."""
         owner = self._registry.partition(partition)
         nodes = owner.nodes
-        drained = sum(node_id in nodes.by_id for node_id in nodes.drained)
-        return Numbers(drained, len(owner.wakeups.reserved), len(owner.limits.users))
+        cordoned = sum(node_id in nodes.by_id for node_id in nodes.cordons)
+        return Numbers(cordoned, len(owner.wakeups.reserved), len(owner.limits.users))
 
     def nodes_reading(self, partition: PartitionName) -> Iterator[NodesReading | None]:
         """Read all nodes, after a None wherever the reader may pause."""

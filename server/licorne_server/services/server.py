@@ -150,8 +150,7 @@ class Server:
         self._admission = Admission(
             engine, self.rms, thread, self.eviction, known, settings.rms, lambda: self.memory.shortage
         )
-        refusal_of = self.scheduler.refusal_of
-        self.changes = Changes(engine, self.rms, known, thread, self.clock, refusal_of)
+        self.changes = Changes(engine, self.rms, known, thread, self.clock, self.scheduler.refusal_of)
         file = settings.budgets_file
         self.budgets = MemberBudgets(
             engine, self.rms, views, known.keeper, thread, self.clock, file, self.ownership
