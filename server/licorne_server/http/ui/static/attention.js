@@ -30,7 +30,10 @@ export class Attention {
   }
 
   update() {
-    for (const { name } of partitions()) if (!this.polled.has(name) && this.polled.size < MAX_PARTITIONS) this.follow(name);
+    for (const { name, cordoned } of partitions()) {
+      if (cordoned === 0) this.nodes.delete(name);
+      else if (!this.polled.has(name) && this.polled.size < MAX_PARTITIONS) this.follow(name);
+    }
     for (const name of this.nodes.keys()) if (!state.partitions.has(name)) this.nodes.delete(name);
     const queues = [...state.queues].flatMap(([partition, all]) => [...all.values()].map((queue) => [partition, queue]));
     const items = [...lost(), ...held(), ...starved(queues), ...stopped(queues), ...[...this.nodes.values()].flat()];

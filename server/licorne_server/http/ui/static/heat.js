@@ -64,7 +64,7 @@ export class HeatMap {
     if (!resources.includes(this.by)) this.by = resources[0] || "";
     this.place = resources.indexOf(this.by) + 2;
     this.grouped = groups.length ? resources.length + 2 : null;
-    this.nodes = ordered(nodes, { place: this.place, group: this.grouped, byFill: this.order !== "name" });
+    this.nodes = ordered(nodes, { place: this.place, group: this.grouped, groups, byFill: this.order !== "name" });
     this.at = Math.max(0, this.nodes.findIndex(([id]) => id === chosen));
     setOptions(this.selects.by.querySelector("select"), resources.map((name) => [name, name]), this.by);
     setOptions(this.selects.group.querySelector("select"), [["", "nothing"], ...attributes.map((name) => [name, name])], this.group);

@@ -8,11 +8,14 @@ const BETWEEN = 18;
 // Least width of a block: its name stands above it.
 const NARROWEST = 84;
 
-/** The order of nodes: by their use, the fullest first, or as they come, by id; within their groups. */
-export function ordered(nodes, { place, group, byFill }) {
+/** The order of nodes: by their use, the fullest first, or as they come, by id; within groups by name. */
+export function ordered(nodes, { place, group, groups, byFill }) {
   const of = (node) => node[place] ?? -1;
   const all = byFill ? [...nodes].sort((a, b) => of(b) - of(a) || (a[0] < b[0] ? -1 : 1)) : [...nodes];
-  return group === null ? all : all.sort((a, b) => a[group] - b[group]);
+  if (group === null) return all;
+  const ranks = groups.map((name, at) => [name, at]).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+  const rank = new Map(ranks.map(([, at], own) => [at, own]));
+  return all.sort((a, b) => rank.get(a[group]) - rank.get(b[group]));
 }
 
 /** Squares and headings of nodes that are in order: { side, height, cells: [[x, y]], heads: [{ x, y, at, count }] }. */

@@ -5,6 +5,7 @@ import { el, link, note, place, section, setAttribute } from "./dom.js";
 import { icon } from "./icons.js";
 import { to, toAsk } from "./route.js";
 import { state, subscribe } from "./store.js";
+import { time } from "./units.js";
 
 const KINDS = [["queue", "Queues"], ["application", "Applications"], ["ask", "Asks"], ["node", "Nodes"], ["user", "Users"], ["group", "Groups"]];
 const ICONS = { queue: "queue", application: "applications", ask: "waits", node: "nodes", user: "users", group: "group" };
@@ -15,7 +16,8 @@ const FEW = 5;
 const address = ({ kind, partition, name, application }) => (kind === "ask" ? toAsk(partition, application, name) : to(kind, [partition, name]));
 
 /** What a hit is beyond its name. */
-const about = ({ state: its, queue, user, application, partition }) => [application && `of ${application}`, its, queue, user && `of ${user}`, partition].filter(Boolean).join(" · ");
+const about = ({ state: its, finished, queue, user, application, partition }) =>
+  [application && `of ${application}`, finished ? `${its} at ${time(finished)}` : its, queue, user && `of ${user}`, partition].filter(Boolean).join(" · ");
 
 /** Lets a field show what is found while one types in it. */
 export class SearchField {
@@ -54,7 +56,7 @@ export class SearchField {
     const few = order.flatMap((kind) => hits.filter((hit) => hit.kind === kind).slice(0, FEW));
     this.hits = few;
     const items = few.map((hit, at) => el("li", { id: `found-${at}`, role: "option", "aria-selected": "false" },
-      icon(ICONS[hit.kind]), el("span", { class: "name", text: hit.name }), el("span", { class: "where", text: about(hit) })));
+      icon(ICONS[hit.kind]), el("span", { class: "name", text: hit.id || hit.name }), el("span", { class: "where", text: about(hit) })));
     this.fill(items.length ? items : [el("li", { class: "note", role: "presentation", text: `Nothing has “${q}” in its name.` })]);
     this.mark(-1);
   }
@@ -136,7 +138,7 @@ function shown(q, { hits, complete }) {
     const found = hits.filter((hit) => hit.kind === kind);
     if (!found.length) return null;
     return section(title, el("ul", { class: "hits" }, found.map((hit) =>
-      el("li", {}, link(address(hit), hit.name, { class: "name" }), el("span", { class: "where", text: about(hit) })))));
+      el("li", {}, link(address(hit), hit.id || hit.name, { class: "name" }), el("span", { class: "where", text: about(hit) })))));
   });
   return [...parts.filter(Boolean), complete ? null : note("There is more than is shown: a longer text finds less.")].filter(Boolean);
 }
