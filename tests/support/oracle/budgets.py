@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from licorne_core.messages.budgets import Budget, SetBudgets, SetBudgetSlices
@@ -103,5 +104,6 @@ class Budgets:
         return {what: max(0, value - covered.get(what, 0)) for what, value in promised}
 
 
+@lru_cache(maxsize=10_000)
 def _fits(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
