@@ -157,13 +157,13 @@ dist: install ## into dist/: wheels and sources of client, command line and serv
 test-dist: dist ## does each wheel work in a fresh environment?
 	@$(BIN)/pytest -m wheels tests/deploy/test_wheels.py
 
-test-native: test-dist ## test the compiled form (the core, the scenarios, some worlds), and take it away
+test-native: test-dist ## test-dist and test-compiled
 	@$(MAKE) --no-print-directory test-compiled
 
 # What is tested is what the wheel of `make dist` has. Ends with the sources alone again, as a library hides what is
 # changed in its source. The tests of plans work on deep copies, which compiled objects do not offer: a server copies
 # its process. A configuration is read by modules that are not compiled; what the core makes of it, its tests show.
-test-compiled: install
+test-compiled: install ## test the compiled form that dist/ has (the core, the scenarios, some worlds), and take it away
 	@$(BIN)/python native.py unpack dist/licorne_server-*-cp*.whl
 	@$(BIN)/licorne version --client | grep ', compiled,'
 	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) $(addprefix --ignore tests/core/,whatif config) \
