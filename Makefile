@@ -144,14 +144,16 @@ native: install ## compile the hot modules in place; needs a C compiler
 pure: install ## take away what `make native` has compiled
 	@$(BIN)/python native.py pure
 
-# The environment of each build is made from the requirements in pyproject.toml.
+# The environment of each build is made from the requirements in pyproject.toml. pip takes no two wheels of one version
+# on a command line, so the pure wheel of the server is apart, for machines with another platform or Python.
 dist: install ## into dist/: wheels and sources of client, command line and server, and the server compiled for this machine
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --out-dir dist clients/python
 	@$(BIN)/uv build --quiet --out-dir dist clients/cli
-	@$(BIN)/uv build --quiet --out-dir dist .
+	@$(BIN)/uv build --quiet --out-dir dist/pure .
+	@mv dist/pure/*.tar.gz dist
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
-	@ls dist/*.whl dist/*.tar.gz
+	@ls dist/*.whl dist/pure/*.whl dist/*.tar.gz
 
 # Nothing of the checkout is used: the wheels come from dist/, and commands run from elsewhere.
 test-dist: dist ## does each wheel work in a fresh environment?

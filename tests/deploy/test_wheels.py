@@ -17,6 +17,7 @@ pytestmark = pytest.mark.wheels
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
+PURE = DIST / "pure"
 PACKAGES = {
     "licorne_client": {"licorne"},
     "licorne_cli": {"licorne_cli"},
@@ -46,8 +47,8 @@ SECONDS = 240
 Environment = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def environment(folder: Path, name: str) -> Environment:
-    """A fresh environment with a distribution of `dist/`; runs programs of it from its folder."""
+def environment(folder: Path, *wanted: str) -> Environment:
+    """A fresh environment with distributions of `dist/`; runs programs of it from its folder."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=SECONDS)
 
     def run(program: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -63,8 +64,8 @@ def environment(folder: Path, name: str) -> Environment:
         return done
 
     options = ("--quiet", "--disable-pip-version-check", "--only-binary", ":all:")
-    constraints = ("-c", str(ROOT / "constraints.txt"), "--find-links", str(DIST))
-    run("python", "-m", "pip", "install", *options, *constraints, name)
+    places = ("--find-links", str(DIST), "--find-links", str(PURE))
+    run("python", "-m", "pip", "install", *options, "-c", str(ROOT / "constraints.txt"), *places, *wanted)
     run("python", "-m", "pip", "check")
     return run
 
@@ -83,8 +84,8 @@ def command_line(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """That of a server."""
-    return environment(tmp_path_factory.mktemp("server"), "licorne-server")
+    """That of a server, by ``pip install dist/*.whl``."""
+    return environment(tmp_path_factory.mktemp("server"), *map(str, DIST.glob("*.whl")))
 
 
 def installed(run: Environment) -> set[str]:
@@ -95,8 +96,12 @@ def installed(run: Environment) -> set[str]:
 
 
 def test_wheels_have_what_is_shipped_and_nothing_else() -> None:
-    """One pure wheel for each distribution, and one compiled one; no tools, no tests."""
-    wheels = {path: ZipFile(path).namelist() for path in DIST.glob("*.whl")}
+    """One pure wheel for each distribution, and one compiled one; no tools, no tests.
+
+    No two in one folder have one version: pip would refuse to install them together.
+    """
+    wheels = {path: ZipFile(path).namelist() for path in (*DIST.glob("*.whl"), *PURE.glob("*.whl"))}
+    assert len({(path.parent, path.name.partition("-")[0]) for path in wheels}) == len(wheels)
     pure = [path for path in wheels if path.name.endswith("-py3-none-any.whl")]
     assert {path.name.partition("-")[0] for path in pure} == PACKAGES.keys()
     for path in pure:
@@ -131,9 +136,13 @@ def test_the_command_line_is_small(command_line: Environment) -> None:
     assert "queues" in command_line("licorne", "completion", "bash").stdout
 
 
-def test_pip_prefers_the_compiled_server(server: Environment) -> None:
-    """`licorne version` says that it is the compiled one, on the machine that has made it."""
+def test_pip_installs_the_compiled_server(server: Environment, tmp_path: Path) -> None:
+    """`licorne version` says that it is the compiled one, also where pip may choose."""
     assert ", compiled, " in server("licorne", "version", "--client").stdout
+    arguments = ("--find-links", str(DIST), "--find-links", str(PURE), "licorne-server")
+    options = ("--quiet", "--no-index", "--no-deps", "--target", str(tmp_path))
+    server("python", "-m", "pip", "install", *options, *arguments)
+    assert list(tmp_path.rglob("licorne_core/**/*.so"))
 
 
 def test_the_server_brings_its_commands(server: Environment) -> None:

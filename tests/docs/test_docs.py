@@ -200,7 +200,11 @@ def test_commands_run(words: list[str], shell: Shell) -> None:
             assert {target for target in targets if "=" not in target} <= make_targets()
         case ["export", "PATH=$PWD/.venv/bin:$PATH"]:
             assert (ROOT / "Makefile").read_text(encoding="utf-8").count("BIN := .venv/bin\n") == 1
-        case ["pip", "install", "--find-links", "dist", "licorne-server" | "licorne-cli"]:
+        case (
+            ["pip", "install", "dist/*.whl"]
+            | ["pip", "install", "--find-links", "dist", "licorne-server" | "licorne-cli"]
+            | ["pip", "install", "--find-links", "dist", "--find-links", "dist/pure", "licorne-server"]
+        ):
             assert "dist" in make_targets(), "tried by `make test-dist`"
         case ["pip", "install", *folders]:
             distributions = [folder for folder in folders if folder != "-e"]
