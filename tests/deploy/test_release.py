@@ -1,0 +1,120 @@
+"""The workflow of a release: what it names is there, what it uses is pinned, and nothing else may write."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from support.deployment import CHART
+from support.docs.pages import ROOT, Page, code_spans
+
+FILE = ROOT / ".github/workflows/release.yml"
+TEXT = FILE.read_text("utf-8")
+ACCOUNTS = Page("docs/contributing.md")
+MADE = ("dist/", ".venv/", "files", "packages", "wheels", "image.cdx.json")
+"""What begins so is made by the steps themselves."""
+
+
+def jobs() -> dict[str, Any]:
+    """The jobs by name."""
+    found: dict[str, Any] = yaml.safe_load(TEXT)["jobs"]
+    return found
+
+
+def steps() -> Iterator[dict[str, Any]]:
+    """The steps of all jobs."""
+    for job in jobs().values():
+        yield from job["steps"]
+
+
+def scripts() -> list[str]:
+    """The lines of all steps that run commands."""
+    return [line for step in steps() for line in step.get("run", "").splitlines()]
+
+
+def test_it_starts_by_a_tag_alone() -> None:
+    """A push of a branch, or a pull request, publishes nothing."""
+    # YAML takes the word "on" for a truth value.
+    assert yaml.safe_load(TEXT)[True] == {"push": {"tags": ["v*.*.*"]}}
+
+
+def test_targets_are_those_of_make() -> None:
+    """Every target that is made is one of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    known = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    made = {target for line in scripts() if line.startswith("make ") for target in line.split()[1:]}
+    assert {"test-dist", "sbom", "chart"} <= made <= known
+
+
+def test_files_are_there() -> None:
+    """Every file of the checkout that a step names exists."""
+    words = [word.strip("\"'") for line in scripts() for word in re.split(r"[\s;|]+", line)]
+    words += [
+        str(step["with"][key])
+        for step in steps()
+        for key in ("file", "context")
+        if key in step.get("with", {})
+    ]
+    top = {path.name for path in ROOT.iterdir()}
+    named = {word for word in words if word.split("/")[0] in top and not word.startswith(MADE)}
+    assert {
+        "pyproject.toml",
+        "deploy/helm/licorne/values.yaml",
+        ".ci/run",
+        "Dockerfile",
+        "CHANGELOG.md",
+    } <= named
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_actions_are_pinned() -> None:
+    """Every action is one of a full version, and the image has the base that is given by its digest."""
+    used = [step["uses"] for step in steps() if "uses" in step]
+    assert used
+    assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name)] == []
+
+
+def test_only_jobs_that_publish_may_write() -> None:
+    """Jobs read the source; those that sign have an identity, and one writes the release."""
+    assert yaml.safe_load(TEXT)["permissions"] == {"contents": "read"}
+    signing = {"packages", "image", "chart"}
+    for name, job in jobs().items():
+        rights = job.get("permissions", {})
+        assert (rights.get("id-token") == "write") == (name in signing), name
+        assert (rights.get("contents") == "write") == (name == "release"), name
+        assert set(job.get("needs", ())) <= jobs().keys()
+    assert all("check" in jobs()[name]["needs"] for name in ("packages", "image"))
+
+
+def test_nothing_is_put_into_commands() -> None:
+    """Variables reach commands by their environment, where they are no part of the text."""
+    assert [line for line in scripts() if "${{" in line] == []
+
+
+def test_accounts_are_named_by_the_page() -> None:
+    """Every variable and secret is on the page, and no host is in the file."""
+    used = set(re.findall(r"\b(?:vars|secrets)\.(\w+)", TEXT))
+    assert {name for row in ACCOUNTS.table("Releases") for name in code_spans(row[0])} == used
+    assert re.findall(r"\b[\w-]+\.(?:io|com|org|net|dev)\b", TEXT) == []
+
+
+def test_the_chart_gets_the_image_of_the_release() -> None:
+    """The lines that the workflow replaces are in the chart's values, once each."""
+    values = (CHART / "values.yaml").read_text("utf-8").splitlines()
+    [line] = [line for line in scripts() if line.startswith("sed -i ")]
+    replaced = re.findall(r"s\|\^(.+?)\\\$\|", line)
+    assert [values.count(text.replace("\\", "")) for text in replaced] == [1, 1]
+
+
+def test_what_is_published_is_signed_and_attested() -> None:
+    """Image and chart are signed; the image's contents, and where all comes from, are attested."""
+    commands = "\n".join(scripts())
+    assert 'cosign sign --yes --recursive "$REGISTRY/licorne@$DIGEST"' in commands
+    assert 'cosign sign --yes "$REGISTRY/charts/licorne@$digest"' in commands
+    assert "cosign attest --yes --type cyclonedx" in commands
+    attested = [step["with"] for step in steps() if "attest-build-provenance" in step.get("uses", "")]
+    assert [sorted(one) for one in attested] == [
+        ["subject-path"],
+        ["push-to-registry", "subject-digest", "subject-name"],
+    ]
