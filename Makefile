@@ -291,10 +291,10 @@ image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, pod
 image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap
 	@deploy/image/base.sh localhost/licorne-base $(ENGINE)
 
-# The chart's tag is its version. Nodes of kind have their own images.
+# The chart's tag is its version. Nodes of kind have their own images, which come from docker.
 image-load: ## the image into the nodes of a kind cluster: make image-load BASE=... CLUSTER=kind
 	@command -v kind > /dev/null || { echo 'image-load: kind is not installed. For a cluster of another kind push the image to a registry, and set image.repository' >&2; exit 1; }
-	@$(MAKE) --no-print-directory image IMAGE=licorne:$(APP_VERSION)
+	@$(MAKE) --no-print-directory image IMAGE=licorne:$(APP_VERSION) ENGINE=docker
 	@kind load docker-image licorne:$(APP_VERSION) --name '$(CLUSTER)'
 	@echo 'helm install licorne $(CHART) --set image.repository=licorne'
 
