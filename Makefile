@@ -42,7 +42,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -232,6 +232,10 @@ examples: install ## the RMs of clients/examples whose toolchain is here, agains
 	  language=$${one%:*} tool=$${one#*:}; \
 	  if command -v $$tool > /dev/null; then $(MAKE) --no-print-directory example-$$language || exit 1; \
 	  else echo "examples: $$language is left out, as there is no $$tool"; fi; done
+	@if command -v protoc > /dev/null && command -v grpc_cpp_plugin > /dev/null && command -v g++ > /dev/null \
+	  && pkg-config --exists grpc++ 2> /dev/null; then \
+	  $(MAKE) --no-print-directory example-cpp; \
+	else echo 'examples: cpp is left out, as it needs g++, protoc, grpc_cpp_plugin and pkg-config grpc++'; fi
 
 example-go: install ## the example in Go
 	@cd $(EXAMPLES)/go && go vet ./... && go build -o $(CURDIR)/build/example-go .
@@ -248,6 +252,16 @@ example-typescript: install ## the example in TypeScript; needs npm
 example-rust: install ## the example in Rust; needs cargo
 	@cd $(EXAMPLES)/rust && CARGO_PROFILE_DEV_DEBUG=0 cargo build --quiet --locked --target-dir '$(RUST_TARGET)'
 	@$(PLAY) rust '$(RUST_TARGET)/debug/licorne-example'
+
+CPP := build/example-cpp
+
+example-cpp: install ## the example in C++, over si.v1 alone; needs g++, protoc and gRPC's package for C++
+	@mkdir -p $(CPP)
+	@protoc -I proto --cpp_out=$(CPP) --grpc_out=$(CPP) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) \
+	  proto/licorne/si/v1/si.proto
+	@g++ -std=c++17 -Wall -Werror -I $(CPP) -o $(CPP)/example $(EXAMPLES)/cpp/main.cpp $(CPP)/licorne/si/v1/*.cc \
+	  $$(pkg-config --cflags --libs grpc++ protobuf)
+	@$(PLAY) --wire si cpp $(CPP)/example
 
 # Compares with the last release: what its clients use must stay.
 lint-proto: proto/node_modules/.installed ## do the .proto files keep buf's rules, and what was released? needs npm

@@ -1,4 +1,4 @@
-"""Play the examples against a real server: `python check.py NAME COMMAND...`.
+"""Play the examples against a real server: `python check.py [--wire WIRE] NAME COMMAND...`.
 
 The command is run over `si.v1` and over a session: straight, with a restart of the server in the
 middle, and against a server that rejects most of its asks. It must do all that it says, and the
@@ -22,6 +22,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 
 PATIENCE = 60.0
 COUNT = 1000
+WIRES = ("si", "session")
 SERVE = (sys.executable, "-m", "licorne_server", "serve", "--log-level", "error", "--http", "off")
 STRAIGHT = ["registered", f"{COUNT} allocations", f"{COUNT} releases"]
 RESTARTED = [*STRAIGHT[:2], "registered", f"replayed {COUNT} allocations", STRAIGHT[2]]
@@ -144,10 +145,11 @@ def play_rejected(command: Sequence[str], wire: str) -> None:
 def main() -> int:
     """Play one example; 1 if it fails."""
     parser = argparse.ArgumentParser(description="Play an example against a real server.")
+    parser.add_argument("--wire", action="append", choices=WIRES, help="only over this one (default: both)")
     parser.add_argument("name")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    for wire in ("si", "session"):
+    for wire in options.wire or WIRES:
         try:
             play_straight(options.command, wire)
             play_restarted(options.command, wire)
