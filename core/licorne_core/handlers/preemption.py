@@ -370,6 +370,7 @@ def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRec
         time=now,
         rule=rule,
         victim_queue=QueueNumbers.of(victim.app.leaf),
+        ran=max(0.0, seconds_run(victim.request, now)),
     )
 
 

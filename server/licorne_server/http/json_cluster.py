@@ -222,7 +222,7 @@ _victim = rest_form(
         "victimQueue": ("victim_queue", _numbers),
         "beneficiaryQueue": ("beneficiary_queue", lambda queue: queue and _numbers(queue)),
     },
-    without="beneficiary_app_id beneficiary_key beneficiary_priority number",
+    without="beneficiary_app_id beneficiary_key beneficiary_priority number ran",
     optional="preemptionTime releasedTime",
 )
 

@@ -145,6 +145,11 @@ class EventLog:
         blocks = self._blocks[self._place_of(start) : self._place_of(stop - 1) + 1]
         return _expanded(blocks, start, stop)
 
+    def latest_facts(self) -> Iterator[Fact]:
+        """The facts in memory at the time of the call, the latest first."""
+        blocks = self._blocks[self._begin :]
+        return (fact for block in reversed(blocks) for fact in reversed(_retained(block).facts))
+
     def written(self, event_id: int, encode: Encode) -> Written:
         """The block of an event in the log, in the encoding of a reader."""
         block = _retained(self._blocks[self._place_of(event_id)])

@@ -149,10 +149,12 @@ PATHS: dict[str, list[str]] = {
     "/ui/api/partition/{partition}/applications": [
         f"{_U}/applications?limit=500",
         f"{_U}/applications?q=nobody",
+        f"{_U}/applications?sort=-pending.vcore",
     ],
     "/ui/api/partition/{partition}/application/{app}/asks": [
         f"{_U}/application/one/asks?limit=500",
         f"{_U}/application/one/asks?offset=1000000",
+        f"{_U}/application/one/asks?sort=-priority",
     ],
     "/ui/api/partition/{partition}/application/{app}/allocations": [
         f"{_U}/application/one/allocations?limit=500"
@@ -163,6 +165,19 @@ PATHS: dict[str, list[str]] = {
     ],
     "/ui/api/partition/{partition}/usage": [f"{_U}/usage?limit=500", f"{_U}/usage?kind=group"],
     "/ui/api/partition/{partition}/preemptions": [f"{_U}/preemptions"],
+    "/ui/api/partition/{partition}/preemptions/sums": [f"{_U}/preemptions/sums"],
+    "/ui/api/partition/{partition}/reservations": [
+        f"{_U}/reservations?limit=500",
+        f"{_U}/reservations?sort=time",
+    ],
+    "/ui/api/partition/{partition}/node/{node}/allocations": [
+        f"{_U}/node/big/allocations?limit=500",
+        f"{_U}/node/big/allocations?sort=-priority",
+    ],
+    "/ui/api/partition/{partition}/history": [f"{_U}/history?span=day", f"{_U}/history?queue=root.one"],
+    "/ui/api/partition/{partition}/sparks": [f"{_U}/sparks"],
+    "/ui/api/partition/{partition}/application/{app}/timeline": [f"{_U}/application/one/timeline"],
+    "/ui/api/partition/{partition}/application/{app}/standing": [f"{_U}/application/one/standing?key=like0"],
     "/ui/api/partition/{partition}/queue/{queue}": [f"{_U}/queue/root", f"{_U}/queue/root.one"],
     "/ui/api/partition/{partition}/application/{app}": [f"{_U}/application/one"],
     "/ui/api/partition/{partition}/application/{app}/explain": [
@@ -173,6 +188,8 @@ PATHS: dict[str, list[str]] = {
     "/ui/api/partition/{partition}/heat": [f"{_U}/heat"],
     "/ui/api/partition/{partition}/usage/{kind}/{name}": [f"{_U}/usage/user/{USER}"],
     "/ui/api/config": ["/ui/api/config?rm=rm1"],
+    "/ui/api/config/revisions": ["/ui/api/config/revisions?rm=rm1"],
+    "/ui/api/config/revision": ["/ui/api/config/revision?rm=rm1"],
     "/ui/api/search": ["/ui/api/search?q=nobody", "/ui/api/search?q=1"],
     "/ui/api/events": ["/ui/api/events?rm=rm1", "/ui/api/events?rm=rm1&q=nobody"],
 }

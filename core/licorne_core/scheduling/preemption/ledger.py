@@ -79,6 +79,8 @@ class PreemptionRecord:
     """Time of the victim's release; 0.0 until then."""
     number: int = 0
     """Number in the ledger, from 1 up without a gap; 0 before the record is noted."""
+    ran: float = 0.0
+    """Seconds that the victim had run."""
 
 
 class Ledger:

@@ -1,5 +1,6 @@
 """Details of one thing for the page, and the heat map of all nodes of a partition."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -8,15 +9,19 @@ from time import monotonic
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
-from licorne_core.values.errors import NotFound
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
+from licorne_core.views.nodes import NodeReport
+from licorne_server.configurations.revisions import Revision, Revisions
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.identity import visible_to
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (
     JsonObject,
+    Rows,
     Together,
     encode,
     object_of,
@@ -26,7 +31,7 @@ from licorne_server.http.stream import (
     text_of,
 )
 from licorne_server.http.ui.feed import PEER
-from licorne_server.http.ui.pages import API, Maker
+from licorne_server.http.ui.pages import API, Maker, number, text_in
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
 from licorne_server.http.units import Asked, drain_json, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
@@ -34,6 +39,12 @@ from licorne_server.services.reports import explain_message
 
 MAX_RESOURCES = 8
 """Most resources that a heat map shows."""
+
+MAX_ATTRIBUTES = 200
+"""Names of attributes that are looked at for groups of nodes."""
+
+MAX_GROUPS = 64
+"""Values of an attribute that nodes are offered to be grouped by, at most."""
 
 FIRST = ("vcore", "memory")
 """Resources that are shown first."""
@@ -48,33 +59,83 @@ class Heats:
         self._time_slices = time_slices
         self._together = Together[bytes]()
 
-    async def of(self, partition: PartitionName) -> bytes:
-        """The heat map of a partition, made unless there is a fresh one.
+    async def of(self, partition: PartitionName, by: str) -> bytes:
+        """The heat map of a partition, grouped by an attribute or not, made unless there is a fresh one.
 
         The slices are of a peer of its own, so that the first caller delays no other.
         """
-        return await self._together.get(partition, partial(self._make, partition))
+        return await self._together.get((partition, by), partial(self._make, partition, by))
 
-    async def _make(self, partition: PartitionName) -> tuple[bytes, float]:
+    async def _make(self, partition: PartitionName, by: str) -> tuple[bytes, float]:
         maker = Maker(self._time_slices, f"{PEER} of {rm_of(partition)}")
         capacity = await maker.once(lambda: self._views.partition(partition).capacity)
         names = self._views.node_ids_in_order(partition)
         resources = _shown(capacity)
-        cells = await maker.all(_cells(self._views, partition, names, resources))
-        head = encode({"resources": resources, "refresh": maker.refresh})[:-1]
+        groups = Groups(by)
+        cells = await maker.all(_cells(self._views, partition, names, resources, groups))
+        found: JsonObject = {"resources": resources, "refresh": maker.refresh}
+        head = encode({**found, "attributes": groups.attributes(), "groups": groups.groups})[:-1]
         body = f'{head},"nodes":[{",".join(cells)}]}}'
         return body.encode(errors="replace"), monotonic() + maker.refresh / 1000
 
 
+class Groups:
+    """The nodes by an attribute, and the attributes that nodes may be grouped by."""
+
+    def __init__(self, by: str) -> None:
+        """Group by that attribute; empty for none."""
+        self.groups: list[str] = []
+        """The values of the attribute, in the order in which they came; empty for nodes without it."""
+        self._by = by
+        self._indexes: dict[str, int] = {}
+        self._nodes = 0
+        self._counts: Counter[str] = Counter()
+        self._values: dict[str, set[str]] = {}
+
+    def add(self, node: NodeReport) -> list[int]:
+        """Note a node; returns the index of its group, if nodes are grouped."""
+        self._nodes += 1
+        for name, value in node.attributes.items():
+            values = self._values.get(name)
+            if values is None:
+                if len(self._values) >= MAX_ATTRIBUTES:
+                    continue
+                values = self._values[name] = set()
+            self._counts[name] += 1
+            if len(values) <= MAX_GROUPS:
+                values.add(value)
+        if not self._by:
+            return []
+        value = node.attributes.get(self._by, "")
+        index = self._indexes.get(value)
+        if index is None:
+            index = self._indexes[value] = len(self.groups)
+            self.groups.append(value)
+        return [index]
+
+    def attributes(self) -> list[str]:
+        """The names that most nodes have, with few values, but more than one."""
+        return sorted(
+            name
+            for name, values in self._values.items()
+            if 1 < len(values) <= MAX_GROUPS and 2 * self._counts[name] > self._nodes
+        )
+
+
 def _cells(
-    views: Views, partition: PartitionName, names: Iterable[NodeId | None], resources: tuple[str, ...]
+    views: Views,
+    partition: PartitionName,
+    names: Iterable[NodeId | None],
+    resources: tuple[str, ...],
+    groups: Groups,
 ) -> Iterator[str | None]:
-    """The cells of a map as JSON, made node by node."""
+    """The cells of a map as JSON, made node by node; at the end of each is the index of its group."""
     for name in names:
         cell = None
         if name is not None:
             with suppress(NotFound):
-                cell = encode(heat_row(views.node(partition, name), resources))
+                node = views.node(partition, name)
+                cell = encode([*heat_row(node, resources), *groups.add(node)])
         yield cell
 
 
@@ -145,9 +206,92 @@ async def usage(request: web.Request) -> web.StreamResponse:
 
 
 async def heat(heats: Heats, request: web.Request) -> web.StreamResponse:
-    """All nodes in short form. All viewers get the same answer while it is fresh."""
-    body = await heats.of(Asked(request).partition)
+    """All nodes in short form, grouped `by` an attribute. All viewers get one answer while it is fresh."""
+    body = await heats.of(Asked(request).partition, text_in(request, "by"))
     return await send_bytes(request, "application/json; charset=utf-8", body)
+
+
+async def preemption_sums(request: web.Request) -> web.StreamResponse:
+    """The victims that are kept, by their queue and the queue that they were stopped for."""
+    asked, maker = Asked(request), Maker.of(request)
+    sums = Losses()
+    await maker.all(sums.steps(asked.views.preemptions(asked.partition)))
+    since = sums.since or asked.sources.now()
+    return await maker.send(request, {"since": milliseconds(since), "rows": Rows(sums.rows())})
+
+
+class Losses:
+    """Sums of victims by pairs of queues."""
+
+    def __init__(self) -> None:
+        """Start without victims."""
+        self.since = 0.0
+        """Time of the oldest victim, in unix seconds; 0.0 for none."""
+        self._victims: Counter[tuple[str, str]] = Counter()
+        self._amounts: dict[tuple[str, str], dict[str, int]] = {}
+        # Amounts times seconds that victims had run.
+        self._lost: dict[tuple[str, str], dict[str, float]] = {}
+
+    def steps(self, records: Iterable[PreemptionRecord]) -> Iterator[None]:
+        """Add records, the latest first; the reader may pause at every step."""
+        for record in records:
+            self.since = record.time
+            beneficiary = record.beneficiary_queue
+            pair = record.victim_queue.path, "" if beneficiary is None else beneficiary.path
+            self._victims[pair] += 1
+            amounts, lost = self._amounts.setdefault(pair, {}), self._lost.setdefault(pair, {})
+            for name, amount in record.resources.items():
+                amounts[name] = amounts.get(name, 0) + amount
+                lost[name] = lost.get(name, 0.0) + amount * record.ran
+            yield
+
+    def rows(self) -> Iterator[JsonObject]:
+        """The sums, most victims first."""
+        for pair, count in self._victims.most_common():
+            yield {
+                "queue": pair[0],
+                "forQueue": pair[1],
+                "victims": count,
+                "resources": self._amounts[pair],
+                "lostHours": {name: round(amount / 3600, 3) for name, amount in self._lost[pair].items()},
+            }
+
+
+async def config_revisions(request: web.Request) -> web.StreamResponse:
+    """The configurations that an RM had, the latest first, as far as they are kept."""
+    asked = Asked(request)
+    rm_id = asked.views.rm(asked.query("rm")).rm_id
+    found = asked.sources.revisions(rm_id) or Revisions(rm_id=rm_id)
+
+    def row(revision: Revision) -> JsonObject:
+        return {
+            "revision": revision.number,
+            "time": revision.time // 1_000_000,
+            "by": revision.by,
+            "message": revision.comment,
+            "source": revision.source.value,
+            "checksum": revision.checksum,
+            "current": revision is found.current,
+        }
+
+    return await send_json(request, Rows(reversed(found.kept), row))
+
+
+async def config_revision(request: web.Request) -> web.StreamResponse:
+    """The text of the configuration that has the number `revision`; without it of the one in force."""
+    asked = Asked(request)
+    rm = asked.views.rm(asked.query("rm"))
+    found = asked.sources.revisions(rm.rm_id)
+    in_force = 0 if found is None or not found.kept else found.current.number
+    wanted = number(request, "revision", in_force)
+    checksum, text = rm.checksum, rm.config
+    if wanted != in_force:
+        revision = None if found is None else found.find(wanted)
+        if revision is None:
+            raise NotFound(f"revision {wanted} of RM {shown(rm.rm_id)} is not kept")
+        checksum, text = revision.checksum, revision.text
+    answer: JsonObject = {"rm": rm.rm_id, "revision": wanted, "checksum": checksum}
+    return await send_json(request, {**answer, "text": text_of(text)})
 
 
 async def config(request: web.Request) -> web.StreamResponse:
@@ -170,5 +314,8 @@ def routes(sources: Sources) -> list[web.RouteDef]:
         web.get(partition + "/node/{node:[^/]+}", in_rest_form(node_detail, "node")),
         web.get(partition + "/heat", partial(heat, Heats(sources.views, sources.time_slices))),
         web.get(partition + "/usage/{kind:user|group}/{name:[^/]+}", usage),
+        web.get(partition + "/preemptions/sums", preemption_sums),
         web.get(API + "/config", config),
+        web.get(API + "/config/revisions", config_revisions),
+        web.get(API + "/config/revision", config_revision),
     ]

@@ -1,5 +1,7 @@
 """The lists of the page: applications with their asks and allocations, nodes, users, victims, events."""
 
+from functools import cache
+from itertools import chain
 from operator import itemgetter
 from typing import cast
 
@@ -18,7 +20,14 @@ from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
 from licorne_server.http.ui.listing import by_name, by_place, in_order, order_of, send
 from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
-from licorne_server.http.ui.rows import application_row, node_row, preemption_row, reservation_row, usage_row
+from licorne_server.http.ui.rows import (
+    application_row,
+    node_allocation_row,
+    node_row,
+    preemption_row,
+    reservation_row,
+    usage_row,
+)
 from licorne_server.http.units import Asked, milliseconds, rm_asked
 
 MOST_HOLDERS = 3
@@ -153,6 +162,30 @@ async def nodes(request: web.Request) -> web.StreamResponse:
     return await by_name(request, maker, names, row, "id", finish)
 
 
+async def allocations_on(request: web.Request) -> web.StreamResponse:
+    """Allocations on a node, the oldest first, from `offset` on; those of other schedulers are foreign."""
+    asked, maker = Asked(request), Maker.of(request)
+    views, partition, node = asked.views, asked.partition, asked.name("node")
+    text = wanted(request)
+    app_of = cache(lambda app_id: views.application(partition, app_id))
+
+    def fits(item: tuple[Allocation, str]) -> bool:
+        ask = item[0].ask
+        return text in ask.key.lower() or text in ask.app_id.lower()
+
+    def row(item: tuple[Allocation, str]) -> JsonObject:
+        allocation, stopping = item
+        app_id = allocation.ask.app_id
+        report = app_of(app_id) if app_id else None
+        return node_allocation_row(allocation, stopping, report)
+
+    report = await maker.once(lambda: views.node(partition, node))
+    foreign = ((allocation, "") for allocation in views.foreign_on(partition, node))
+    found = chain(views.allocations_on(partition, node), foreign)
+    total = report.allocation_count + report.foreign_count
+    return await by_place(request, maker, found, fits, row, total, name_of=itemgetter("key"))
+
+
 async def usage(request: web.Request) -> web.StreamResponse:
     """Users or groups by name, behind `after`; `kind` is user or group."""
     asked, maker = Asked(request), Maker.of(request)
@@ -284,6 +317,7 @@ ROUTES = [
     web.get(_APP + "/asks", asks),
     web.get(_APP + "/allocations", allocations),
     web.get(_PARTITION + "/nodes", nodes),
+    web.get(_PARTITION + "/node/{node:[^/]+}/allocations", allocations_on),
     web.get(_PARTITION + "/usage", usage),
     web.get(_PARTITION + "/preemptions", preemptions),
     web.get(_PARTITION + "/reservations", reservations),

@@ -224,7 +224,8 @@ class Looker:
             seen = before[1]
         else:
             seen = yield from self._look_at_queues(rm.rm_id, name, room)
-        row = partition_row(partition, cut=seen.cut)
+        stopped = self._sources.recorder.stopped_in_an_hour(name)
+        row = partition_row(partition, views.numbers(name), stopped, cut=seen.cut)
         self._board.put(Key("partitions", rm.rm_id, name), row)
         self._seen[name] = signs, seen
         yield

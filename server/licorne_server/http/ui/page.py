@@ -31,6 +31,7 @@ from licorne_server.http.ui.acts import act
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
 from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.ui.pages import ACT, API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
+from licorne_server.http.units import milliseconds
 
 HITS = 20
 """Hits of a kind that are shown at most."""
@@ -43,7 +44,10 @@ MAX_NAMES = 500_000
 
 
 async def search(request: web.Request) -> web.StreamResponse:
-    """Up to 20 objects of each kind whose names contain the text `q`; case does not matter."""
+    """Up to 20 objects of each kind whose names contain the text `q`; case does not matter.
+
+    Each has its state, and an application its queue and user; one that has ended its time too.
+    """
     text = wanted(request)
     if not text:
         raise web.HTTPBadRequest(text="q: nothing to look for")
@@ -59,11 +63,15 @@ async def search(request: web.Request) -> web.StreamResponse:
     return await send_json(request, answer)
 
 
-def _read_hits(body: bytes) -> tuple[list[tuple[str, str, str]], bool]:
+def _read_hits(body: bytes) -> tuple[list[JsonObject], bool]:
     """The hits of another member, and if they are all; raises ValueError or KeyError for others."""
     answer = json.loads(body)
-    hits = [(str(hit["kind"]), str(hit["partition"]), str(hit["name"])) for hit in answer["hits"]]
+    hits = [{name: hit[name] for name in HIT} for hit in answer["hits"]]
     return hits, answer["complete"] is True
+
+
+HIT = ("kind", "partition", "name", "id", "state", "queue", "user", "finished")
+"""The members of a hit. `id` is what the RM calls an application that has ended, and `name` its name here."""
 
 
 class Search:
@@ -90,22 +98,42 @@ class Search:
                     self.complete = False
                     return
                 if self._text in name.lower():
-                    self._note(kind, partition, name)
+                    self._find(kind, partition, name)
             if name is None or not self._looked_at % PART:
                 yield
 
-    def add(self, hits: Iterable[tuple[str, str, str]], *, complete: bool) -> None:
+    def add(self, hits: Iterable[JsonObject], *, complete: bool) -> None:
         """Add the hits of another member; `complete` is True if these are all."""
-        for kind, partition, name in hits:
-            self._note(kind, partition, name)
+        for hit in hits:
+            if self._has_room(str(hit["kind"])):
+                self.hits.append(hit)
         self.complete = self.complete and complete
 
-    def _note(self, kind: str, partition: str, name: str) -> None:
+    def _find(self, kind: str, partition: PartitionName, name: str) -> None:
+        """Add a hit with what tells it from others; one that is gone by now is none."""
+        if self._has_room(kind):
+            with suppress(NotFound):
+                more = self._more_of(kind, partition, name)
+                hit = {"kind": kind, "partition": partition, "name": name, "id": name}
+                self.hits.append({**dict.fromkeys(HIT, ""), **hit, "finished": 0, **more})
+
+    def _has_room(self, kind: str) -> bool:
+        """True if one more hit of a kind is shown."""
         count = self._found[kind] = self._found.get(kind, 0) + 1
-        if count <= HITS:
-            self.hits.append({"kind": kind, "partition": partition, "name": name})
-        else:
-            self.complete = False
+        self.complete = self.complete and count <= HITS
+        return count <= HITS
+
+    def _more_of(self, kind: str, partition: PartitionName, name: str) -> JsonObject:
+        views = self._views
+        if kind == "queue":
+            return {"state": views.queue(partition, name).state}
+        if kind == "node":
+            return {"state": "" if views.node(partition, name).schedulable else "unschedulable"}
+        if kind != "application":
+            return {}
+        app = views.application(partition, name)
+        about: JsonObject = {"id": app.app_id, "state": app.state, "queue": app.queue, "user": app.user}
+        return {**about, "finished": milliseconds(app.finished_time)}
 
     def _names_of(self, partition: PartitionName) -> Iterator[tuple[str, PartitionName, str | None]]:
         """All names in a partition, with None wherever the reader may pause."""

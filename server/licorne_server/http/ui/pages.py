@@ -168,5 +168,5 @@ PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
 FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons", f"{API}/resource-hours"})
 """Paths that show only data that the caller may see."""
 
-OF_ONE_RM = frozenset({f"{API}/config", f"{API}/events"})
+OF_ONE_RM = frozenset({f"{API}/config", f"{API}/config/revision", f"{API}/config/revisions", f"{API}/events"})
 """Paths that show only the RM that `rm` names."""

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
@@ -16,6 +17,7 @@ from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
+from licorne_core.views.readings import Numbers
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import drain_json, mark_json, milliseconds
 
@@ -63,9 +65,12 @@ _rm = _row(
 )
 
 
-def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:
-    """One partition; `cut` is True if not all of its queues are shown."""
-    return {**_partition(partition), "cut": cut}
+def partition_row(partition: PartitionReport, numbers: Numbers, stopped: int, *, cut: bool) -> JsonObject:
+    """One partition; `cut` is True if not all of its queues are shown.
+
+    `stopped` counts the victims of the last hour.
+    """
+    return {**_partition(partition), **numbers._asdict(), "preemptions": stopped, "cut": cut}
 
 
 _partition = _row(
@@ -185,6 +190,23 @@ _node = _row(
 )
 
 
+def node_allocation_row(allocation: Allocation, stopping: str, app: AppReport | None) -> JsonObject:
+    """One allocation on a node, and its application; None for one of another scheduler."""
+    ask = allocation.ask
+    return {
+        "key": ask.key,
+        "application": ask.app_id,
+        "queue": "" if app is None else app.queue,
+        "user": "" if app is None else app.user,
+        "resources": dict(ask.ask_class.resources),
+        "since": milliseconds(allocation.allocation_time),
+        "priority": ask.priority,
+        "placeholder": ask.placeholder,
+        "stopping": stopping,
+        "foreign": app is None,
+    }
+
+
 def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
     """One cell of the heat map: the node's id, its state, and the usage of each resource.
 
@@ -238,7 +260,7 @@ _queue_usage = _row(
 
 preemption_row = _row(
     PreemptionRecord,
-    "number key priority",
+    "number key priority ran",
     application="app_id",
     node="node_id",
     resources=("resources", dict),

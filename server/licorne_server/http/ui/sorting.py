@@ -78,6 +78,9 @@ class Order:
         raise web.HTTPBadRequest(text=f"after: {shown(cursor)} is no cursor of the order {shown(self.sort)}")
 
 
+_VALUE, _NAME, _ROW = itemgetter(0), itemgetter(1), itemgetter(2)
+
+
 def _member_of(value: JsonObject) -> str:
     """The member of an object by which it is ordered: a code, or the time of a mark."""
     return "code" if "code" in value else "time"
@@ -112,7 +115,8 @@ class Best(Generic[T]):
         self._after = order.place(after) if after else None
         self._limit = limit
         self._behind = 0
-        self._kept: list[tuple[Place, JsonObject]] = []
+        # Value, name and row.
+        self._kept: list[tuple[Value, str, JsonObject]] = []
         self._last: Place | None = None
 
     def steps(self) -> Iterator[None]:
@@ -145,25 +149,25 @@ class Best(Generic[T]):
             raise web.HTTPBadRequest(text="after: is a cursor of another list") from None
         self._behind += 1
         if self._last is None or order.comes_before(place, self._last):
-            self._kept.append((place, row))
+            self._kept.append((*place, row))
             if len(self._kept) >= 2 * self._limit:
                 self._trim()
 
     def _trim(self) -> None:
         """Keep the best rows: a sort is stable, so those of equal values stay in order of their names."""
         kept = self._kept
-        kept.sort(key=lambda item: item[0][1])
-        kept.sort(key=lambda item: item[0][0], reverse=self._order.descending)
+        kept.sort(key=_NAME)
+        kept.sort(key=_VALUE, reverse=self._order.descending)
         del kept[self._limit :]
         if len(kept) == self._limit:
-            self._last = kept[-1][0]
+            self._last = kept[-1][:2]
 
     @property
     def rows(self) -> list[JsonObject]:
         """The rows of the page."""
-        return list(map(itemgetter(1), self._kept))
+        return list(map(_ROW, self._kept))
 
     @property
     def next(self) -> str:
         """The cursor of the next page; empty if there is none."""
-        return self._order.cursor(self._kept[-1][0]) if self._behind > len(self._kept) else ""
+        return self._order.cursor(self._kept[-1][:2]) if self._behind > len(self._kept) else ""

@@ -9,6 +9,7 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, Verbatim, enclosed, encode, send_json
 from licorne_server.http.ui.pages import API, Maker, one_of, text_in
+from licorne_server.http.ui.timeline import timeline
 from licorne_server.http.units import Asked, milliseconds
 from licorne_server.telemetry.history.lines import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE
 from licorne_server.telemetry.history.marks import Mark
@@ -169,5 +170,6 @@ ROUTES = [
     web.get(_PARTITION + "/history", history),
     web.get(_PARTITION + "/sparks", sparks),
     web.get(_PARTITION + "/application/{app:[^/]+}/standing", standing),
+    web.get(_PARTITION + "/application/{app:[^/]+}/timeline", timeline),
 ]
 """All paths."""

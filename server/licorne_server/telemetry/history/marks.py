@@ -20,8 +20,10 @@ MOST_AT_ONCE = 20
 _WORDS = {
     MarkKind.NODE: ("cordon", "node {} cordoned", "node {} takes work again"),
     MarkKind.QUEUE: ("stop", "queue {} stopped", "queue {} started"),
+    MarkKind.HOLD: ("stop", "application {} held", ""),
+    MarkKind.CHANGE: ("stop", "application {} changed", ""),
 }
-"""Kind of a mark, its words, and those for its end."""
+"""Kind of a mark, its words, and those for its end. A mark of an application ends with it."""
 
 
 class Mark(NamedTuple):
@@ -101,22 +103,16 @@ def _of_operators(
     old = {mark.key: mark for mark in before}
     new = {mark.key: mark for mark in after}
     begun = [mark for key, mark in new.items() if old.get(key) != mark]
-    ended = [mark for key, mark in old.items() if key not in new]
+    ended = [mark for key, mark in old.items() if key not in new and not mark.kind.is_of_application]
     for mark in begun[:MOST_AT_ONCE]:
-        kind, words, _ = _words_of(mark.kind)
+        kind, words, _ = _WORDS[mark.kind]
         yield Mark(now, kind, words.format(mark.name) + _by(mark.by, mark.why), mark.partition)
     for mark in ended[:MOST_AT_ONCE]:
-        kind, _, words = _words_of(mark.kind)
+        kind, _, words = _WORDS[mark.kind]
         yield Mark(now, kind, words.format(mark.name), mark.partition)
     more = len(begun[MOST_AT_ONCE:]) + len(ended[MOST_AT_ONCE:])
     if more:
         yield Mark(now, "stop", f"{more} more marks of operators")
-
-
-def _words_of(kind: MarkKind) -> tuple[str, str, str]:
-    """Kind of a mark in a history, its words, and those for its end."""
-    known = _WORDS.get(kind)
-    return known or ("stop", f"{kind.value} {{}} marked", f"{kind.value} {{}} no longer marked")
 
 
 def _by(who: str, why: str) -> str:

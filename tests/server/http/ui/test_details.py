@@ -1,9 +1,14 @@
 """What the page shows of one thing, what it finds, and what happened."""
 
+from dataclasses import replace
+
+from licorne_core.config import load
 from licorne_core.messages.effects import Happened
-from licorne_core.values.ids import RmId
+from licorne_core.scheduling.preemption.ledger import PreemptionRule
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_server.configurations.revisions import Revisions, Source
 from licorne_server.http.ui import page
-from support.core.builders import RM, app, apps, ask, asks, node, nodes
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, release, releases, victim
 from support.server.http_site import API, MINE, Site
 
 
@@ -71,13 +76,95 @@ async def test_the_configuration_is_shown_as_it_was_written(town: Site) -> None:
 async def test_things_are_found_by_a_part_of_their_names(town: Site) -> None:
     """Queues, applications, nodes and users, in any case."""
     found = await town.get(f"{API}/search?q=N1")
-    assert found == {
-        "hits": [{"kind": "node", "partition": f"[{RM}]default", "name": "n1"}],
-        "complete": True,
-    }
+    [hit] = found["hits"]
+    assert (hit["kind"], hit["partition"], hit["name"], found["complete"]) == (
+        "node",
+        f"[{RM}]default",
+        "n1",
+        True,
+    )
     kinds = {hit["kind"] for hit in (await town.get(f"{API}/search?q=n"))["hits"]}
     assert kinds == {"application", "node", "queue", "user"}
     assert (await town.refused(f"{API}/search?q=%20"))["status_code"] == 400
+
+
+async def test_hits_say_what_tells_them_apart(town: Site) -> None:
+    """State, queue and user; an application that has ended has its plain id, and the time of its end."""
+    town.driver.do(releases(release("runner", "r1")))
+    town.driver.wait(60)
+    town.driver.do(apps(app("runner", "root.full", user="cat")))
+    hits = (await town.get(f"{API}/search?q=runner"))["hits"]
+    assert [(hit["id"], hit["state"], hit["queue"], hit["user"]) for hit in hits] == [
+        ("runner", "New", "root.full", "cat"),
+        ("runner", "Completed", "root.runs", "ann"),
+    ]
+    assert hits[0]["finished"] == 0 < hits[1]["finished"]
+    assert hits[1]["name"] != "runner"
+
+
+async def test_nodes_are_grouped_by_an_attribute(town: Site) -> None:
+    """The names offered are those that most nodes have with few values; others make a group too."""
+    racks = ({"rack": "r2", "host": "a"}, {"rack": "r1", "host": "a"}, {"rack": "r2", "host": "a"})
+    town.driver.do(nodes(*(node(f"x{n}", attributes=rack, vcore=1) for n, rack in enumerate(racks))))
+    found = await town.get(f"{MINE}/heat?by=rack")
+    assert found["attributes"] == ["rack"]
+    groups = {row[0]: found["groups"][row[-1]] for row in found["nodes"]}
+    assert groups == {"n1": "", "n2": "", "x0": "r2", "x1": "r1", "x2": "r2"}
+    plain = await town.get(f"{MINE}/heat")
+    assert (plain["attributes"], plain["groups"]) == (["rack"], [])
+    assert {len(row) for row in plain["nodes"]} == {2 + len(plain["resources"])}
+
+
+async def test_a_node_shows_what_is_on_it(town: Site) -> None:
+    """With queue, user and size, in an order of the viewer's choice; those of others are foreign."""
+    town.driver.do(
+        asks(ask("runner", "r2", vcore=3000, priority=5)),
+        asks(ask("", "pod", vcore=100, on_node="n1", tags={"foreign": "default"})),
+    )
+    rows = []
+    for name in ("n1", "n2"):
+        rows += (await town.get(f"{MINE}/node/{name}/allocations?sort=-resources.vcore"))["rows"]
+    found = {row["key"]: row for row in rows}
+    assert set(found) == {"r1", "r2", "w1", "pod"}
+    assert (found["r2"]["queue"], found["r2"]["user"], found["r2"]["priority"]) == ("root.runs", "ann", 5)
+    assert (found["pod"]["foreign"], found["pod"]["application"], found["r2"]["foreign"]) == (True, "", False)
+    assert found["w1"]["since"] > 0
+    assert (await town.refused(f"{MINE}/node/none/allocations"))["status_code"] == 404
+
+
+async def test_victims_are_summed_up_by_who_lost_to_whom(town: Site) -> None:
+    """With what they had, and what they had done in vain."""
+    ledger = town.driver.scheduler.partitions[PartitionName(f"[{RM}]default")].ledger
+    ledger.note(replace(victim("a", time=100.0), ran=1800.0))
+    ledger.note(replace(victim("b", time=200.0), ran=1800.0))
+    ledger.note(victim("c", rule=PreemptionRule.QUOTA, time=300.0))
+    found = await town.get(f"{MINE}/preemptions/sums")
+    assert found["since"] == 100_000
+    first, second = found["rows"]
+    assert first == {
+        "queue": "root.low",
+        "forQueue": "root.high",
+        "victims": 2,
+        "resources": {"vcore": 14},
+        "lostHours": {"vcore": 7.0},
+    }
+    assert (second["forQueue"], second["victims"]) == ("root", 1)
+
+
+async def test_earlier_configurations_are_shown(town: Site) -> None:
+    """The latest first, with who and why; the text of one by its number."""
+    text = config("[{name: old}]")
+    first = Revisions(rm_id=RmId(RM)).adding(load(text), Source.REGISTRATION, time=5_000_000, by="")
+    both = first.adding(load(config("[]")), Source.OPERATOR, time=9_000_000, by="bob", comment="more")
+    town.revisions[RM] = both
+    rows = await town.get(f"{API}/config/revisions?rm={RM}")
+    shown = [(row["revision"], row["time"], row["by"], row["message"], row["current"]) for row in rows]
+    assert shown == [(2, 9, "bob", "more", True), (1, 5, "", "", False)]
+    found = await town.get(f"{API}/config/revision?rm={RM}&revision=1")
+    assert (found["text"], found["checksum"]) == (text, rows[1]["checksum"])
+    assert (await town.get(f"{API}/config/revision?rm={RM}"))["revision"] == 2
+    for path in (f"revision?rm={RM}&revision=7", "revisions?rm=nobody"):
+        assert (await town.refused(f"{API}/config/{path}"))["status_code"] == 404
 
 
 async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:

@@ -1,0 +1,91 @@
+"""When the asks of an application waited, ran and were stopped."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from licorne_core.messages.effects import Happened
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
+from licorne_server.http.ui import timeline
+from support.core.builders import RM, ask, asks, numbers, release, releases, victim
+from support.server.http_site import MINE, Site
+
+PATH = f"{MINE}/application/runner/timeline"
+
+
+def noted(site: Site) -> None:
+    """Put what happened into the RM's event log."""
+    site.events.begin(RmId(RM))
+    site.events.add(Happened(rm_id=RmId(RM), facts=list(site.driver.facts)))
+
+
+def kinds(row: dict[str, Any]) -> list[str]:
+    """The phases of a row by their kinds."""
+    return [phase["kind"] for phase in row["phases"]]
+
+
+async def test_what_waits_runs_and_has_ended_is_shown(town: Site) -> None:
+    """The latest first, each phase until the next one; what goes on has no end."""
+    town.driver.wait(10)
+    town.driver.do(asks(ask("runner", "r2", vcore=1000), ask("runner", "huge", vcore=9000)))
+    town.driver.wait(10)
+    town.driver.do(releases(release("runner", "r2"), release("runner", "huge")))
+    town.driver.do(asks(ask("runner", "more", vcore=9000)))
+    noted(town)
+    found = await town.get(PATH)
+    rows = {row["key"]: row for row in found["rows"]}
+    assert next(iter(rows)) == "more"
+    assert {key: (kinds(row), row["end"]) for key, row in rows.items()} == {
+        "more": (["waiting"], ""),
+        "r2": (["waiting", "running"], "released"),
+        "huge": (["waiting"], "cancelled"),
+        "r1": (["waiting", "running"], ""),
+    }
+    assert rows["r1"]["phases"][-1]["to"] is None
+    waited, ran = rows["r2"]["phases"]
+    assert waited["to"] == ran["from"]
+    assert ran["to"] - ran["from"] >= 10_000
+    assert rows["huge"]["phases"][0]["to"] == ran["to"]
+    assert (rows["r2"]["node"] != "", rows["r2"]["resources"]) == (True, {"vcore": 1000})
+    assert found["from"] <= rows["r1"]["phases"][0]["from"] < found["to"]
+    assert found["more"] == 0
+
+
+async def test_a_victim_says_for_whom_it_was_stopped(town: Site) -> None:
+    """As the ledger has it, with the queue of the ask."""
+    record = replace(
+        victim("r1", "runner", time=town.driver.now + 5),
+        app_id=AppId("runner"),
+        key=AllocationKey("r1"),
+        beneficiary_queue=numbers("root.full"),
+    )
+    town.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(record)
+    town.driver.wait(10)
+    [row] = (await town.get(PATH))["rows"]
+    assert kinds(row) == ["waiting", "running", "stopping"]
+    assert (row["forApplication"], row["forQueue"]) == ("app", "root.full")
+    assert row["why"] == "a queue was below its guarantee"
+
+
+async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest are shown, and the others are counted."""
+    monkeypatch.setattr(timeline, "MAX_ROWS", 2)
+    for number in range(7):
+        town.driver.wait(1)
+        town.driver.do(asks(ask("runner", f"x{number}", vcore=1)))
+    found = await town.get(PATH)
+    assert [row["key"] for row in found["rows"]] == ["x6", "x5"]
+    assert found["more"] == 6
+
+
+async def test_an_application_that_ended_has_its_timeline(town: Site) -> None:
+    """Under the name by which it is found, without what came later under its id."""
+    town.driver.do(releases(release("runner", "r1")))
+    town.driver.wait(60)
+    noted(town)
+    [ended] = (await town.get(f"{MINE}/applications?state=completed"))["rows"]
+    found = await town.get(f"{MINE}/application/{ended['name']}/timeline")
+    assert [(row["key"], row["end"]) for row in found["rows"]] == [("r1", "released")]
+    assert found["to"] == ended["finished"]
+    assert (await town.refused(f"{MINE}/application/nobody/timeline"))["status_code"] == 404
