@@ -79,6 +79,21 @@ async def test_the_order_of_a_list_is_the_visitors_and_stays_in_the_address(page
     await expect(head).to_have_attribute("aria-sort", "descending")
 
 
+async def test_applications_are_found_by_their_reason(page: Page, town: Town) -> None:
+    """A reason on the overview leads to the applications that wait for it, in the words of the check."""
+    await opened(page, town)
+    await page.get_by_role("link", name="a queue is at its maximum").click()
+    await expect(page.get_by_label("Waits because")).to_have_value("QUEUE_MAX_EXCEEDED")
+    rows = page.get_by_role("table", name="Applications").get_by_role("row")
+    await expect(rows).to_have_count(2)
+    await expect(rows.last).to_contain_text(
+        "exceeds the maximum of queue root.batch by memory 4 GiB, vcore 1 core"
+    )
+    await page.get_by_label("Waits because").select_option("NO_NODE_FITS")
+    await expect(page.locator("#view")).to_contain_text("There is no such application.")
+    await expect(page).to_have_url(re.compile("reason=NO_NODE_FITS"))
+
+
 async def test_a_list_on_a_telephone_is_short(page: Page, town: Town) -> None:
     """Rows are cards, and there are no more of them than one scrolls through."""
     await page.set_viewport_size({"width": 390, "height": 844})

@@ -55,16 +55,6 @@ export async function postJson(path, body) {
   return answer(path, { method: "POST", body: JSON.stringify(body), headers: { ...headers(), "Content-Type": "application/json" } });
 }
 
-/** The same as `get`, or null where the server knows no such path or thing. */
-export async function getIfThere(path, query, signal) {
-  try {
-    return await get(path, query, signal);
-  } catch (error) {
-    if (error.status === 404) return null;
-    throw error;
-  }
-}
-
 async function answer(url, options) {
   let response;
   try {

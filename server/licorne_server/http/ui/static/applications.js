@@ -1,12 +1,13 @@
 // The applications of a partition.
 
 import { ofPartition } from "./api.js";
+import { CODES, codeInWords } from "./codes.js";
 import { commandLine, named, ofThe } from "./copy.js";
 import { badge, choice, el, link, searchField } from "./dom.js";
-import { change, to, toApp, toQueue } from "./route.js";
+import { change, to, toApp, toAsk, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { PagedList } from "./table.js";
-import { brief, count } from "./units.js";
+import { brief, count, humanText } from "./units.js";
 import { when } from "./when.js";
 
 const STATES = [["active", "active"], ["completed", "completed"], ["rejected", "rejected"]];
@@ -28,16 +29,18 @@ export function view([partition = state.partition], query) {
   const tools = el("div", { class: "tools" },
     searchField("Look for an id or a user", query.q || "", (q) => set({ q })),
     searchField("In queue", query.queue || "", (queue) => set({ queue })),
+    choice("Waits because", [["", "of anything"], ...CODES.map((code) => [code, codeInWords(code)])], query.reason || "", (reason) => set({ reason })),
     choice("List", STATES, query.state || "active", (value) => set({ state: value })),
     el("label", { class: "check" }, waiting, "only with asks that wait"));
-  return { title: "Applications", partition, command: commandLine("apps", ...ofThe(partition)), node: el("div", { class: "stack" }, tools, list.node), close: () => list.close() };
+  const command = commandLine("apps", ...ofThe(partition), ...(query.reason ? ["--reason", query.reason] : []));
+  return { title: "Applications", partition, command, node: el("div", { class: "stack" }, tools, list.node), close: () => list.close() };
 }
 
 /** A list of applications; `query` says which. */
-export function applicationList(partition, { q, queue, state: chosen, status, waiting }) {
+export function applicationList(partition, { q, queue, state: chosen, status, waiting, reason }) {
   return new PagedList({
     label: "Applications", partition, path: ofPartition(partition, "applications"),
-    query: { q, queue, state: chosen, status, waiting }, empty: "There is no such application.",
+    query: { q, queue, state: chosen, status, waiting, reason }, empty: "There is no such application.",
     columns: [
       { name: "Application", sort: "id", cell: (row) => named(toApp(partition, row.name), row.id) },
       { name: "State", sort: "state", kind: "bare", cell: (row) => stateMark(row.state) },
@@ -47,8 +50,15 @@ export function applicationList(partition, { q, queue, state: chosen, status, wa
       { name: "Allocated", sort: "allocated.vcore", cell: (row) => brief(row.allocated) },
       { name: "Asks that wait", sort: "pendingAsks", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
       { name: "Waits for", sort: "pending.vcore", wide: true, cell: (row) => brief(row.pending) },
+      { name: "Reason", sort: "reason.code", kind: "sentence", cell: (row) => reasonOf(partition, row) },
       { name: "Submitted", sort: "submitted", wide: true, cell: (row) => when(row.submitted) },
       ...(chosen === "rejected" ? [{ name: "Why", cell: (row) => row.message }] : []),
     ],
   });
+}
+
+/** Why the first ask of an application waits, in the words of the check; the code is in the title. */
+function reasonOf(partition, { name, reason }) {
+  if (!reason?.code) return "–";
+  return link(toAsk(partition, name, reason.key), reason.text ? humanText(reason.text) : codeInWords(reason.code), { title: `${reason.code}: ${codeInWords(reason.code)}` });
 }

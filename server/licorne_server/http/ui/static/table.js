@@ -199,7 +199,7 @@ export class PagedList {
     }, refresh);
   }
 
-  show({ rows, next, total, looked }) {
+  show({ rows, next, total, looked, found }) {
     this.next = next;
     this.back.disabled = this.places.length < 2;
     this.forth.disabled = !next;
@@ -212,11 +212,12 @@ export class PagedList {
     if (this.focusSort) this.holder.querySelector(`[aria-sort]:not([aria-sort="none"]) button`)?.focus();
     this.focusSort = false;
     const page = this.places.length > 1 || next ? `page ${this.places.length}, ` : "";
-    setText(this.status, rows.length || total ? `${page}${counted(rows.length, "row")}${this.among(rows.length, total)}` : "");
+    setText(this.status, rows.length || total ? `${page}${counted(rows.length, "row")}${this.among(rows.length, total, found)}` : "");
   }
 
   /** Of how many these rows are. Where something is looked for, the others are not what was wanted. */
-  among(rows, total) {
+  among(rows, total, found) {
+    if (found !== undefined && PICKS.some((name) => this.query[name])) return rows === found ? " found" : ` of ${count(found)} found`;
     if (total === undefined || rows === total) return "";
     return PICKS.some((name) => this.query[name]) ? ` found among ${count(total)}` : ` of ${count(total)}`;
   }

@@ -109,15 +109,13 @@ export function reasonText(text, lacks) {
   return humanText(text) + (Object.keys(lacks).length ? `, lacks ${resources(lacks)}` : "");
 }
 
-const QUANTITY = /([\w./-]+)=(-?[\d.]+)([KMGTPE]i)?(?![\w.])/g;
+const QUANTITY = /([\w./-]+)=(-?[\d.]+)([KMGTPE]i|m)?(?![\w.])/g;
+const QUANTITIES = new RegExp(`(?:${QUANTITY.source}(?:,(?=[\\w./-]+=))?)+`, "g");
 
-/** A sentence of the core's with its amounts, such as memory=4Gi,vcore=1.5, in our units. */
+/** A sentence of the core's with its amounts, such as memory=4Gi,vcore=500m, in our units. */
 export function humanText(text) {
-  return text.replace(/(?:[\w./-]+=-?[\d.]+(?:[KMGTPE]i)?(?![\w.])(?:,(?=[\w./-]+=))?)+/g, (all) => {
-    const said = [...all.matchAll(QUANTITY)].map(([, name, number, unit]) => {
-      const power = unit ? BINARY.indexOf(`${unit}B`) : 0;
-      return `${name} ${amount(name, Number(number) * (name === "vcore" ? 1000 : 1024 ** power))}`;
-    });
-    return said.join(", ");
-  });
+  return text.replace(QUANTITIES, (all) => [...all.matchAll(QUANTITY)].map(([, name, number, unit]) => {
+    const factor = unit === "m" ? 1 / 1000 : unit ? 1024 ** BINARY.indexOf(`${unit}B`) : 1;
+    return `${name} ${amount(name, Number(number) * factor * (name === "vcore" ? 1000 : 1))}`;
+  }).join(", "));
 }
