@@ -1,5 +1,6 @@
-"""What operators do on the page, and others do not."""
+"""What operators do on the page: the command of the same is shown, and the reason is kept for everybody."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -9,11 +10,52 @@ from playwright.async_api import Page, expect
 
 from licorne import Client, Node
 from licorne_server.services.server import running
-from support.page_in_browser import PARTITION, settings
+from support.page_in_browser import PARTITION, Town, opened, settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OF = quote(PARTITION, safe="")
+
+
+async def act(page: Page, name: str, command: str, message: str = "") -> None:
+    """Presses the button of an action, and confirms it in the dialog, which shows the command."""
+    await page.locator("#actions").get_by_role("button", name=name, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    if message:
+        await dialog.get_by_label(re.compile("^Why")).fill(message)
+    await expect(dialog.locator(".command")).to_contain_text(command)
+    await dialog.locator("form button:not([type=button])").click()
+    await expect(dialog.get_by_role("status")).to_have_class(re.compile("good"))
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+
+
+async def test_a_queue_is_stopped_and_started(page: Page, town: Town) -> None:
+    """Its view and the overview say that it is stopped, and why, until somebody starts it."""
+    await opened(page, town, f"#/queue/{OF}/root.teams.blue")
+    await act(
+        page, "Stop", "licorne queues stop root.teams.blue --rm main --message 'a test' --yes", "a test"
+    )
+    await expect(page.locator("#view")).to_contain_text("“a test”")
+    await page.goto(f"{town.address}#/")
+    first = page.locator(".attention")
+    await expect(first).to_contain_text("root.teams.blue stopped")
+    await expect(first).to_contain_text("“a test”")
+    await page.goto(f"{town.address}#/queue/{OF}/root.teams.blue")
+    await act(page, "Start", "licorne queues start root.teams.blue --rm main")
+    await expect(page.locator("#view")).not_to_contain_text("“a test”")
+
+
+async def test_a_node_is_cordoned_and_uncordoned(page: Page, town: Town) -> None:
+    """Its view and the list of nodes say that it is cordoned, and why."""
+    await opened(page, town, f"#/node/{OF}/node-11")
+    await act(page, "Cordon", "licorne nodes cordon node-11 --rm main --message 'bad disk'", "bad disk")
+    await expect(page.locator("#view")).to_contain_text("“bad disk”")
+    await page.goto(f"{town.address}#/nodes/{OF}?q=node-11")
+    await expect(page.get_by_role("table", name="Nodes")).to_contain_text("cordoned")
+    await page.goto(f"{town.address}#/node/{OF}/node-11")
+    await act(page, "Uncordon", "licorne nodes uncordon node-11 --rm main")
+    await expect(page.locator("#view")).not_to_contain_text("“bad disk”")
 
 
 async def test_a_viewer_has_no_actions(page: Page, tmp_path: Path) -> None:
