@@ -283,6 +283,7 @@ picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/architecture.py
 	@$(BIN)/python docs/recipes.py
+	@$(BIN)/python docs/terminal.py
 
 format: install ## put the code into its format
 	@$(BIN)/ruff format

@@ -25,7 +25,7 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
         async with asyncio.timeout(120):
             page = (await process.stdout.readline()).decode()
             _, target = (await process.stdout.readline()).decode().split()
-            explain = ["explain", "backfill", "--target", target]
+            explain = ["explain", "oversized", "--target", target]
             # Another process has no event for the first ask, so this polls.
             while await asyncio.to_thread(main, explain) != 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
@@ -36,10 +36,10 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
             process.kill()
     assert page.startswith("page   http://127.0.0.1:")
     assert page.endswith("/ui\n")
-    assert f"licorne explain backfill --target {target}" in out.decode()
+    assert f"licorne explain oversized --target {target}" in out.decode()
     assert (process.returncode, err.decode()) == (0, "stopped\n")
     explained = capsys.readouterr().out
-    assert "backfill/backfill-000 in root.nightly: pending" in explained
+    assert "oversized/oversized-000 in root.nightly: pending" in explained
     assert "QUEUE_MAX_EXCEEDED: exceeds the maximum of queue root.nightly by memory=" in explained
 
 

@@ -142,7 +142,7 @@ GROUP_HEADERS = ("TASK GROUP", "PLACEHOLDERS", "REPLACED", "TIMED OUT", "LEFT", 
 ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
 EXAMPLES = (
     ("licorne apps", "all that are active"),
-    ("licorne apps backfill", "one, with its asks and allocations"),
+    ("licorne apps oversized", "one, with its asks and allocations"),
     ("licorne apps --queue root.batch --user ann --state running", "some of them"),
     ("licorne apps --reason QUEUE_MAX_EXCEEDED", "those that wait because a queue is full"),
     ("licorne apps --state rejected --reason limit", "why others never came in"),

@@ -279,7 +279,7 @@ class Follower:
 EXAMPLES = (
     ("licorne events", "all that are kept"),
     ("licorne events --follow", "and go on with what happens"),
-    ("licorne events --app backfill", "of one application and its asks"),
+    ("licorne events --app oversized", "of one application and its asks"),
     ("licorne events --queue root.batch --user ann --since 5m", "of some applications"),
     ("licorne events --reason preempt -o json", "of one kind, for programs"),
 )

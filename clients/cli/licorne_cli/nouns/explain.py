@@ -36,8 +36,8 @@ from licorne_cli.output.text import (
 EXAMPLES = (
     ("licorne explain", "why everything waits, the most frequent reason first"),
     ("licorne explain --rm batch --queue root.nightly", "why the asks of a queue wait"),
-    ("licorne explain backfill", "why its first ask waits"),
-    ("licorne explain backfill --rm batch -o json", "for programs"),
+    ("licorne explain oversized", "why its first ask waits"),
+    ("licorne explain oversized --rm batch -o json", "for programs"),
 )
 
 HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")

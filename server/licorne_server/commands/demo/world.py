@@ -64,7 +64,7 @@ def submission(
 
 
 # It never ends, and its asks never fit: each alone is above the maximum of the queue.
-STANDING_APPLICATION = "backfill"
+STANDING_APPLICATION = "oversized"
 STANDING = submission(
     STANDING_APPLICATION,
     at=0.0,
