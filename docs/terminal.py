@@ -16,8 +16,9 @@ from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from recipes import PAGE, RECIPE, cluster, licorne
+from recipes import PAGE, RECIPE, cluster
 
+from licorne_cli.commands import main as licorne
 from licorne_server.telemetry.logs import set_up
 
 PICTURE = Path(__file__).with_name("terminal.svg")
