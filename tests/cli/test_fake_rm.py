@@ -5,7 +5,7 @@ import signal
 import sys
 from itertools import islice
 
-from licorne_server.commands.demo.world import rounds, worlds
+from licorne_server.commands.demo.world import endless, worlds
 from licorne_server.testing import serve
 
 
@@ -42,7 +42,7 @@ def test_every_round_is_the_same_work_under_other_names() -> None:
     """Times go on rising, and no application or key ever comes twice."""
     [world] = [world for world in worlds() if world.rm_id == "batch"]
     length = len(world.submissions)
-    standing, *work = islice(rounds(world), 1 + 3 * length)
+    standing, *work = islice(endless(world), 1 + 3 * length)
     assert standing == world.standing[0]
     assert [item.at for item in work] == sorted(item.at for item in work)
     assert len({item.application.application_id for item in work}) == 3 * length

@@ -17,7 +17,7 @@ from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import seconds
 from licorne_server.commands.demo.dev import DEFAULT_ROUND, SHORTEST_ROUND
 from licorne_server.commands.demo.rm import DemoRm
-from licorne_server.commands.demo.world import rounds, worlds
+from licorne_server.commands.demo.world import endless, worlds
 
 EXAMPLES = (
     ("licorne fake-rm", "one of the demo's RMs against the server here"),
@@ -75,7 +75,7 @@ async def play_until_signal(args: argparse.Namespace) -> None:
     say(f"{rm.world.rm_id}: plays {args.world} against {args.target}; Ctrl-C ends it")
     talking = asyncio.create_task(talk(rm, args.round / LINES_A_ROUND))
     advising = asyncio.create_task(advise(rm, args, tls))
-    player = asyncio.create_task(rm.play(args.target, rounds(world), tls=tls, token=args.token))
+    player = asyncio.create_task(rm.play(args.target, endless(world), tls=tls, token=args.token))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, player.cancel)

@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +30,7 @@ from licorne_cli.commands import main, parser_for
 from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
 from licorne_cli.failures import NEEDS_LOOK
-from licorne_server.commands.demo.world import rounds, worlds
+from licorne_server.commands.demo.world import endless, worlds
 from licorne_tools.bench.scenarios import SCENARIOS
 from support.coordination.etcd import EtcdServer
 from support.deployment import CHART, services
@@ -90,11 +90,12 @@ def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
 async def play_first_application(target: str) -> None:
     """Leave the books as `licorne fake-rm` has them after a moment."""
     world = worlds()[0]
-    first = next(rounds(world))
+    submitted = islice(endless(world), len(world.standing) + 1)
     async with Client(target, rm_id=world.rm_id, config=world.config) as client:
         await client.add_nodes(world.nodes)
-        await client.submit_applications([first.application])
-        await client.ask(first.asks)
+        for submission in submitted:
+            await client.submit_applications([submission.application])
+            await client.ask(submission.asks)
         running = 0
         async for event in client.events():
             running += isinstance(event, Allocated)

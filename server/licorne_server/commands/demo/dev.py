@@ -10,7 +10,7 @@ from licorne_cli.connection.target import DEFAULT_TARGET
 from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import seconds
 from licorne_server.commands.demo.rm import DemoRm
-from licorne_server.commands.demo.world import STANDING_APPLICATION, rounds, worlds
+from licorne_server.commands.demo.world import STANDING_APPLICATION, endless, worlds
 from licorne_server.commands.ports import Ports
 from licorne_server.commands.server_process import ServerFailed, ServerProcess, running_server
 from licorne_server.process.settings import Settings
@@ -85,7 +85,7 @@ async def serve(args: argparse.Namespace) -> None:
         for line in introduction(server, ", ".join(rm.world.rm_id for rm in rms)):
             print(line, flush=True)
         async with asyncio.TaskGroup() as group:
-            players = [group.create_task(rm.play(server.target, rounds(rm.world))) for rm in rms]
+            players = [group.create_task(rm.play(server.target, endless(rm.world))) for rm in rms]
             await server.process.wait()
             for player in players:
                 player.cancel()

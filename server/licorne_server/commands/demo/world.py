@@ -218,7 +218,7 @@ class World:
     nodes: tuple[Node, ...]
     submissions: tuple[Submission, ...]
     standing: tuple[Submission, ...] = ()
-    """Applications that never end, which `rounds` begins with."""
+    """Applications that never end."""
 
     @property
     def asks(self) -> int:
@@ -305,11 +305,7 @@ def submissions(profile: Profile, dice: random.Random) -> Iterator[Submission]:
 
 
 def rounds(world: World) -> Iterator[Submission]:
-    """Applications of a world, repeated without end: each round one unit later, with other names.
-
-    Those that never end come first, and once.
-    """
-    yield from world.standing
+    """Applications of a world, repeated without end: each round one unit later, with other names."""
     for number in counting():
         for item in world.submissions:
             name = f"{item.application.application_id}-{number}"
@@ -319,6 +315,12 @@ def rounds(world: World) -> Iterator[Submission]:
                 asks=tuple(replace(ask, application_id=name, key=f"{ask.key}-{number}") for ask in item.asks),
                 runs=item.runs,
             )
+
+
+def endless(world: World) -> Iterator[Submission]:
+    """All applications of a world: those that never end, then the rounds of the others."""
+    yield from world.standing
+    yield from rounds(world)
 
 
 def nodes(rm_id: str, count: int, vcore: int, memory: int) -> tuple[Node, ...]:
