@@ -1,7 +1,7 @@
 // Where the squares of the picture of nodes are: in one block, or in a block for each group.
 
 const GAP = 1;
-const LARGEST = 22;
+const LARGEST = 34;
 const SMALLEST = 6;
 const HEAD = 20;
 const BETWEEN = 18;

@@ -4,30 +4,32 @@ import { actButton } from "./act.js";
 import { ofPartition } from "./api.js";
 import { commandLine, named, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
-import { badge, el, facts, link, note, place, section } from "./dom.js";
+import { badge, el, facts, link, note, place, searchField, section } from "./dom.js";
 import { nodeMarks, usageBar } from "./nodes.js";
-import { to, toApp, toAsk, toQueue } from "./route.js";
+import { change, to, toApp, toAsk, toQueue } from "./route.js";
 import { choosePartition, now } from "./store.js";
-import { sortedTable, table } from "./table.js";
+import { PagedList, sortedTable, table } from "./table.js";
 import { amount, brief, count, counted, fromNanoseconds, priority, reasonText, sortedNames, span } from "./units.js";
 import { byWhom, when } from "./when.js";
 
 // Rows that are shown of what the node itself tells.
 const MOST = 500;
 
-export function view([partition, id]) {
+export function view([partition, id], { q = "" }) {
   choosePartition(partition);
+  const list = listOfAllocations(partition, id, q);
+  const running = searched(list);
   const actions = el("span", { class: "marks" });
   const detail = new Detail({
     partition, path: ofPartition(partition, "node", id),
     render: (node) => {
       place(actions, actionsOf(partition, id, node, () => detail.load()));
-      return [drained(node), shown(node), holders(partition, node), allocations(partition, node)];
+      return [drained(node), shown(node), holders(partition, node), running];
     },
   });
   return {
     title: id, name: id, partition, crumbs: [[to("nodes", [partition]), "Nodes"]], node: detail.node, actions,
-    command: commandLine("nodes", id, ...ofThe(partition)), close: () => detail.close(),
+    command: commandLine("nodes", id, ...ofThe(partition)), close: () => (detail.close(), list.close()),
   };
 }
 
@@ -109,15 +111,26 @@ function holderMarks(row) {
   return marks.length ? el("span", { class: "marks" }, marks) : "–";
 }
 
-function allocations(partition, node) {
-  const rows = [...node.allocations, ...node.foreignAllocations];
-  return section("Allocations on the node", first(rows), rows.length ? sortedTable("Allocations", [
-    { name: "Allocation", value: (row) => row.allocationKey, cell: (row) => (row.applicationId ? named(toAsk(partition, row.applicationId, row.allocationKey), row.allocationKey) : row.allocationKey) },
-    { name: "Application", value: (row) => row.applicationId, cell: (row) => (row.applicationId ? link(toApp(partition, row.applicationId), row.applicationId) : "of another scheduler") },
-    { name: "Queue", value: (row) => row.queueName, cell: (row) => (row.queueName ? link(toQueue(partition, row.queueName), row.queueName) : "–") },
-    { name: "Size", value: (row) => row.resource?.vcore ?? 0, cell: (row) => brief(row.resource) },
-    { name: "Priority", number: true, value: (row) => Number(row.priority), cell: (row) => priority(Number(row.priority)) },
-    { name: "Since", value: (row) => Number(row.allocationTime), cell: (row) => when(fromNanoseconds(row.allocationTime)) },
-    { name: "Marks", kind: "bare", cell: (row) => (row.stopping ? badge(`stopping: ${row.stopping}`, "warn") : row.placeholder ? badge("placeholder", "quiet") : "–") },
-  ], rows.slice(0, MOST)) : note("Nothing runs here."));
+function searched(list) {
+  const tools = el("div", { class: "tools" }, searchField("Look for a key or an application", list.query.q || "", (q) => {
+    change({ q });
+    list.search({ q });
+  }));
+  return section("Allocations on the node", tools, list.node);
+}
+
+function listOfAllocations(partition, id, q) {
+  return new PagedList({
+    label: "Allocations", partition, path: ofPartition(partition, "node", id, "allocations"), by: "offset", query: { q }, empty: "Nothing runs here.",
+    columns: [
+      { name: "Allocation", sort: "key", cell: (row) => (row.foreign ? row.key : named(toAsk(partition, row.application, row.key), row.key)) },
+      { name: "Application", sort: "application", cell: (row) => (row.foreign ? "of another scheduler" : link(toApp(partition, row.application), row.application)) },
+      { name: "Queue", sort: "queue", cell: (row) => (row.queue ? link(toQueue(partition, row.queue), row.queue) : "–") },
+      { name: "User", sort: "user", cell: (row) => (row.user ? link(to("user", [partition, row.user]), row.user) : "–") },
+      { name: "Size", sort: "resources.vcore", cell: (row) => brief(row.resources) },
+      { name: "Priority", sort: "priority", number: true, cell: (row) => priority(row.priority) },
+      { name: "Since", sort: "since", cell: (row) => when(row.since) },
+      { name: "Marks", kind: "bare", cell: (row) => (row.stopping ? badge(`stopping: ${row.stopping}`, "warn") : row.placeholder ? badge("placeholder", "quiet") : "–") },
+    ],
+  });
 }

@@ -18,7 +18,7 @@ export const ENTRIES = [
   entry("applications", "Applications", "a", ofPartition, active),
   entry("nodes", "Nodes", "n", ofPartition, figure("nodes")),
   entry("users", "Users", "u", ofPartition, figure("users")),
-  entry("preemptions", "Preemptions", "p", ofPartition, figure("preemptions")),
+  entry("preemptions", "Preemptions", "p", ofPartition, (partition) => partition?.preemptions || null),
   entry("events", "Events", "e", none),
   entry("configuration", "Configuration", "c", none),
   entry("rms", "RMs", "r", none, () => state.rms.size || null),
