@@ -127,6 +127,8 @@ class Shell:
         self._folder = folder
         self._run: dict[str, Callable[[list[str]], None]] = {
             "serve": self._serve,
+            "dev": self._parsed,
+            "top": lambda words: self._ask([*words, "--once"]),
             "fake-rm": self._fake_rm,
             "validate-config": self._in_process,
             "version": self._ask,
@@ -214,6 +216,11 @@ class Shell:
         file = next(word for word in words if word.endswith(".yaml"))
         (self._folder / file).write_text(example, encoding="utf-8")
         self._plan([*words, "--rm", worlds()[0].rm_id, "--target", self._served.target])
+
+    @staticmethod
+    def _parsed(words: list[str]) -> None:
+        """Only read: it runs until Ctrl-C, and has a test of its own."""
+        parser_for(words[0]).parse_line(words)
 
     @staticmethod
     def _in_process(words: list[str]) -> None:
