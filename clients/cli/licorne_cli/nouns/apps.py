@@ -4,7 +4,7 @@ Filters are queue, user, group, state, and the reason to wait.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import neg
 
@@ -36,6 +36,7 @@ from licorne_cli.output.text import (
     human_resources,
     human_text,
     print_data,
+    print_sentence,
     print_table,
     printable,
     say,
@@ -139,6 +140,8 @@ def is_wanted(app: Application, args: argparse.Namespace) -> bool:
 
 
 GROUP_HEADERS = ("TASK GROUP", "PLACEHOLDERS", "REPLACED", "TIMED OUT", "LEFT", "SIZE")
+LOGGED = 5
+"""States that are shown of an application, at most."""
 ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
 EXAMPLES = (
     ("licorne apps", "all that are active"),
@@ -236,7 +239,8 @@ def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
     """
     if args.watch:
         raise UsageError("-w is for the list of applications: apps -w")
-    request = GetApplicationRequest(partition=chosen_partition(stub, args), application_id=name)
+    partition = chosen_partition(stub, args)
+    request = GetApplicationRequest(partition=partition, application_id=name)
     app = stub.GetApplication(request, timeout=args.timeout)
     if args.output == "name":
         print(f"{APPS.kind}/{printable(app.application_id)}")
@@ -244,6 +248,7 @@ def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
         print_data(to_plain(app), args.output)
     else:
         print_one(app, args.output)
+        print_end(app, Reasons(stub, args.timeout, partition).of(app))
     for what, shown, count in (
         ("allocations", len(app.allocations), app.allocation_count),
         ("asks", len(app.asks), app.pending_asks),
@@ -267,10 +272,33 @@ def print_one(app: Application, output: str = "table") -> None:
     if app.placeholder_deadline:
         print(f"\nplaceholders time out at {shown_time(app.placeholder_deadline)}")
     items = [item_row(item, allocation_state(item), item.node_id) for item in app.allocations]
-    items += [item_row(item, *ask_state(item)) for item in app.asks]
+    asks = [item_row(item, *ask_state(item)) for item in app.asks]
+    items += asks if output == "wide" else folded(asks)
     if items:
         print()
         print_table(ITEM_HEADERS, items)
+
+
+def folded(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows of asks, a single one for those that differ in their keys alone."""
+    keys: dict[tuple[str, ...], list[str]] = {}
+    for key, *others in rows:
+        keys.setdefault(tuple(others), []).append(key)
+    return [
+        (f"{first} and {len(more):,} more" if more else first, *others)
+        for others, (first, *more) in keys.items()
+    ]
+
+
+def print_end(app: Application, why: str) -> None:
+    """Print why the first ask waits, and the last states."""
+    if app.pending_asks and why:
+        print()
+        print_sentence(f"waits: {human_text(why)} (licorne explain {printable(app.application_id)})")
+    if app.state_log:
+        print()
+        log = app.state_log[-LOGGED:]
+        print_table(("SINCE", "STATE"), [(shown_time(one.time), one.state) for one in log])
 
 
 def allocation_state(allocation: Allocation) -> str:
