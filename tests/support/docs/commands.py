@@ -42,7 +42,7 @@ QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 60.0
 ASKING = (
-    *("queues", "apps", "nodes", "users", "rms", "explain", "events"),
+    *("queues", "apps", "nodes", "users", "rms", "explain", "events", "usage"),
     *("log-level", "state-dump"),
 )
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
