@@ -234,7 +234,9 @@ def test_pytest_commands_find_their_tests() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("script", ["docs/picture.py", "docs/recipes.py", "docs/sequences.py", "docs/terminal.py"])
+@pytest.mark.parametrize(
+    "script", ["docs/picture.py", "docs/recipes.py", "docs/sequences.py", "docs/terminal.py"]
+)
 def test_pictures_are_what_a_run_gives(script: str) -> None:
     """The picture and the message sequences are those of a server of this source."""
     command = [sys.executable, script, "--check"]

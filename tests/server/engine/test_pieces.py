@@ -53,6 +53,7 @@ ACTS = {
     "RollBackConfiguration": "an act",
     "ReloadConfiguration": "an act",
     "SetNodeSchedulable": "an act",
+    "DrainNode": "an act",
     "StopApplication": "an act",
     "SetQueueStopped": "an act",
     "HoldApplication": "an act",
@@ -195,7 +196,14 @@ PATHS: dict[str, list[str]] = {
 }
 """Requests of every path that reads; paths as the router has them."""
 
-NOTHING = ("/debug/pprof", "/debug/stack", "/ws/v1/stack", "/ui/static", "/ws/v1/validate-conf")
+NOTHING = (
+    "/debug/pprof",
+    "/debug/stack",
+    "/ws/v1/stack",
+    "/ui/api/act",
+    "/ui/static",
+    "/ws/v1/validate-conf",
+)
 """Below these nothing is read that the core knows."""
 NO_READS = frozenset({"/", "/ui", "/ui/"})
 

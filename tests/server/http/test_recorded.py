@@ -61,6 +61,7 @@ ASKED = (
     "/readyz",
     "/ws/v1/clusters",
     "/ws/v1/config",
+    "/ui/api/act",
     "/ws/v1/validate-conf",
     "/ws/v1/partitions",
     f"{PARTITION}/placementrules",
