@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from licorne_cli.commands import installed_commands, main
+from licorne_cli.nouns import nodes
 from licorne_cli.parsing.completion import SHELLS
 from support.peers.shim import PATIENCE
 from support.peers.town import Town
@@ -23,6 +24,7 @@ _licorne
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 ALLOCATED = ("allocated", "allocated.vcore", "allocated.memory")
+NODE_VERBS = list(nodes.NOUN.verbs)
 HERE = [shell for shell in SHELLS if shutil.which(shell)]
 
 
@@ -101,8 +103,8 @@ def test_bash_completes_every_command(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("nodes ''", ["drain", "undrain", "node-1", "node-2"]),
-        ("nodes --rm green ''", ["drain", "undrain", "meadow-1"]),
+        ("nodes ''", [*NODE_VERBS, "node-1", "node-2"]),
+        ("nodes --rm green ''", [*NODE_VERBS, "meadow-1"]),
         ("queues root.p", ["root.prod"]),
         ("apps --queue root.d", ["root.dev"]),
         ("explain sh", ["shop"]),
@@ -111,7 +113,7 @@ def test_bash_completes_every_command(folder: Path) -> None:
         ("nodes --partition ''", ["\\[blue\\]default", "\\[green\\]default"]),
         ("nodes --partition \\\\[bl", ["\\[blue\\]default"]),
         ("nodes --rm = gre", ["green"]),
-        ("nodes --rm = green ''", ["drain", "undrain", "meadow-1"]),
+        ("nodes --rm = green ''", [*NODE_VERBS, "meadow-1"]),
     ],
 )
 async def test_bash_completes_names(town: Town, folder: Path, words: str, offered: list[str]) -> None:
@@ -141,7 +143,7 @@ async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
 def test_without_a_server_there_are_no_names(folder: Path) -> None:
     """What the script knows is offered, and nothing is said."""
     assert completed(folder, "./licorne explain --target 127.0.0.1:1 ''") == []
-    assert completed(folder, "./licorne nodes --context nosuch ''") == ["drain", "undrain"]
+    assert completed(folder, "./licorne nodes --context nosuch ''") == NODE_VERBS
 
 
 @pytest.mark.parametrize("shell", SHELLS)
