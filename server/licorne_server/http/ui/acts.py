@@ -55,6 +55,16 @@ def _stopped(stopped: bool) -> Act:
     return Act("SetQueueStopped", request, response, "queue", fixed=fixed)
 
 
+def _held(held: bool) -> Act:
+    fixed = {"held": held}
+    request, response = pb.HoldApplicationRequest, pb.HoldApplicationResponse
+    return Act("HoldApplication", request, response, "application_id", fixed=fixed)
+
+
+_CHANGE = Act(
+    "ChangeApplication", pb.ChangeApplicationRequest, pb.ChangeApplicationResponse, "application_id"
+)
+
 ACTS: Mapping[str, Act] = {
     "cordon": _schedulable(False),
     "uncordon": _schedulable(True),
@@ -68,6 +78,10 @@ ACTS: Mapping[str, Act] = {
         "application_id",
         message="reason",
     ),
+    "hold": _held(True),
+    "resume": _held(False),
+    "priority": _CHANGE,
+    "queue": _CHANGE,
     "plan": Act("PlanConfiguration", pb.PlanConfigurationRequest, pb.PlanConfigurationResponse, message=""),
     "apply": Act(
         "UpdateConfiguration",

@@ -106,6 +106,23 @@ async def test_queues_applications_and_configurations(client: aiohttp.ClientSess
     )
 
 
+async def test_applications_are_held_and_changed(client: aiohttp.ClientSession, server: Server) -> None:
+    """The page's rows say who did it; a move that cannot be is refused with its reason."""
+    act: dict[str, Any] = {"name": "app", "message": "data"}
+    held = await done(client, server, act="hold", **act)
+    assert held == (200, {"changed": True, "asks": 0, "allocations": 1})
+    (row,) = (await rows(client, server, "applications"))["rows"]
+    assert (row["hold"]["by"], row["hold"]["message"], row["priority"]) == ("127.0.0.1", "data", None)
+    status, answer = await done(client, server, act="priority", priority=0, **act)
+    assert (status, answer["changed"], answer["operatorPriority"]) == (200, True, 0)
+    status, answer = await done(client, server, act="queue", queue="root.other", **act)
+    assert (status, answer["code"]) == (404, "NOT_FOUND")
+    assert (await done(client, server, act="resume", name="app"))[1]["changed"]
+    app = await rows(client, server, "application/app")
+    assert (app["hold"], app["priority"], app["change"]["message"]) == (None, 0, "data")
+    assert "operatorPriority" not in (await done(client, server, act="priority", reset_priority=True, **act))[1]
+
+
 async def test_an_act_leaves_the_same_line_as_the_call(client: aiohttp.ClientSession, server: Server) -> None:
     """The audit names the caller, what was asked for, and what came of it."""
     with capture_logs() as lines:
