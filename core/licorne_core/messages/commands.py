@@ -15,14 +15,13 @@ from licorne_core.config.schema import Configuration
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.operators import (
     UNKNOWN_MARK,
-    ApplicationMarks,
     ChangeApplication,
-    Cordon,
     HoldApplication,
     OperatorMark,
+    OperatorMarks,
 )
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_core.values.resources import Resources
 from licorne_core.values.rm_caps import RmCaps, Shortage
 from licorne_core.values.slices import Tuning
@@ -46,20 +45,6 @@ class PredicatePolicy:
     deadline: float = 2.0
     fail_mode: FailMode = FailMode.CLOSED
     judges_victims: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorMarks:
-    """Nodes that operators cordoned, and queues that they stopped, by partition and name, and
-    applications that they held or changed.
-
-    They outlive the registration in which they were made. A node, queue or application of such a
-    name has its mark from its beginning.
-    """
-
-    nodes: Mapping[tuple[PartitionName, NodeId], Cordon] = field(default_factory=dict)
-    queues: Mapping[tuple[PartitionName, QueuePath], OperatorMark] = field(default_factory=dict)
-    applications: frozenset[tuple[PartitionName, AppId, ApplicationMarks]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

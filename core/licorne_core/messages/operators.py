@@ -1,10 +1,10 @@
 """What operators do to one application: commands, outcomes, marks, and the check of a hold."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 
 APPLICATION_HELD: Final = "APPLICATION_HELD"
 
@@ -67,6 +67,20 @@ class ApplicationMarks(NamedTuple):
 
 
 UNMARKED = ApplicationMarks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorMarks:
+    """Nodes that operators cordoned, and queues that they stopped, by partition and name, and
+    applications that they held or changed.
+
+    They outlive the registration in which they were made. A node, queue or application of such a
+    name has its mark from its beginning.
+    """
+
+    nodes: Mapping[tuple[PartitionName, NodeId], Cordon] = field(default_factory=dict)
+    queues: Mapping[tuple[PartitionName, QueuePath], OperatorMark] = field(default_factory=dict)
+    applications: frozenset[tuple[PartitionName, AppId, ApplicationMarks]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,11 @@ import structlog
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.commands import OperatorMarks
+from licorne_core.messages.operators import OperatorMarks
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.log_levels import StoredLevels
-from licorne_server.configurations.revisions import APPLIED, MAX_MARKS, Mark, Revision, Revisions, Source
+from licorne_server.configurations.marks import MAX_MARKS, Mark
+from licorne_server.configurations.revisions import APPLIED, Revision, Revisions, Source
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.coordination.store import Document
 from licorne_server.process.clock import Clock

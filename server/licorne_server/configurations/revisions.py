@@ -7,21 +7,18 @@ earlier versions do not have.
 
 import json
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from hashlib import sha256
 from typing import Any
 
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.commands import OperatorMarks
-from licorne_core.messages.operators import UNMARKED, ApplicationMarks, Cordon, DrainTerms, OperatorMark
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.messages.operators import OperatorMarks
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_server.configurations.marks import Mark, decode_mark, encode_mark, marks_of_core
 
 MAX_REVISIONS = 50
 """Revisions retained per RM, at most."""
-
-MAX_MARKS = 10_000
-"""Marks of operators retained per RM, at most."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Bytes of distinct texts retained per RM, at most: two of the largest, extra configurations
@@ -70,55 +67,6 @@ class Revision:
         return extra_of(self.extra)
 
 
-class MarkKind(Enum):
-    """Kind of a thing that an operator has marked."""
-
-    NODE = "node"
-    """A cordoned node."""
-    QUEUE = "queue"
-    """A stopped queue."""
-    HOLD = "hold"
-    """A held application."""
-    CHANGE = "change"
-    """An application with another priority or queue."""
-
-    @property
-    def is_of_application(self) -> bool:
-        """True if the mark ends with an application."""
-        return self in (MarkKind.HOLD, MarkKind.CHANGE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A node, queue or application to which an operator did something.
-
-    `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
-    1970, `why` the operator's message. A change has the priority of the application's asks, None for
-    their own, and the queue that it was moved to, empty for none. A node that is drained has the terms
-    of its `drain`.
-    """
-
-    kind: MarkKind
-    partition: PartitionName
-    name: str
-    by: str = ""
-    time: int = 0
-    why: str = ""
-    priority: int | None = None
-    queue: str = ""
-    drain: DrainTerms | None = None
-
-    @property
-    def operator_mark(self) -> OperatorMark:
-        """The act, for the core."""
-        return OperatorMark(by=self.by, time=self.time / 1e9, message=self.why)
-
-    @property
-    def key(self) -> tuple[MarkKind, PartitionName, str]:
-        """Identity of the marked thing."""
-        return self.kind, self.partition, self.name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
     """Retained revisions of one RM, the oldest first, and the marks of operators in its partitions.
@@ -151,17 +99,7 @@ class Revisions:
     @property
     def operator_marks(self) -> OperatorMarks:
         """The marks, for the core."""
-        of = {kind: [mark for mark in self.marks if mark.kind is kind] for kind in MarkKind}
-        return OperatorMarks(
-            nodes={
-                (mark.partition, NodeId(mark.name)): Cordon(mark=mark.operator_mark, drain=mark.drain)
-                for mark in of[MarkKind.NODE]
-            },
-            queues={
-                (mark.partition, QueuePath(mark.name)): mark.operator_mark for mark in of[MarkKind.QUEUE]
-            },
-            applications=_of_applications([*of[MarkKind.HOLD], *of[MarkKind.CHANGE]]),
-        )
+        return marks_of_core(self.marks)
 
     def marking(self, mark: Mark, *, on: bool) -> "Revisions":
         """With a mark, which replaces an earlier one, or without."""
@@ -220,20 +158,6 @@ class Revisions:
         while len(kept) > 1 and _bytes_of(kept) > MAX_TEXT_BYTES:
             kept = kept[1:]
         return replace(self, kept=kept)
-
-
-def _of_applications(marks: Iterable[Mark]) -> frozenset[tuple[PartitionName, AppId, ApplicationMarks]]:
-    """The marks of applications, for the core: those of one together."""
-    of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
-    for mark in marks:
-        before = of.get((mark.partition, mark.name), UNMARKED)
-        done = OperatorMark(mark.by, mark.time / 1e9, mark.why)
-        if mark.kind is MarkKind.HOLD:
-            before = before._replace(hold=done)
-        else:
-            before = before._replace(change=done, priority=mark.priority, queue=QueuePath(mark.queue))
-        of[mark.partition, mark.name] = before
-    return frozenset((partition, AppId(name), done) for (partition, name), done in of.items())
 
 
 def extra_text(extra_config: Mapping[str, str]) -> str:
@@ -304,20 +228,7 @@ def encode(revisions: Revisions) -> bytes:
             }
             for revision in revisions.kept
         ],
-        "marks": [
-            {
-                "kind": mark.kind.value,
-                "partition": mark.partition,
-                "name": mark.name,
-                "by": mark.by,
-                "time": mark.time,
-                "why": mark.why,
-                **({} if mark.priority is None else {"priority": mark.priority}),
-                **({"queue": mark.queue} if mark.queue else {}),
-                **({} if mark.drain is None else {"drain": asdict(mark.drain)}),
-            }
-            for mark in revisions.marks
-        ],
+        "marks": [encode_mark(mark) for mark in revisions.marks],
     }
     body = json.dumps(document, indent=1).encode() + b"\n"
     return digest_of(body).encode() + b"\n" + body
@@ -352,7 +263,7 @@ def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
             said=_text(document["said"], texts),
             said_extra=_text(document.get("said_extra", ""), texts),
             kept=tuple(_revision(item, texts) for item in document["revisions"]),
-            marks=tuple(map(_mark, document.get("marks", ()))),
+            marks=tuple(map(decode_mark, document.get("marks", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"something is missing or wrong: {error}") from None
@@ -375,26 +286,6 @@ def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
         size=len(text.encode()),
         extra=_text(item.get("extra", ""), texts),
         instead_of=int(item.get("instead_of", 0)),
-    )
-
-
-def _mark(item: Mapping[str, Any]) -> Mark:
-    drain = item.get("drain")
-    return Mark(
-        kind=MarkKind(item["kind"]),
-        partition=PartitionName(str(item["partition"])),
-        name=str(item["name"]),
-        by=str(item["by"]),
-        time=int(item["time"]),
-        why=str(item["why"]),
-        priority=None if item.get("priority") is None else int(item["priority"]),
-        queue=str(item.get("queue", "")),
-        drain=drain
-        and DrainTerms(
-            start=float(drain["start"]),
-            deadline=float(drain["deadline"]),
-            allocations=int(drain["allocations"]),
-        ),
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, OperatorMarks, PredicatePolicy
+from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import (
     ApplicationChanged,
@@ -12,6 +12,7 @@ from licorne_core.messages.operators import (
     ApplicationMarks,
     MarksEnded,
     OperatorMark,
+    OperatorMarks,
 )
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning

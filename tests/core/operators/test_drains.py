@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, OperatorMarks, RegisterRm
+from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, RegisterRm
 from licorne_core.messages.effects import Effect, NodeDrainBegun, OperatorRefused
-from licorne_core.messages.operators import Cordon, OperatorMark
+from licorne_core.messages.operators import Cordon, OperatorMark, OperatorMarks
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
 from licorne_core.views.nodes import DrainReport
 from support.core.builders import (

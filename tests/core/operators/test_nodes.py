@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from licorne_core.messages.commands import NodeAction, OperatorMarks, PredicatePolicy
+from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
-from licorne_core.messages.operators import Cordon, OperatorMark
+from licorne_core.messages.operators import Cordon, OperatorMark, OperatorMarks
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import (
     answering,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from licorne_core.messages.commands import Command, DrainNode, OperatorMarks, RegisterRm, SetNodeSchedulable
-from licorne_core.messages.operators import Cordon, DrainTerms
+from licorne_core.messages.commands import Command, DrainNode, RegisterRm, SetNodeSchedulable
+from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMarks
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 
 SECONDS = (0.0, 0.0, 1.0, 2.5, 10.0, 60.0)

@@ -18,7 +18,7 @@ from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partit
 from licorne_core.views import Views
 from licorne_server.configurations.applying import unmark
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
+from licorne_server.configurations.marks import MAX_MARKS, Mark, MarkKind
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.registry import Rms
 from licorne_server.services.admin.operations import MAX_REASON_BYTES, outcome

@@ -32,7 +32,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId, normalize_partition
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import MAX_MARKS, Mark, MarkKind
+from licorne_server.configurations.marks import MAX_MARKS, Mark, MarkKind
 from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.escrow import NotReleased
 from licorne_server.coordination.store import StoreError

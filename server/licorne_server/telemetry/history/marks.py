@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_server.configurations.revisions import Mark as OperatorMark
-from licorne_server.configurations.revisions import MarkKind, Revisions
+from licorne_server.configurations.marks import Mark as OperatorMark
+from licorne_server.configurations.marks import MarkKind
+from licorne_server.configurations.revisions import Revisions
 
 MAX_MARKS = 500
 """Marks that are kept of an RM, the latest."""

@@ -120,7 +120,8 @@ async def test_applications_are_held_and_changed(client: aiohttp.ClientSession, 
     assert (await done(client, server, act="resume", name="app"))[1]["changed"]
     app = await rows(client, server, "application/app")
     assert (app["hold"], app["priority"], app["change"]["message"]) == (None, 0, "data")
-    assert "operatorPriority" not in (await done(client, server, act="priority", reset_priority=True, **act))[1]
+    _, answer = await done(client, server, act="priority", reset_priority=True, **act)
+    assert "operatorPriority" not in answer
 
 
 async def test_an_act_leaves_the_same_line_as_the_call(client: aiohttp.ClientSession, server: Server) -> None:
