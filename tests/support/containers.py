@@ -91,6 +91,8 @@ def podman() -> Iterator[Podman]:
             "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
             "CONTAINERS_CONF": str(folder / "containers.conf"),
             "TMPDIR": str(folder),
+            # Nothing is built twice in it.
+            "BUILDAH_LAYERS": "false",
         }
         own = Podman(os.environ | files)
         try:
