@@ -6,9 +6,9 @@ import pytest
 
 from licorne.v1.state_pb2 import Application, Budget, GetServerResponse, Node, OperatorMark, Queue
 from licorne_cli.failures import NEEDS_LOOK
-from licorne_cli.status import facts as gathering
-from licorne_cli.status.command import lines_of
-from licorne_cli.status.facts import Facts, add_applications, add_nodes, add_queues, bounded, is_over
+from licorne_cli.nouns import facts as gathering
+from licorne_cli.nouns.status import lines_of
+from licorne_cli.nouns.status_facts import Facts, add_applications, add_nodes, add_queues, bounded, is_over
 from support.peers.town import Town
 
 MARK = OperatorMark(by="ann", time=1_700_000_000 * 10**9, message="disk\n")

@@ -12,6 +12,7 @@ from licorne.v1.state_pb2 import Node, OperatorMark
 from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.failures import NEEDS_LOOK, OK
 from licorne_cli.nouns.reasons import in_one_line
+from licorne_cli.nouns.status_facts import Change, Facts, Of, gathered
 from licorne_cli.output.marks import age
 from licorne_cli.output.printer import INTERVAL
 from licorne_cli.output.text import (
@@ -25,7 +26,6 @@ from licorne_cli.output.text import (
     to_plain,
 )
 from licorne_cli.parsing.parser import Command, argument
-from licorne_cli.status.facts import Change, Facts, Of, gathered
 
 HEADERS = ("", "", "STATE", "NEXT")
 NAMED = 3

@@ -1,1 +1,0 @@
-"""`licorne status`: the whole server on one screen. `facts` asks for everything, `command` shows it."""
