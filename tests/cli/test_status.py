@@ -6,7 +6,7 @@ import pytest
 
 from licorne.v1.state_pb2 import Application, Budget, GetServerResponse, Node, OperatorMark, Queue
 from licorne_cli.failures import NEEDS_LOOK
-from licorne_cli.nouns import facts as gathering
+from licorne_cli.nouns import status_facts as gathering
 from licorne_cli.nouns.status import lines_of
 from licorne_cli.nouns.status_facts import Facts, add_applications, add_nodes, add_queues, bounded, is_over
 from support.peers.town import Town

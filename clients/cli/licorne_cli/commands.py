@@ -22,7 +22,7 @@ GRPC_VERBOSITY = "GRPC_VERBOSITY"
 CLI = "licorne_cli"
 SERVE = "serve"
 COMMANDS = {
-    "status": (f"{CLI}.status.command:STATUS", "show the whole server on one screen"),
+    "status": (f"{CLI}.nouns.status:STATUS", "show the whole server on one screen"),
     "healthcheck": (f"{CLI}.server.healthcheck", "exit with 0 if the server here is alive"),
     "version": (f"{CLI}.server.process:VERSION", "say which versions run, here and in a server"),
     "queues": (f"{CLI}.nouns.queues", "show queues, stop or start them"),
