@@ -58,6 +58,19 @@ async def test_a_node_is_cordoned_and_uncordoned(page: Page, town: Town) -> None
     await expect(page.locator("#view")).not_to_contain_text("“bad disk”")
 
 
+async def test_an_application_is_held_and_resumed(page: Page, town: Town) -> None:
+    """Its view and the list say that it is held, and why; its priority is one command more."""
+    await opened(page, town, f"#/application/{OF}/job-1")
+    await act(page, "Hold", "licorne apps hold job-1 --rm main --message 'a look'", "a look")
+    await expect(page.locator("#view")).to_contain_text("“a look”")
+    await page.goto(f"{town.address}#/applications/{OF}?q=job-1")
+    await expect(page.get_by_role("table", name="Applications")).to_contain_text("held")
+    await page.goto(f"{town.address}#/application/{OF}/job-1")
+    await act(page, "Resume", "licorne apps resume job-1 --rm main")
+    await expect(page.locator("#view")).not_to_contain_text("“a look”")
+    await act(page, "Priority", "licorne apps set job-1 --rm main --reset-priority")
+
+
 async def test_a_viewer_has_no_actions(page: Page, tmp_path: Path) -> None:
     """What a visitor may not do is not offered."""
     names = ("operator", "viewer", "main")

@@ -61,9 +61,10 @@ def _held(held: bool) -> Act:
     return Act("HoldApplication", request, response, "application_id", fixed=fixed)
 
 
-_CHANGE = Act(
+CHANGE = Act(
     "ChangeApplication", pb.ChangeApplicationRequest, pb.ChangeApplicationResponse, "application_id"
 )
+"""Another priority for an application (`priority`, `reset_priority`), or another leaf (`queue`)."""
 
 ACTS: Mapping[str, Act] = {
     "cordon": _schedulable(False),
@@ -71,6 +72,10 @@ ACTS: Mapping[str, Act] = {
     "drain": Act("DrainNode", pb.DrainNodeRequest, pb.DrainNodeResponse, "node_id"),
     "stop": _stopped(True),
     "start": _stopped(False),
+    "hold": _held(True),
+    "resume": _held(False),
+    "priority": CHANGE,
+    "queue": CHANGE,
     "kill": Act(
         "StopApplication",
         pb.StopApplicationRequest,
@@ -80,8 +85,8 @@ ACTS: Mapping[str, Act] = {
     ),
     "hold": _held(True),
     "resume": _held(False),
-    "priority": _CHANGE,
-    "queue": _CHANGE,
+    "priority": CHANGE,
+    "queue": CHANGE,
     "plan": Act("PlanConfiguration", pb.PlanConfigurationRequest, pb.PlanConfigurationResponse, message=""),
     "apply": Act(
         "UpdateConfiguration",

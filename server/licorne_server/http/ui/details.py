@@ -180,7 +180,8 @@ async def application(request: web.Request) -> web.StreamResponse:
     views, partition, app = asked.views, asked.partition, asked.name("app")
     report = await maker.once(lambda: views.application(partition, app))
     obstacle = await maker.once(lambda: views.first_obstacle(partition, app))
-    detail = application_detail(app, report, obstacle, views.reservations_of(partition, app))
+    text = await maker.once(lambda: views.obstacle_text(partition, app, obstacle.key, obstacle.code))
+    detail = application_detail(app, report, obstacle, text, views.reservations_of(partition, app))
     return await maker.send(request, detail)
 
 

@@ -103,16 +103,16 @@ _queue = _row(
 )
 
 
-def application_row(name: str, app: AppReport, obstacle: Obstacle) -> JsonObject:
+def application_row(name: str, app: AppReport, obstacle: Obstacle, text: str = "") -> JsonObject:
     """One application in a list, with the name by which it is found.
 
     The name of an ended application is not its id, which another application may have. The reason
-    is the obstacle of its first ask, in words for rows that are shown.
+    is the obstacle of its first ask, with `text` in words, which lists add to rows that are shown.
     """
     return {
         "name": name,
         **_application(app),
-        "reason": {"code": obstacle.code, "text": "", "key": obstacle.key},
+        "reason": {"code": obstacle.code, "text": text, "key": obstacle.key},
         "waitingSince": milliseconds(obstacle.since),
     }
 
@@ -140,10 +140,10 @@ _application = _row(
 
 
 def application_detail(
-    name: str, app: AppReport, obstacle: Obstacle, reservations: Iterable[ReservationReport]
+    name: str, app: AppReport, obstacle: Obstacle, text: str, reservations: Iterable[ReservationReport]
 ) -> JsonObject:
     """One application without its asks and allocations, which come in pages."""
-    row = application_row(name, app, obstacle)
+    row = application_row(name, app, obstacle, text)
     return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
 
 

@@ -100,6 +100,15 @@ async def test_queues_applications_and_configurations(client: aiohttp.ClientSess
     assert (status, applied["changed"], applied["revision"]) == (200, True, "2")
     status, back = await done(client, server, act="rollback", message="less")
     assert (status, back["revision"]) == (200, "3")
+    held = await done(client, server, act="hold", name="app", message="look")
+    assert held == (200, {"changed": True, "asks": 0, "allocations": 1})
+    app = await rows(client, server, "application/app")
+    assert (app["hold"]["by"], app["hold"]["message"]) == ("127.0.0.1", "look")
+    assert (await done(client, server, act="resume", name="app"))[1]["changed"]
+    first = await done(client, server, act="priority", name="app", priority=7)
+    assert (first[0], first[1]["operatorPriority"]) == (200, 7)
+    status, moved = await done(client, server, act="queue", name="app", queue="root.more")
+    assert (status, "allocation" in moved["error"]) == (409, True)
     assert await done(client, server, act="kill", name="app", message="over") == (
         200,
         {"allocations": 1, "asks": 0},

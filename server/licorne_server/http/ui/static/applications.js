@@ -4,10 +4,11 @@ import { ofPartition } from "./api.js";
 import { CODES, codeInWords } from "./codes.js";
 import { commandLine, named, ofThe } from "./copy.js";
 import { badge, choice, el, link, searchField } from "./dom.js";
-import { change, to, toApp, toAsk, toQueue } from "./route.js";
+import { reasonLink } from "./reason.js";
+import { change, to, toApp, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { PagedList } from "./table.js";
-import { brief, count, humanText } from "./units.js";
+import { brief, count } from "./units.js";
 import { when } from "./when.js";
 
 const STATES = [["active", "active"], ["completed", "completed"], ["rejected", "rejected"]];
@@ -43,22 +44,16 @@ export function applicationList(partition, { q, queue, state: chosen, status, wa
     query: { q, queue, state: chosen, status, waiting, reason }, empty: "There is no such application.",
     columns: [
       { name: "Application", sort: "id", cell: (row) => named(toApp(partition, row.name), row.id) },
-      { name: "State", sort: "state", kind: "bare", cell: (row) => stateMark(row.state) },
+      { name: "State", sort: "state", kind: "bare", cell: (row) => (row.hold ? el("span", { class: "marks" }, stateMark(row.state), badge("held", "warn")) : stateMark(row.state)) },
       { name: "Queue", sort: "queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
       { name: "User", sort: "user", cell: (row) => link(to("user", [partition, row.user]), row.user) },
       { name: "Allocations", sort: "allocations", number: true, cell: (row) => count(row.allocations) },
       { name: "Allocated", sort: "allocated.vcore", cell: (row) => brief(row.allocated) },
       { name: "Asks that wait", sort: "pendingAsks", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
       { name: "Waits for", sort: "pending.vcore", wide: true, cell: (row) => brief(row.pending) },
-      { name: "Reason", sort: "reason.code", kind: "sentence", cell: (row) => reasonOf(partition, row) },
+      { name: "Reason", sort: "reason.code", kind: "sentence", cell: (row) => reasonLink(partition, row.name, row.reason) },
       { name: "Submitted", sort: "submitted", wide: true, cell: (row) => when(row.submitted) },
       ...(chosen === "rejected" ? [{ name: "Why", cell: (row) => row.message }] : []),
     ],
   });
-}
-
-/** Why the first ask of an application waits, in the words of the check; the code is in the title. */
-function reasonOf(partition, { name, reason }) {
-  if (!reason?.code) return "–";
-  return link(toAsk(partition, name, reason.key), reason.text ? humanText(reason.text) : codeInWords(reason.code), { title: `${reason.code}: ${codeInWords(reason.code)}` });
 }

@@ -2,53 +2,57 @@
 // and what would let it through.
 
 import { ofPartition } from "./api.js";
+import { commandLine, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
 import { badge, el, facts, link, section, svg } from "./dom.js";
 import { to, toApp, toAsk, toNode, toQueue } from "./route.js";
+import { Standing } from "./standing.js";
 import { choosePartition, now } from "./store.js";
 import { table } from "./table.js";
-import { amount, brief, count, counted, humanText, reasonText, resources, sortedNames, span, time } from "./units.js";
+import { amount, brief, count, counted, humanText, reasonText, sortedNames, span, time } from "./units.js";
 
 const VERDICTS = {
-  allocated: ["Allocated", "good", "It has its place."],
-  assumed: ["Assumed", "plain", "It has room on a node, and the RM is being asked about that node."],
-  pending: ["Waits", "bad", "A check stops it."],
-  waiting: ["About to be tried", "plain", "All checks pass. It has not been its turn yet."],
-  replacing: ["Replacing", "plain", "It takes the place of a placeholder that the RM was told to stop."],
-  stopping: ["Stopping", "warn", "The RM was told to stop it."],
-  preempted: ["Preempted", "warn", "It is gone."],
+  allocated: ["Runs", "good"],
+  assumed: ["Assumed", "plain"],
+  pending: ["Waits", "bad"],
+  waiting: ["About to be tried", "plain"],
+  replacing: ["Replaces a placeholder", "plain"],
+  stopping: ["Stopping", "warn"],
+  preempted: ["Preempted", "warn"],
 };
 
 export function view([partition, app, key = ""]) {
   choosePartition(partition);
+  const standing = new Standing(partition, app, key);
   const detail = new Detail({
     partition, path: ofPartition(partition, "application", app, "explain"), query: { key },
-    render: (report) => [verdict(partition, report), checks(partition, report), victim(partition, report.victim)],
+    render: (report) => [verdict(partition, report), waits(report) ? standing.node : null, checks(partition, report), victim(partition, report.victim)],
   });
   return {
-    title: key || `First ask of ${app}`, partition,
+    title: key || `First ask of ${app}`, name: key, partition,
     crumbs: [[to("applications", [partition]), "Applications"], [toApp(partition, app), app]],
-    node: detail.node, close: () => detail.close(),
+    node: detail.node, command: commandLine("explain", app, key, ...ofThe(partition)), close: () => (detail.close(), standing.close()),
   };
 }
 
+const waits = (report) => ["pending", "waiting"].includes(report.verdict);
+
 function verdict(partition, report) {
-  const [word, tone, meaning] = VERDICTS[report.verdict] || [report.verdict, "plain", ""];
+  const [word, tone] = VERDICTS[report.verdict] || [report.verdict, "plain"];
   const blocker = report.checks.find((check) => !check.passed);
-  const way = blocker && ["pending", "waiting"].includes(report.verdict) ? wayOut(blocker) : "";
+  const way = blocker && waits(report) ? wayOut(blocker) : "";
   const ahead = [
     report.asksAhead && counted(report.asksAhead, "ask") + " of the same application",
     report.applicationsAhead && counted(report.applicationsAhead, "application") + " of the same queue",
   ].filter(Boolean);
-  return section(`Why is ${report.allocationKey || "it"} where it is?`,
-    el("p", { class: "verdict" }, badge(word, tone), ` ${meaning}`),
-    el("p", { class: "lead", text: humanText(report.summary) }),
+  return section("Why",
+    el("p", { class: "lead" }, badge(word, tone), ` ${humanText(report.summary)}`),
     way ? el("p", { class: "wayout" }, el("strong", { text: "What would unblock it: " }), way) : null,
     facts([
       ["Application", link(toApp(partition, report.applicationId), report.applicationId)],
       ["Queue", report.queue ? link(toQueue(partition, report.queue), report.queue) : ""],
       ["Node", report.node ? link(toNode(partition, report.node), report.node) : ""],
-      ["Before it come", ahead.join(" and ")],
+      ["Ahead of it", ahead.join(" and ") || (waits(report) ? "nothing" : "")],
     ]));
 }
 
@@ -63,7 +67,8 @@ function shownCheck(partition, check, isFirst) {
   const behind = check.kind === "preemption" ? "is no help" : "would stop it too";
   const word = check.passed ? "passed" : isFirst ? "stops it" : behind;
   const subject = check.kind === "queue" ? link(toQueue(partition, check.subject), check.subject) : check.subject;
-  const causes = Object.entries(check.causes).sort(([, a], [, b]) => b - a);
+  // The message has the causes in short already.
+  const causes = Object.entries(check.causes).filter(([cause]) => !check.message.includes(cause)).sort(([, a], [, b]) => b - a);
   return el("li", { class: check.passed ? "passed" : isFirst ? "first blocked" : "blocked" },
     el("div", { class: "head" }, mark(check.passed), el("strong", { text: check.kind }), subject ? el("span", { class: "subject" }, subject) : null,
       badge(word, check.passed ? "quiet" : isFirst ? "bad" : "warn"), check.passed ? null : el("code", { text: check.code })),
@@ -129,9 +134,9 @@ function wayOut(check) {
     case "running": return `an application of ${check.subject || "the same limit"} that ends, or a higher number of applications that may run.`;
     case "user":
     case "group":
-      return `${resources(needs)} less in use by ${check.subject}, or a limit that is higher by as much.`;
+      return `${brief(needs)} less in use by ${check.subject}, or a limit higher by as much.`;
     case "queue":
-      return `${resources(needs)} that become free in ${check.subject}, or a maximum that is higher by as much.`;
+      return `${brief(needs)} free in ${check.subject}, or a maximum higher by as much.`;
     case "predicates": return "the RM, which has been asked about nodes and has not answered yet.";
     case "nodes": return nodesWayOut(check);
     case "gang": return `the other members of the gang${until ? `, or the time-out of the placeholders at ${time(until)}` : ""}.`;
