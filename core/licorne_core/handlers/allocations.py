@@ -220,7 +220,7 @@ def _resize_allocation(
     change = subtract(resized.ask_class.resources, known.ask_class.resources)
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
-    partition.meter.add(app.owner, tuple(change.items()), now)
+    partition.meter.change(app.owner, tuple(change.items()), now)
     partition.journal.note_all(allocation_resized(now, app.owner, grown, shrunk))
     note_growth(partition, partition.leaf_of(app), now)
     roll_back_unfitting(partition, node, now)

@@ -146,8 +146,8 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
     held = rebook(partition, app, lambda: partition.limits.rebook(app, leaf, group))
     if group != before:
         used = _used(app)
-        partition.meter.take(owner, tuple(used.items()), job.now)
-        partition.meter.add(app.owner, tuple(used.items()), job.now)
+        partition.meter.change(owner, tuple(used.items()), job.now, sign=-1)
+        partition.meter.change(app.owner, tuple(used.items()), job.now)
         moved = group_changed(job.now, app.app_id, app.queue_path, before, group, used)
         partition.journal.note_all(moved)
     yield len(app.requests) + held

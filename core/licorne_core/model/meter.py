@@ -47,59 +47,53 @@ class Account:
 class Meter:
     """What the allocations that the RM knows have used, by owner, since the partition was made."""
 
-    __slots__ = ("_last", "accounts", "since")
+    __slots__ = ("accounts", "last", "since")
 
     accounts: dict[Owner, Account]
+    last: int
+    """Time of the last change."""
 
     def __init__(self, now: float) -> None:
         """Start at a time in unix seconds."""
         self.since = now
         self.accounts = {}
-        self._last = 0
+        self.last = 0
 
     def time(self, now: float) -> int:
         """Microseconds from the start to `now`, or to the last change if that is later."""
-        return max(self._last, round((now - self.since) * 1e6))
+        return max(self.last, round((now - self.since) * 1e6))
 
-    def add(self, owner: Owner, items: Items, now: float) -> None:
-        """The owner uses more."""
-        self._change(self._account(owner), items, 1, now)
-
-    def take(self, owner: Owner, items: Items, now: float) -> None:
-        """The owner uses less, and no allocation has ended."""
-        self._change(self._account(owner), items, -1, now)
+    def change(self, owner: Owner, items: Items, now: float, *, sign: int = 1) -> None:
+        """The owner uses more, or less with the sign -1. `handlers/lifecycle.py` has it written out."""
+        account = self.account_of(owner)
+        time = self.last = self.time(now)
+        for name, value in items:
+            change = sign * value
+            account.amounts[name] = account.amounts.get(name, 0) + change
+            account.moments[name] = account.moments.get(name, 0) + change * time
 
     def end(self, owner: Owner, items: Items, begin: float, now: float, *, preempted: bool) -> None:
         """An allocation that began at `begin` has ended."""
-        account = self._account(owner)
+        self.change(owner, items, now, sign=-1)
+        account = self.account_of(owner)
         account.ended += 1
-        self._change(account, items, -1, now)
         if preempted:
             account.preempted += 1
             ran = round(max(0.0, now - begin) * 1e6)
             for name, value in items:
                 account.lost[name] = account.lost.get(name, 0) + value * ran
 
-    def _change(self, account: Account, items: Items, sign: int, now: float) -> None:
-        time = self._last = self.time(now)
-        amounts, moments = account.amounts, account.moments
-        for name, value in items:
-            change = sign * value
-            amounts[name] = amounts.get(name, 0) + change
-            moments[name] = moments.get(name, 0) + change * time
+    def account_of(self, owner: Owner) -> Account:
+        """The account of an owner, or the one that it shares with all others of its queue.
 
-    def _account(self, owner: Owner) -> Account:
+        None is ever dropped, so that what began in an account ends there.
+        """
         account = self.accounts.get(owner)
-        if account is not None:
-            return account
-        if len(self.accounts) >= MOST_OWNERS:
-            # None is ever dropped, so that what began in an account ends there.
-            of_queue, of_all = Owner(owner.queue, OTHERS, ""), Owner(QueuePath(OTHERS), OTHERS, "")
-            owner = of_queue
-            if of_queue not in self.accounts and len(self.accounts) >= MOST_QUEUES:
-                owner = of_all
+        if account is None and len(self.accounts) >= MOST_OWNERS:
+            of_queue = Owner(owner.queue, OTHERS, "")
+            is_full = of_queue not in self.accounts and len(self.accounts) >= MOST_QUEUES
+            owner = Owner(QueuePath(OTHERS), OTHERS, "") if is_full else of_queue
             account = self.accounts.get(owner)
-            if account is not None:
-                return account
-        account = self.accounts[owner] = Account()
+        if account is None:
+            account = self.accounts[owner] = Account()
         return account
