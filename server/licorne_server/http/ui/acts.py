@@ -85,8 +85,6 @@ ACTS: Mapping[str, Act] = {
     ),
     "hold": _held(True),
     "resume": _held(False),
-    "priority": CHANGE,
-    "queue": CHANGE,
     "plan": Act("PlanConfiguration", pb.PlanConfigurationRequest, pb.PlanConfigurationResponse, message=""),
     "apply": Act(
         "UpdateConfiguration",
