@@ -15,7 +15,7 @@ from licorne_server.commands.serve_options import settings_of
 from licorne_server.process.bounds import RESERVE, PeerBounds
 from support.docs.pages import ROOT, Page, code_spans
 
-OPERATING = Page("docs/operating.md")
+SERVING = Page("docs/serving.md")
 INSTALLING = Page("docs/installing.md")
 UNIT = ROOT / "deploy" / "systemd" / "licorne.service"
 CONFINED = (
@@ -53,8 +53,8 @@ def serve_options() -> Iterator[tuple[set[str], Any]]:
 
 def shown_options() -> dict[str, tuple[str, str]]:
     """By option, its form and its default on the page."""
-    rows = [(row[0], row[1]) for row in OPERATING.table("Running the server")]
-    rows += [(row[0], row[2]) for row in OPERATING.table("How much may an RM have?")]
+    rows = [(row[0], row[1]) for row in SERVING.table("Options")]
+    rows += [(row[0], row[2]) for row in SERVING.table("How much may an RM have?")]
     return {
         form.split()[0]: (form, default)
         for names, default in rows
@@ -91,7 +91,7 @@ def test_options_of_the_server() -> None:
 
 def test_values_of_options_are_named_as_in_the_help() -> None:
     """Values of options have the same names in the tables and in the help."""
-    rows = OPERATING.table("Running the server")
+    rows = SERVING.table("Options")
     forms = {form.split()[0]: form for row in rows for form in code_spans(row[0])}
     for flags, action in serve_options():
         for flag in flags:
@@ -140,7 +140,7 @@ def test_the_environment() -> None:
     folders = [ROOT / folder for folder in ("server", "core", "clients/python", "clients/cli")]
     trees = [ast.parse(path.read_text("utf-8")) for each in folders for path in each.rglob("*.py")]
     looked_at = {name for tree in trees for name in asked_for(tree)} | set(VARIABLES.values())
-    rows = OPERATING.table("Environment")
+    rows = SERVING.table("Environment")
     shown = {span for row in rows for span in code_spans(row[0])}
     assert shown | set(VARIABLES.values()) == looked_at | READ_BY_LIBRARIES
 

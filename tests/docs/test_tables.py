@@ -18,6 +18,7 @@ CONFIGURATION = Page("docs/configuration.md")
 SHIMS = Page("docs/shim-authors.md")
 CONTRIBUTING = Page("docs/contributing.md")
 OPERATING = Page("docs/operating.md")
+SERVING = Page("docs/serving.md")
 
 CAPS = {
     "message": ("MAX_MESSAGE_BYTES",),
@@ -180,7 +181,7 @@ def test_make_targets_are_on_the_page() -> None:
 def test_bounds_of_peers_are_those_in_force() -> None:
     """Quotas of peers are on the page with their numbers."""
     usual = PeerBounds()
-    rows = OPERATING.table("What one peer may have")
+    rows = SERVING.table("What one peer may have")
     assert [(numbers(row[1]), numbers(row[2])) for row in rows[:3]] == [
         ([usual.waiting], [usual.waiting_share]),
         ([usual.calls], [usual.calls_share]),

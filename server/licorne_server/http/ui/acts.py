@@ -83,8 +83,6 @@ ACTS: Mapping[str, Act] = {
         "application_id",
         message="reason",
     ),
-    "hold": _held(True),
-    "resume": _held(False),
     "plan": Act("PlanConfiguration", pb.PlanConfigurationRequest, pb.PlanConfigurationResponse, message=""),
     "apply": Act(
         "UpdateConfiguration",
