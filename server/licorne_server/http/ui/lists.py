@@ -40,13 +40,15 @@ async def applications(request: web.Request) -> web.StreamResponse:
     """Applications by id, behind `after`.
 
     `state` is active, rejected or completed, `status` the state of the application. `queue` is a
-    queue and includes all queues below. `waiting` selects applications with pending asks, `reason`
-    those whose first ask has an obstacle of that code. `q` is searched in ids and users.
+    queue and includes all queues below. `user` is a user, `group` the group whose limits apply. `waiting`
+    selects applications with pending asks, `reason` those whose first ask has an obstacle of that code.
+    `q` is searched in ids and users.
     """
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     state = one_of(request, "state", APP_STATES)
     queue, status = wanted(request, "queue"), wanted(request, "status")
+    user, group = text_in(request, "user"), text_in(request, "group")
     text, waiting, reason = wanted(request), "waiting" in request.query, wanted(request, "reason")
 
     def row(name: AppId) -> JsonObject | None:
@@ -55,6 +57,8 @@ async def applications(request: web.Request) -> web.StreamResponse:
             (not text or text in app.app_id.lower() or text in app.user.lower())
             and (not queue or app.queue == queue or app.queue.startswith(f"{queue}."))
             and (not status or app.state.lower() == status)
+            and (not user or app.user == user)
+            and (not group or app.group == group)
             and (not (waiting or reason) or app.pending_count > 0)
         )
         if not fits:

@@ -234,9 +234,11 @@ usage_row = _row(
 
 
 def usage_detail(usage: UsageReport) -> JsonObject:
-    """A user or a group: applications, each with the group whose limits apply, and queues."""
+    """A user or a group: what waits, applications, each with the group whose limits apply, and queues."""
     return {
         "name": usage.name,
+        "pending": dict(usage.pending),
+        "asks": usage.asks,
         "applications": array_of(usage.groups.items()),
         "queues": Rows(_queues_of(usage.queues)),
     }

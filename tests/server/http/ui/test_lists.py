@@ -17,6 +17,9 @@ async def names(site: Site, path: str, key: str = "id") -> list[str]:
     [
         ("q=RUN", ["runner"]),
         ("q=bob", ["waiter"]),
+        ("user=bob", ["waiter"]),
+        ("user=bo", []),
+        ("group=nobody", []),
         ("queue=root", ["runner", "waiter"]),
         ("queue=root.full", ["waiter"]),
         ("queue=root.ful", []),

@@ -24,13 +24,14 @@ export function view([partition, id], query) {
   const asks = listOfAsks(partition, id, `${path}/asks`, query);
   const allocations = listOfAllocations(partition, id, `${path}/allocations`, query);
   const timeline = new Timeline(partition, id);
-  const lists = [askSection(asks, query), section("Allocations", tools(allocations, "Look for a key or a node", "placed"), allocations.node)];
+  const waiting = askSection(asks, query);
+  const placed = section("Allocations", tools(allocations, "Look for a key or a node", "placed"), allocations.node);
   const actions = el("span", { class: "marks" });
   const detail = new Detail({
     partition, path,
     render: (app) => {
       place(actions, actionsOf(partition, id, app, () => detail.load()));
-      return [shown(partition, id, app), timeline.node, gang(app), ...lists, stateLog(app)];
+      return [shown(partition, id, app), timeline.node, gang(app), app.pendingAsks ? waiting : null, app.allocations ? placed : null, stateLog(app)];
     },
   });
   const close = () => [detail, timeline, asks, allocations].forEach((part) => part.close());

@@ -38,10 +38,10 @@ export function view([partition = state.partition], query) {
 }
 
 /** A list of applications; `query` says which. */
-export function applicationList(partition, { q, queue, state: chosen, status, waiting, reason }) {
+export function applicationList(partition, { q, queue, state: chosen, status, waiting, reason, user, group }) {
   return new PagedList({
     label: "Applications", partition, path: ofPartition(partition, "applications"),
-    query: { q, queue, state: chosen, status, waiting, reason }, empty: "There is no such application.",
+    query: { q, queue, state: chosen, status, waiting, reason, user, group }, empty: "There is no such application.",
     columns: [
       { name: "Application", sort: "id", cell: (row) => named(toApp(partition, row.name), row.id) },
       { name: "State", sort: "state", kind: "bare", cell: (row) => (row.hold ? el("span", { class: "marks" }, stateMark(row.state), badge("held", "warn")) : stateMark(row.state)) },

@@ -1,12 +1,15 @@
-// Users and groups: what they have, and what they may have, queue by queue.
+// Users and groups: what they have of what they may have, queue by queue, what waits, and their applications.
 
 import { ofPartition } from "./api.js";
+import { applicationList } from "./applications.js";
+import { Bar, words } from "./bar.js";
+import { commandLine, named, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
 import { el, facts, link, searchField, section } from "./dom.js";
-import { change, to, toApp, toQueue } from "./route.js";
+import { change, to, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
-import { PagedList, table } from "./table.js";
-import { brief, count, resources } from "./units.js";
+import { PagedList, sortedTable } from "./table.js";
+import { brief, count, counted, resources, sortedNames } from "./units.js";
 
 const TITLES = { user: "Users", group: "Groups" };
 
@@ -17,12 +20,11 @@ export const list = (kind) => ([partition = state.partition], { q = "" }) => {
     label: TITLES[kind], partition, path: ofPartition(partition, "usage"), query: { kind, q },
     empty: `No ${kind} has an application or a limit here.`,
     columns: [
-      { name: TITLES[kind].slice(0, -1), cell: (row) => link(to(kind, [partition, row.name]), row.name, { class: "name" }) },
-      { name: "Applications", number: true, cell: (row) => count(row.applications) },
-      { name: "With allocations", number: true, cell: (row) => count(row.running) },
-      { name: "Allocated", cell: (row) => brief(row.allocated) },
-      { name: "Maximum in root", cell: (row) => (Object.keys(row.max).length ? brief(row.max) : "none") },
-      { name: "Applications that may run", number: true, wide: true, cell: (row) => (row.maxApplications ? count(row.maxApplications) : "any number") },
+      { name: TITLES[kind].slice(0, -1), sort: "name", cell: (row) => named(to(kind, [partition, row.name]), row.name) },
+      ...barNames(partition).map((name) => ({ name, sort: `allocated.${name}`, kind: "sentence", cell: (row) => barOf(partition, name, row) })),
+      { name: "Asks that wait", sort: "asks", number: true, cell: (row) => (row.asks ? count(row.asks) : "–") },
+      { name: "Applications", sort: "applications", number: true, cell: (row) => count(row.applications) },
+      { name: "Running", sort: "running", number: true, cell: ofMost },
     ],
   });
   const other = kind === "user" ? ["groups", "Groups"] : ["users", "Users"];
@@ -30,32 +32,60 @@ export const list = (kind) => ([partition = state.partition], { q = "" }) => {
     change({ q: text });
     found.search({ q: text });
   }), link(to(other[0], [partition]), `Show ${other[1].toLowerCase()}`, { class: "button" }));
-  return { title: TITLES[kind], partition, node: el("div", { class: "stack" }, tools, found.node), close: () => found.close() };
+  return {
+    title: TITLES[kind], partition, node: el("div", { class: "stack" }, tools, found.node), close: () => found.close(),
+    command: commandLine("users", ...(kind === "group" ? ["--groups"] : []), ...ofThe(partition)),
+  };
 };
 
+/** The resources that have a bar: those of which the partition has most to say. */
+const barNames = (partition) => ["vcore", "memory"].filter((name) => name in (state.partitions.get(partition)?.capacity ?? { vcore: 0, memory: 0 }));
+
+/** How many applications have allocations, of how many may. */
+const ofMost = ({ running, maxApplications }) => (maxApplications ? `${count(running)} of ${count(maxApplications)}` : count(running));
+
+/** What is used and waits of a resource, on the scale of its limit; where there is none, of the partition. */
+function barOf(partition, name, { allocated, max, pending = {} }) {
+  const limit = name in max ? Number(max[name]) : null;
+  const figures = {
+    name, used: Number(allocated[name] ?? 0), guaranteed: 0, max: limit, pending: Number(pending[name] ?? 0),
+    scale: limit ?? Number(state.partitions.get(partition)?.capacity[name] ?? 0),
+  };
+  const bar = new Bar();
+  bar.show(figures);
+  bar.node.setAttribute("role", "img");
+  bar.node.setAttribute("aria-label", words(figures));
+  return bar.node;
+}
+
 /** One user, or one group. */
-export const one = (kind) => ([partition, name]) => {
+export const one = (kind) => ([partition, name], query) => {
   choosePartition(partition);
+  const applications = applicationList(partition, { ...query, [kind]: name });
+  const shownApplications = section("Applications", applications.node);
   const detail = new Detail({
     partition, path: ofPartition(partition, "usage", kind, name),
-    render: (usage) => [shown(partition, kind, usage)],
+    render: (usage) => [shown(partition, kind, usage), shownApplications],
   });
-  return { title: name, partition, crumbs: [[to(`${kind}s`, [partition]), TITLES[kind]]], node: detail.node, close: () => detail.close() };
+  return {
+    title: name, name, partition, crumbs: [[to(`${kind}s`, [partition]), TITLES[kind]]], node: detail.node,
+    command: commandLine("apps", `--${kind}`, name, ...ofThe(partition)), close: () => (detail.close(), applications.close()),
+  };
 };
 
 function shown(partition, kind, usage) {
-  const apps = usage.applications.slice(0, 100).map(([app]) => link(toApp(partition, app), app));
   const groups = [...new Set(usage.applications.map(([, group]) => group).filter(Boolean))];
-  return section(`${TITLES[kind].slice(0, -1)} ${usage.name}`,
+  const names = sortedNames(new Set(["vcore", "memory", ...usage.queues.flatMap(({ max }) => Object.keys(max))]));
+  const others = (row) => Object.fromEntries(Object.entries(row.allocated).filter(([name]) => !names.includes(name)));
+  return section("Usage and limits",
     facts([
-      ["Applications", apps.length ? el("span", { class: "links" }, apps) : "none"],
+      ["Waits for", usage.asks ? `${resources(usage.pending)} in ${counted(usage.asks, "ask")}` : "nothing"],
       ["Counts for", kind === "user" && groups.length ? el("span", { class: "links" }, groups.slice(0, 50).map((group) => link(to("group", [partition, group]), group))) : ""],
     ]),
-    table("Usage by queue", [
-      { name: "Queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
-      { name: "Allocated", cell: (row) => resources(row.allocated) },
-      { name: "Maximum", cell: (row) => (Object.keys(row.max).length ? resources(row.max) : "none") },
-      { name: "With allocations", number: true, cell: (row) => count(row.running) },
-      { name: "May run", number: true, cell: (row) => (row.maxApplications ? count(row.maxApplications) : "any number") },
-    ], usage.queues));
+    sortedTable("Usage by queue", [
+      { name: "Queue", value: (row) => row.queue, cell: (row) => named(toQueue(partition, row.queue), row.queue) },
+      ...names.map((name) => ({ name, kind: "sentence", value: (row) => row.allocated[name] ?? 0, cell: (row) => barOf(partition, name, row) })),
+      ...(usage.queues.some((row) => Object.keys(others(row)).length) ? [{ name: "Other", wide: true, cell: (row) => brief(others(row)) }] : []),
+      { name: "Running", number: true, value: (row) => row.running, cell: ofMost },
+    ], usage.queues, "by"));
 }

@@ -13,7 +13,7 @@ import { state, subscribe } from "./store.js";
 import { count, counted } from "./units.js";
 
 // What picks some of the rows of a list.
-const PICKS = ["q", "queue", "status", "waiting", "reason", "attribute"];
+const PICKS = ["q", "queue", "user", "group", "status", "waiting", "reason", "attribute"];
 // How often a search goes on by itself where the server has looked at many things and found few.
 const MAX_ROUNDS = 30;
 

@@ -46,6 +46,12 @@ export function amountOf(name, used, max) {
   return `${first} / ${second} ${unit}`.trim();
 }
 
+/** An amount over hours: "12.5 core-hours", "40 GiB-hours". */
+export function lost(name, value) {
+  const [number, unit] = parts(name, value);
+  return `${number} ${unit === "cores" || unit === "core" ? "core" : unit}-${number === "1" ? "hour" : "hours"}`;
+}
+
 /** All amounts of a resource in one line, the known ones first. */
 export function resources(map) {
   const names = sortedNames(Object.keys(map || {}));
@@ -112,9 +118,13 @@ export function reasonText(text, lacks) {
 const QUANTITY = /([\w./-]+)=(-?[\d.]+)([KMGTPE]i|m)?(?![\w.])/g;
 const QUANTITIES = new RegExp(`(?:${QUANTITY.source}(?:,(?=[\\w./-]+=))?)+`, "g");
 
+// As the older core writes amounts in its events.
+const OLDER = /map\[((?:[\w./-]+:-?\d+ ?)*)\]/g;
+
 /** A sentence of the core's with its amounts, such as memory=4Gi,vcore=500m, in our units. */
 export function humanText(text) {
-  return text.replace(QUANTITIES, (all) => [...all.matchAll(QUANTITY)].map(([, name, number, unit]) => {
+  const plainer = text.replace(OLDER, (_, amounts) => resources(Object.fromEntries(amounts.trim().split(" ").filter(Boolean).map((pair) => pair.split(":")))).replace("–", "nothing"));
+  return plainer.replace(QUANTITIES, (all) => [...all.matchAll(QUANTITY)].map(([, name, number, unit]) => {
     const factor = unit === "m" ? 1 / 1000 : unit ? 1024 ** BINARY.indexOf(`${unit}B`) : 1;
     return `${name} ${amount(name, Number(number) * factor * (name === "vcore" ? 1000 : 1))}`;
   }).join(", "));
