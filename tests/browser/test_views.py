@@ -218,10 +218,17 @@ async def test_names_that_are_dots_are_shown(page: Page, town: Town, name: str) 
 
 
 async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) -> None:
-    """What is looked for is found among those that are kept."""
+    """Those of one decision are one sentence with links; what is looked for is found among those kept."""
     await opened(page, town, "#/events/main")
     events = page.get_by_role("log")
-    await expect(events).to_contain_text("site-1-2")
+    line = events.locator("li").filter(
+        has_text=re.compile(r"bob: \+1 core · 4 GiB in root\.web, site-1-2 runs on node")
+    )
+    await expect(line.first).to_contain_text("events")
+    await expect(line.get_by_role("link", name="site-1-2", exact=True).first).to_have_attribute(
+        "href", f"#/ask/{OF}/site-1/site-1-2"
+    )
+    await expect(events).not_to_contain_text("map[")
     await page.get_by_label("Look in ids and messages").first.fill("job-1-3")
     await expect(events).not_to_contain_text("site-1-2")
     await expect(events).to_contain_text("job-1-3")
@@ -273,3 +280,20 @@ async def test_who_has_no_identity_is_promised_nothing(page: Page, town: Town) -
     await opened(page, town, "#/configuration/main")
     await expect(page.locator("#view")).to_contain_text("Nothing is changed by this")
     await expect(page.locator("#view")).not_to_contain_text("You are an operator")
+
+
+async def test_users_and_victims_are_summed(page: Page, town: Town) -> None:
+    """A user has bars and its own applications, and a partition without victims has no sums."""
+    await opened(page, town, f"#/users/{OF}")
+    users = page.get_by_role("table", name="Users")
+    await expect(
+        users.get_by_role("img", name=re.compile("vcore 4 cores used.*2 cores waiting"))
+    ).to_have_count(1)
+    await users.get_by_role("link", name="bob").click()
+    await heading(page, "bob")
+    apps = page.get_by_role("table", name="Applications")
+    await expect(apps.get_by_role("row")).to_have_count(2)
+    await expect(apps).to_contain_text("site-1")
+    await page.goto(f"{town.address}#/preemptions/{OF}")
+    await expect(page.locator("#view")).to_contain_text("Nothing was preempted")
+    await expect(page.get_by_role("heading", name="Who lost to whom")).to_be_hidden()

@@ -1,10 +1,13 @@
 // What happens to an RM, live. After a break the list goes on where it was.
 
 import { get } from "./api.js";
-import { badge, button, choice, el, note, searchField, setText } from "./dom.js";
-import { change, to } from "./route.js";
-import { chosenRm, state, subscribe } from "./store.js";
-import { count, counted, humanText, resources, time } from "./units.js";
+import { commandLine } from "./copy.js";
+import { badge, button, choice, el, link, note, searchField, setText } from "./dom.js";
+import { change, to, toApp, toAsk, toNode, toQueue } from "./route.js";
+import { fold, sentence, whole } from "./sentences.js";
+import { chosenRm, partitions, state, subscribe } from "./store.js";
+import { count, counted } from "./units.js";
+import { when } from "./when.js";
 
 const PAGE = 200;
 const MAX_SHOWN = 1000;
@@ -16,7 +19,7 @@ const TYPES = [["", "everything"], ["REQUEST", "asks and allocations"], ["APP", 
 
 export function view([rm = chosenRm()], query) {
   const tail = new Tail(rm, query);
-  return { title: "Events", node: tail.node, close: () => tail.close() };
+  return { title: "Events", node: tail.node, command: commandLine("events", "--follow", "--rm", rm), close: () => tail.close() };
 }
 
 class Tail {
@@ -112,16 +115,18 @@ class Tail {
       return;
     }
     if (answer.lowest > this.next) this.gap(`${counted(answer.lowest - this.next, "event")} that came before are not kept any more.`);
-    this.list.prepend(...answer.rows.map(shown).reverse());
-    this.next = answer.next;
+    // What is cut off in the middle of a decision comes with the next answer.
+    const rest = answer.behind > answer.next && answer.rows.length ? whole(answer.rows) : answer.rows.length;
+    this.list.prepend(...this.lines(answer.rows.slice(0, rest)));
+    this.next = answer.rows[rest]?.id ?? answer.next;
     if (!this.isSearch && answer.behind - this.next > MAX_BEHIND) {
       this.gap(`${counted(answer.behind - PAGE - this.next, "event")} passed over to keep up.`);
       this.next = answer.behind - PAGE;
     }
     while (this.list.childElementCount > MAX_SHOWN) this.list.lastElementChild.remove();
-    const kept = `${count(answer.behind - answer.lowest)} kept, the newest is ${count(Math.max(0, answer.behind - 1))}`;
+    const kept = `${counted(answer.behind - answer.lowest, "event")} kept`;
     const off = answer.tracking ? "" : "Event tracking is disabled for this RM. ";
-    setText(this.status, `${off}${counted(this.list.childElementCount, "event")} shown, newest first; ${kept}.`);
+    setText(this.status, `${off}${counted(this.list.childElementCount, "line")}, newest first; ${kept}.`);
     this.older.hidden = this.first <= answer.lowest;
     if (!this.list.childElementCount) this.list.append(note("No such event yet.", { class: "gap none" }));
     else if (answer.rows.length) this.list.querySelectorAll(".gap.none").forEach((item) => item.remove());
@@ -131,12 +136,18 @@ class Tail {
     this.list.prepend(el("li", { class: "gap", text }));
   }
 
+  /** Lines of these events, the newest first. */
+  lines(events) {
+    const links = linksOf(this.rm);
+    return fold(events).map((decision) => shown(decision, links)).reverse();
+  }
+
   async loadOlder() {
     const start = Math.max(0, this.first - (this.isSearch ? SEARCH_BACK : PAGE));
     try {
       const { rows } = await this.ask({ start, limit: 500 });
       const before = this.first;
-      this.list.append(...rows.filter(({ id }) => id < before).map(shown).reverse());
+      this.list.append(...this.lines(rows.filter(({ id }) => id < before)));
       this.first = start;
       this.older.hidden = start === 0;
     } catch (error) {
@@ -145,13 +156,29 @@ class Tail {
   }
 }
 
-function shown(event) {
-  const what = [event.change.toLowerCase(), event.detail.toLowerCase().replaceAll("_", " ")].filter(Boolean).join(", ");
-  const size = Object.keys(event.resource).length ? resources(event.resource) : "";
-  return el("li", {},
-    el("time", { text: time(event.time), title: `event ${event.id}` }), badge(event.type.toLowerCase(), "quiet"),
-    el("span", { class: "what", text: what }), el("span", { class: "object", text: event.object }),
-    event.reference ? el("span", { class: "reference", text: event.reference }) : null,
-    event.message ? el("span", { class: "message", text: humanText(event.message) }) : null,
-    size ? el("span", { class: "message", text: size }) : null);
+const WORDS = { APP: "application", REQUEST: "ask", USERGROUP: "user" };
+
+/** One decision; the events that it is made of are behind the number. */
+function shown(events, links) {
+  const [first] = events;
+  const others = events.length > 1
+    ? el("details", {}, el("summary", { text: counted(events.length, "event") }), el("ul", {}, events.map((event) => el("li", { title: `event ${event.id}` }, sentence([event], links)))))
+    : null;
+  return el("li", {}, when(first.time), badge(kindOf(events), "quiet"), el("span", { class: "says" }, sentence(events, links)), others);
+}
+
+function kindOf(events) {
+  const kind = events.length > 1 ? events.find(({ type }) => type === "APP")?.type ?? "NODE" : events[0].type;
+  return WORDS[kind] || kind.toLowerCase();
+}
+
+/** Events do not say in which partition they are: it is the chosen one, or the first of the RM. */
+function linksOf(rm) {
+  const own = partitions().filter((partition) => partition.rm === rm).map(({ name }) => name);
+  const partition = own.includes(state.partition) ? state.partition : own[0];
+  const make = (address) => (...names) => (partition && names.every(Boolean) ? link(address(...names), names.at(-1)) : names.at(-1));
+  return {
+    app: make((app) => toApp(partition, app)), ask: make((app, key) => toAsk(partition, app, key)), node: make((node) => toNode(partition, node)),
+    queue: make((path) => toQueue(partition, path)), user: make((name) => to("user", [partition, name])), group: make((name) => to("group", [partition, name])),
+  };
 }
