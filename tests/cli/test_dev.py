@@ -29,6 +29,8 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
             # Another process has no event for the first ask, so this polls.
             while await asyncio.to_thread(main, explain) != 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
+            queues = ["queues", "root.nightly", "--target", target]
+            assert await asyncio.to_thread(main, queues) == 0
             process.send_signal(signal.SIGINT)
             out, err = await process.communicate()
     finally:

@@ -3,13 +3,14 @@
 import argparse
 import asyncio
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 
 from licorne import LicorneError
 from licorne_cli.connection.target import DEFAULT_TARGET
 from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import seconds
-from licorne_server.commands.demo.rm import DemoRm
+from licorne_server.commands.demo.rm import STEP_SECONDS, DemoRm
 from licorne_server.commands.demo.world import STANDING_APPLICATION, endless, worlds
 from licorne_server.commands.ports import Ports
 from licorne_server.commands.server_process import ServerFailed, ServerProcess, running_server
@@ -85,10 +86,19 @@ async def serve(args: argparse.Namespace) -> None:
         for line in introduction(server, ", ".join(rm.world.rm_id for rm in rms)):
             print(line, flush=True)
         async with asyncio.TaskGroup() as group:
-            players = [group.create_task(rm.play(server.target, endless(rm.world))) for rm in rms]
+            players = group.create_task(play_in_order(rms, server.target))
             await server.process.wait()
-            for player in players:
-                player.cancel()
+            players.cancel()
+
+
+async def play_in_order(rms: Sequence[DemoRm], target: str) -> None:
+    """Play RMs until cancelled. The first one registers first: its partition is the default one."""
+    async with asyncio.TaskGroup() as group:
+        for rm in rms:
+            group.create_task(rm.play(target, endless(rm.world)))
+            # The client has no event for its first registration, so this polls.
+            while not rm.was_served:  # noqa: ASYNC110
+                await asyncio.sleep(STEP_SECONDS)
 
 
 def introduction(server: ServerProcess, names: str) -> list[str]:
