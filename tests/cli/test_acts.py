@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from licorne_cli.commands import parser_for
 from licorne_server.services.admin.operations import MAX_WANTED
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, serving
@@ -73,13 +74,14 @@ async def test_nodes_are_drained(town: Town) -> None:
     asked = await town.shell(*drain)
     assert (asked.code, asked.err.splitlines()[-1]) == (1, UNASKED)
     assert asked.err.startswith(
-        "node node-1 is to be cordoned, and its RM is told to stop within 1:00:00 what runs there: "
+        "node node-1 is to be cordoned, and its RM is told to stop within 1h what runs there: "
     )
     result = await town.shell(*drain, "--yes")
     assert result.err.endswith("node node-1 cordoned: 2 allocations to stop\n")
     shown = await town.shell("nodes", *BLUE)
     assert [row[1] for row in shown.rows[1:] if row[0] == "node-1"] == ["draining"]
     assert " of 2 left, until " in shown.out
+    assert [row[0] for row in (await town.shell("nodes", *BLUE, "--cordoned")).rows] == ["NODE", "node-1"]
     await town.shell("nodes", "uncordon", *BLUE, "node-1")
     empty = await town.shell("nodes", "drain", "--rm", "green", "meadow-1", "--yes", "--wait")
     assert empty.err.splitlines()[-2:] == [
@@ -209,6 +211,25 @@ async def test_a_queue_is_stopped_and_started(town: Town) -> None:
     assert (started.code, started.err.splitlines()[-1]) == (0, "queue root started")
     assert (await town.shell("queues", "start", *BLUE, "root")).err.endswith("is active already\n")
     assert (await town.shell("queues", "stop", *BLUE, "root.none", "--yes")).code == 3
+    idle = await town.shell("queues", "stop", *BLUE, "root.dev")
+    assert idle.err.splitlines()[0] == "queue root.dev is to be stopped: nothing waits, nothing runs"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nodes", "cordon", *BLUE, "node-1"),
+        ("nodes", "uncordon", *BLUE, "node-1"),
+        ("queues", "start", *BLUE, "root.dev"),
+        ("apps", "hold", *BLUE, "shop"),
+        ("apps", "resume", *BLUE, "shop"),
+        ("apps", "set", *BLUE, "shop", "--priority", "3"),
+    ],
+    ids=str,
+)
+def test_every_verb_takes_yes(words: tuple[str, ...]) -> None:
+    """`-y` is no error where nothing is asked, so that scripts need not know which verb asks."""
+    assert parser_for(words[0]).parse_line([*words, "-y"]).yes is True
 
 
 async def test_log_levels(town: Town, usual_levels: None) -> None:

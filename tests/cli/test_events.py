@@ -181,7 +181,7 @@ async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
         extra = {"event.ringBufferCapacity": "100"}
         request = ap.UpdateConfigurationRequest(rm_id="rm", extra_config=extra)
         await AdminStub(channel).UpdateConfiguration(request)
-    where = ("--from", str(start), "-o", "json")
+    where = ("--rm", "rm", "--from", str(start), "-o", "json")
     async with following(server.grpc_address, *where) as events:
         assert await events.subjects(5) == names(0, 5)
         play(server, 5, 1000)

@@ -102,6 +102,12 @@ def test_what_is_too_old_is_not_fetched(since: float, first: int) -> None:
     assert kept.told <= 16
 
 
+async def test_events_name_the_rm_that_they_are_of(town: Town) -> None:
+    """One of several RMs is never chosen in silence."""
+    assert (await town.shell("events", "--since", "1h")).err == "RM blue (others: green)\n"
+    assert (await town.shell("events", "--since", "1h", "--rm", "blue")).err == ""
+
+
 async def test_events_of_a_queue_have_those_of_its_applications(town: Town) -> None:
     """Of the queues below too, and of nothing else."""
     events = (await town.shell("events", "--queue", "root.prod", "-o", "json")).json["events"]

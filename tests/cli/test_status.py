@@ -48,7 +48,7 @@ def test_what_operators_did_is_shown_with_who_and_why() -> None:
     shown = text_of(facts)
     assert shown["stopped"].startswith("root.a by ann, ")
     assert shown["stopped"].endswith("d ago: disk\\n")
-    assert shown["nodes"].startswith("7 nodes; 5 reserved; n0 by ann, ")
+    assert shown["nodes"].startswith("7 nodes; 5 reserved; n0 cordoned by ann, ")
     assert shown["nodes"].endswith("; 4 more")
     assert shown["held"].startswith("job by ann, ")
     assert [one.what for one in facts.changes[-2:]] == ["application job held", "application job changed"]

@@ -63,7 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of.file("--config", "for RMs that register without a configuration")
     of.file("--budgets", "budgets over RMs, in YAML")
     of.switch("--watch-config", True, "read these files again when their content changes (on)")
-    text = "where applied configurations and budgets outlive a restart (default: they do not)"
+    text = (
+        "where configurations, budgets, operators' changes and accounting outlive a restart "
+        "(default: they do not)"
+    )
     of.add("--state-dir", type=Path, metavar="DIR", help=text)
     of.file("--tls-cert", "certificate chain, PEM")
     of.file("--tls-key", "its key, PEM")

@@ -176,23 +176,28 @@ def add_connection_arguments(
     rm: bool | None = None,
     everywhere: bool = False,
     forms: Sequence[str] = DATA_TABLE,
+    named: str = "",
 ) -> None:
     """Add the options that choose the server, `--timeout`, and `-o`.
 
     The first of the output `forms` is the default; with a single form there is no `-o`.
     `partition` adds `--partition`, and `rm`, by default the same, adds `--rm`.
-    With `everywhere` the default is all partitions.
+    With `everywhere` the default is all partitions. `named` says what holds in place of a default.
     `settle` fills in the values of omitted options.
     """
     if len(forms) > 1:
         add = parser.add_argument
         add("-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)")
     if partition:
-        usual = "all" if everywhere else "the one called default of the RM that came first"
-        parser.add_argument("--partition", metavar="PARTITION", help=f"NAME or [rmID]NAME (default: {usual})")
+        usual = "all" if everywhere else "the one called default of the RM that registered first"
+        parser.add_argument(
+            "--partition", metavar="PARTITION", help=f"NAME or [rmID]NAME ({named or f'default: {usual}'})"
+        )
     if partition if rm is None else rm:
-        usual = "all" if everywhere else "the one that came first"
-        parser.add_argument("--rm", dest="rm_id", metavar="RM", help=f"of this RM (default: {usual})")
+        usual = "all" if everywhere else "the one that registered first"
+        parser.add_argument(
+            "--rm", dest="rm_id", metavar="RM", help=f"of this RM ({named or f'default: {usual}'})"
+        )
     server = parser.add_argument_group(
         "server", "Each may come from the environment or a context too; see licorne context --help."
     )
@@ -256,6 +261,18 @@ def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
     others = [name for name in names if name != chosen]
     if others:
         say(f"partition {printable(chosen)} (others: {printable(', '.join(others))})")
+    return chosen
+
+
+def chosen_rm(stub: StateStub, args: argparse.Namespace) -> str:
+    """The RM to ask about, empty for the only one. A note names it if none of several was named."""
+    if args.rm_id:
+        return str(args.rm_id)
+    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
+    chosen, *others = dict.fromkeys(one.rm_id for one in partitions) or ("",)
+    if not others:
+        return ""
+    say(f"RM {printable(chosen)} (others: {printable(', '.join(others))})")
     return chosen
 
 

@@ -22,7 +22,7 @@ from licorne.v1.state_pb2 import (
     WatchEventsRequest,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, pages, served
+from licorne_cli.connection.channel import add_connection_arguments, chosen_rm, pages, served
 from licorne_cli.connection.errors import metadata_of
 from licorne_cli.nouns.apps import LISTS
 from licorne_cli.nouns.queues import is_below
@@ -116,8 +116,7 @@ class Owners:
         self._timeout = args.timeout
         request = ListPartitionsRequest(rm_id=args.rm_id)
         partitions = stub.ListPartitions(request, timeout=args.timeout).partitions
-        first = partitions[0].rm_id if partitions else ""
-        self._partitions = [item.name for item in partitions if item.rm_id == first]
+        self._partitions = [item.name for item in partitions]
         self._known: dict[str, tuple[str, str]] = {}
         for partition in self._partitions:
             for state in LISTS:
@@ -346,7 +345,8 @@ def event_id(text: str) -> int:
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Print events."""
-    (show_coming if args.follow else show_kept)(StateStub(channel), args)
+    args.rm_id = chosen_rm(stub := StateStub(channel), args)
+    (show_coming if args.follow else show_kept)(stub, args)
 
 
 run = served(show)

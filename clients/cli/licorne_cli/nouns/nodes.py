@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from licorne.v1.admin_pb2 import (
     DrainNodeRequest,
@@ -23,7 +22,7 @@ from licorne_cli.connection.channel import pages
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
-from licorne_cli.output.marks import drain_text, marked_with_reason
+from licorne_cli.output.marks import drain_text, length, marked_with_reason
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable, reason_text, say, shown_time
 from licorne_cli.parsing.parser import duration
 
@@ -67,6 +66,7 @@ EXAMPLES = (
     ("licorne nodes", "all nodes of the default partition"),
     ("licorne nodes --sort-by used --reverse", "the fullest first"),
     ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
+    ("licorne nodes --cordoned", "those that operators keep out, with who and why"),
     ("licorne nodes -w -o wide", "and go on with what changes"),
     ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
     ('licorne nodes cordon n1 --message "disk"', "keep new allocations off it"),
@@ -152,6 +152,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
     add("--schedulable", choices=("yes", "no"), help="only those that are, or are not")
     add("--reserved", action="store_true", help="only those that are kept free for an ask")
+    add("--cordoned", action="store_true", help="only those that an operator has cordoned or drained")
 
 
 def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Node]:
@@ -173,6 +174,7 @@ def is_wanted(node: Node, args: argparse.Namespace) -> bool:
         all(requirement.takes(node.attributes) for requirement in args.selector)
         and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
         and (not args.reserved or node.reservation_count > 0)
+        and (not args.cordoned or node.drained)
     )
 
 
@@ -236,7 +238,7 @@ def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in nodes:
             raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
-    within = f"within {timedelta(seconds=act.args.deadline)}" if act.args.deadline else "at once"
+    within = f"within {length(act.args.deadline)}" if act.args.deadline else "at once"
     return [
         f"node {printable(name)} is to be cordoned, and its RM is told to stop {within} what runs there: "
         f"{counted(nodes[name].allocation_count, 'allocation')}, but not those of asks that require the node"

@@ -167,9 +167,13 @@ class Noun(Generic[T]):
             "names", nargs="+", type=of_kind(named.lower()), metavar=named, help="one or more"
         )
         verb.options(parser)
-        if verb.plan is not None:
-            add_yes(parser)
-        add_connection_arguments(parser, partition=self.partitioned, forms=("text", *DATA_FORMS))
+        add_yes(parser, asks=verb.plan is not None)
+        add_connection_arguments(
+            parser,
+            partition=self.partitioned,
+            forms=("text", *DATA_FORMS),
+            named="needed if there are several",
+        )
 
     def run(self, args: argparse.Namespace) -> int:
         """List or act; returns the exit code."""

@@ -107,11 +107,12 @@ def planned(queue: Queue, queues: dict[str, Queue]) -> str:
     """The line for a queue to be stopped."""
     below = sum(path.startswith(f"{queue.path}.") for path in queues)
     with_them = f" with {counted(below, 'queue')} below it" if below else ""
-    return (
-        f"queue {printable(queue.path)}{with_them} is to be stopped: "
-        f"pending {human_resources(queue.pending)} waits, "
-        f"allocated {human_resources(queue.allocated)} goes on"
+    waits = (
+        f"pending {human_resources(queue.pending)} waits" if any(queue.pending.values()) else "nothing waits"
     )
+    goes_on = f"allocated {human_resources(queue.allocated)} goes on" if any(queue.allocated.values()) else ""
+    told = ", ".join(filter(None, (waits, goes_on or "nothing runs")))
+    return f"queue {printable(queue.path)}{with_them} is to be stopped: {told}"
 
 
 def set_stopped(act: Act, name: str, *, stopped: bool) -> tuple[SetQueueStoppedResponse, str]:

@@ -59,7 +59,7 @@ def lines_of(facts: Facts) -> list[Line]:
             named(facts.stopped, lambda of: mark_text(of.name, of.item.stop)),
             "licorne queues start",
         ),
-        Line("nodes", nodes_text(facts), "licorne nodes"),
+        Line("nodes", nodes_text(facts), f"licorne nodes{' --cordoned' if facts.out else ''}"),
         Line("held", named(facts.held, lambda of: mark_text(of.name, of.item.hold)), "licorne apps resume"),
         Line(
             "budgets",
@@ -127,7 +127,7 @@ def node_text(node: Node) -> str:
     drain = ""
     if node.HasField("drain"):
         drain = f", {node.drain.remaining:,} of {node.drain.allocations:,} allocations to go"
-    return mark_text(node.node_id, node.cordon) + drain
+    return mark_text(f"{node.node_id} cordoned", node.cordon) + drain
 
 
 def mark_text(name: str, mark: OperatorMark) -> str:

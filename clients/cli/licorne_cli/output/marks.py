@@ -1,5 +1,6 @@
 """What operators did by hand, in words: who, how long ago, and why."""
 
+import math
 import time
 from datetime import UTC, datetime
 
@@ -18,6 +19,15 @@ def age(nanoseconds: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def length(seconds: float) -> str:
+    """A length of time above zero as options take it, in whole seconds: ``1h30m``."""
+    parts, left = "", math.ceil(seconds)
+    for unit, size in (("d", DAY), ("h", 3600), ("m", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        parts += f"{number}{unit}" if number else ""
+    return parts
 
 
 def marked(mark: OperatorMark) -> str:

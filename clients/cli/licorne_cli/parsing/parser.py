@@ -266,9 +266,10 @@ def argument(*names: str, **how: Any) -> Arguments:
     return lambda parser: parser.add_argument(*names, **how)
 
 
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """Add ``--yes``, for a command that asks before it acts."""
-    parser.add_argument("-y", "--yes", action="store_true", help="do it without being asked")
+def add_yes(parser: argparse.ArgumentParser, *, asks: bool = True) -> None:
+    """Add ``--yes``, for a command that asks before it acts, and for one that scripts treat alike."""
+    text = "do it without being asked" if asks else "accepted as elsewhere: this asks nothing"
+    parser.add_argument("-y", "--yes", action="store_true", help=text)
 
 
 class Command(NamedTuple):
