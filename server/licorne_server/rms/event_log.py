@@ -236,10 +236,7 @@ class EventLog:
         while _retained(self._blocks[young]).time < oldest:
             young += 1
         self._young = young
-        return self._first_id_at(young)
-
-    def _first_id_at(self, place: int) -> int:
-        return _first_id(self._blocks[place])
+        return _first_id(self._blocks[young])
 
     def _drop_block(self) -> None:
         """Drop the oldest block. Its place is removed together with others, which is cheaper."""
@@ -251,7 +248,7 @@ class EventLog:
         for written in block.forms.values():
             del self._written[written]
         block.forms.clear()
-        self.lowest_id = max(self.lowest_id, self._first_id_at(self._begin))
+        self.lowest_id = max(self.lowest_id, _first_id(self._blocks[self._begin]))
 
     def _forget_written(self, most: int) -> None:
         """Drop the least recently read encodings, until at most `most` bytes are left.

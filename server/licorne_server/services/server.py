@@ -44,7 +44,6 @@ from licorne_server.security.access import Access
 from licorne_server.security.tls import CertificateEnd
 from licorne_server.services.accounting import accounting_of
 from licorne_server.services.admin import AdminService
-from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
 from licorne_server.services.grpc_server import AboutService, GrpcDoor, Service
 from licorne_server.services.history import History, Recording
@@ -109,9 +108,8 @@ class Server:
         settings.check()
         self.settings = settings
         self.clock = clock or SystemClock()
-        caps = settings.rms.each
         self.scheduler = scheduler or Scheduler(
-            reservations=settings.reservations, ask_backoff=settings.ask_backoff, rm_caps=caps
+            reservations=settings.reservations, ask_backoff=settings.ask_backoff, rm_caps=settings.rms.each
         )
         engine = self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
@@ -151,9 +149,8 @@ class Server:
             engine, self.rms, thread, self.eviction, known, settings.rms, lambda: self.memory.shortage
         )
         self.changes = Changes(engine, self.rms, known, thread, self.clock, self.scheduler.refusal_of)
-        file = settings.budgets_file
         self.budgets = MemberBudgets(
-            engine, self.rms, views, known.keeper, thread, self.clock, file, self.ownership
+            engine, self.rms, views, known.keeper, thread, self.clock, settings.budgets_file, self.ownership
         )
         self.copies = self._copies()
         self._history = History(views, self.clock, self._time_slices)
@@ -178,8 +175,8 @@ class Server:
             self._collector.start()
             self.engine.on_idle = self._collector.idle
         self.engine.on_turn = self._turned
-        views = self.scheduler.views
-        self.engine.witness = SchedulerLog(views, lambda: self.scheduler.last_turn, self.clock.now)
+        scheduler = self.scheduler
+        self.engine.witness = SchedulerLog(scheduler.views, lambda: scheduler.last_turn, self.clock.now)
         self.engine.start(self.rms)
         await self.changes.configurations.log_levels.start()
         await self.budgets.begin(watch=self.settings.watch_config)
@@ -191,8 +188,7 @@ class Server:
         await self._accounting.begin()
         if self.tracing is not None:
             self.tracing.start()
-        services = self._services(self._grpc.guard)
-        self.grpc_address = await self._grpc.open(services, self._member_calls, self._probes)
+        self.grpc_address = await self._grpc.open(self._services(), self._member_calls, self._probes)
         await self._start_http()
         await self.ownership.start(self.grpc_address, http_url(self.settings, self.http_address))
         await self.ownership.joined()
@@ -200,8 +196,7 @@ class Server:
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
             addresses["metrics"] = self.metrics_address
-        build = self._build
-        log.info("started", version=build.version, form=build.form, **addresses)
+        log.info("started", version=self._build.version, form=self._build.form, **addresses)
         if exposed := {what: addresses[what] for what in self.settings.exposed}:
             log.warning("insecure: served without TLS where others can reach it", **exposed)
 
@@ -232,9 +227,8 @@ class Server:
             await self._http.stop()
         if self.members is not None:
             await self.members.close()
-        await self._history.stop()
-        await self._recording.stop()
-        await self._audits.stop()
+        for periodic in (self._history, self._recording, self._audits):
+            await periodic.stop()
         await self._accounting.end()
         self.memory.stop()
         await self.eviction.stop()
@@ -253,9 +247,9 @@ class Server:
         if self._probes.status.started:
             log.info("stopped")
 
-    def _services(self, guard: CallGuard) -> Sequence[Service]:
-        access, admission, passing = self._access, self._admission, self._member_calls.passing
-        views = self.scheduler.views
+    def _services(self) -> Sequence[Service]:
+        access, guard = self._access, self._grpc.guard
+        admission, passing = self._admission, self._member_calls.passing
         return (
             SchedulerService(self.engine, self.rms, access, guard, admission, passing),
             SessionService(
@@ -273,7 +267,7 @@ class Server:
             AdminService(
                 self.engine,
                 self.rms,
-                views,
+                self.scheduler.views,
                 access,
                 self.config_thread,
                 self.eviction,
@@ -306,9 +300,8 @@ class Server:
         self.budgets.forget(rm_id)
 
     def _copies(self) -> Copies:
-        shortage = self.memory.shortage_for_copy
         pauses = Pauses(self.settings.rms.plan_pause, lambda: self.memory.resident)
-        return Copies(self.engine, self.scheduler, self._time_slices, shortage, pauses)
+        return Copies(self.engine, self.scheduler, self._time_slices, self.memory.shortage_for_copy, pauses)
 
     def _made_of(self) -> Sources:
         """Sources of HTTP and of state dumps."""
@@ -355,8 +348,7 @@ class Server:
         """The engine gave the partition a turn."""
         if self.tracing is not None:
             self.tracing.turned(partition.name, seconds, effects)
-        rm = self.rms.find(partition.rm_id)
-        if rm is not None:
+        if (rm := self.rms.find(partition.rm_id)) is not None:
             rm.measures.turned(partition.name, partition.counters, seconds)
 
     def _figures(self) -> Figures:

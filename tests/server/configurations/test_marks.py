@@ -1,12 +1,22 @@
-"""What operators did to applications survives, until these are over."""
+"""What operators did survives a restart, until they take it back or the application is over."""
 
 from pathlib import Path
 
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.admin_pb2 import ChangeApplicationRequest, HoldApplicationRequest
+from licorne.v1.admin_pb2 import (
+    ChangeApplicationRequest,
+    DrainNodeRequest,
+    GetLogLevelsRequest,
+    HoldApplicationRequest,
+    SetLogLevelRequest,
+    SetNodeSchedulableRequest,
+    SetQueueStoppedRequest,
+)
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_core.values.ids import PartitionName
+from licorne_core.values.ids import NodeId, PartitionName
+from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, eventually, serving
+from support.server.configuring import A
 
 TWO = """
 partitions:
@@ -35,3 +45,65 @@ async def test_a_restart_keeps_what_operators_did_to_an_application(tmp_path: Pa
         removal = si.RemoveApplicationRequest(applicationID="app", partitionName="default")
         await applications.send(si.ApplicationRequest(rmID="rm", remove=[removal]))
         await eventually(lambda: not server.changes.configurations.get("rm").marks)
+
+
+async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
+    """A drained node and a stopped queue are so after a restart, and the record says who and why."""
+    drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
+    stop = SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        await AdminStub(channel).SetNodeSchedulable(drain)
+        await AdminStub(channel).SetQueueStopped(stop)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        shim = Shim(channel)
+        await shim.set_up(config=A)
+        views = server.scheduler.views
+        cordon = views.node(PartitionName("[rm]default"), NodeId("n0")).cordon
+        assert cordon is not None
+        assert (cordon.by, cordon.message) == ("127.0.0.1", "disk")
+        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Stopped"
+        marks = server.changes.configurations.get("rm").marks
+        assert [(mark.name, mark.why, bool(mark.by), mark.time > 0) for mark in marks] == [
+            ("n0", "disk", True, True),
+            ("root.a", "", True, True),
+        ]
+        stop.stopped = False
+        await AdminStub(channel).SetQueueStopped(stop)
+        await shim.register(A)
+        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Active"
+
+
+async def test_a_restart_keeps_a_drain(tmp_path: Path) -> None:
+    """Its deadline and its count are those of its beginning, and the record ends with the cordon."""
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=600)
+        await AdminStub(channel).DrainNode(request)
+        before = server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain
+        assert before is not None
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        assert server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain == before
+        uncordon = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", schedulable=True)
+        await AdminStub(channel).SetNodeSchedulable(uncordon)
+        assert server.changes.configurations.get("rm").marks == ()
+
+
+async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
+    """Those of operators are in force again, with who set them and why; one that was cleared is not."""
+    debug = SetLogLevelRequest(logger="core.engine", level="debug", message="slow turns")
+    try:
+        async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+            admin = AdminStub(channel)
+            await admin.SetLogLevel(debug)
+            await admin.SetLogLevel(SetLogLevelRequest(logger="core.rms", level="error"))
+            await admin.SetLogLevel(SetLogLevelRequest(logger="core.rms"))
+        levels().begin("info")
+        async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+            answer = await AdminStub(channel).GetLogLevels(GetLogLevelsRequest())
+    finally:
+        levels().begin("info")
+    assert dict(answer.levels) == {"": "info", "core.engine": "debug"}
+    marks = {name: (mark.by, mark.message, mark.time > 0) for name, mark in answer.marks.items()}
+    assert marks == {"core.engine": ("127.0.0.1", "slow turns", True)}

@@ -15,20 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from licorne.v1.admin_pb2 import (
-    DrainNodeRequest,
-    ForgetRmRequest,
-    GetLogLevelsRequest,
-    SetLogLevelRequest,
-    SetNodeSchedulableRequest,
-    SetQueueStoppedRequest,
-)
+from licorne.v1.admin_pb2 import ForgetRmRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_core.values.ids import NodeId, PartitionName
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.process.bounds import RmBounds
-from licorne_server.telemetry.logs import levels
 from support.peers.shim import PATIENCE, Shim, connected, serving
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
 from support.server.server_process import ServerProcess
@@ -152,68 +143,6 @@ async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
         assert await Admin(channel).history(with_config=True) == before
         await Shim(channel).register(C)
         assert await Admin(channel).in_force() == (C, 3, "registration")
-
-
-async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
-    """A drained node and a stopped queue are so after a restart, and the record says who and why."""
-    drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
-    stop = SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)
-    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).set_up(config=A)
-        await AdminStub(channel).SetNodeSchedulable(drain)
-        await AdminStub(channel).SetQueueStopped(stop)
-    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        shim = Shim(channel)
-        await shim.set_up(config=A)
-        views = server.scheduler.views
-        cordon = views.node(PartitionName("[rm]default"), NodeId("n0")).cordon
-        assert cordon is not None
-        assert (cordon.by, cordon.message) == ("127.0.0.1", "disk")
-        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Stopped"
-        marks = server.changes.configurations.get("rm").marks
-        assert [(mark.name, mark.why, bool(mark.by), mark.time > 0) for mark in marks] == [
-            ("n0", "disk", True, True),
-            ("root.a", "", True, True),
-        ]
-        stop.stopped = False
-        await AdminStub(channel).SetQueueStopped(stop)
-        await shim.register(A)
-        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Active"
-
-
-async def test_a_restart_keeps_a_drain(tmp_path: Path) -> None:
-    """Its deadline and its count are those of its beginning, and the record ends with the cordon."""
-    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).set_up(config=A)
-        request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=600)
-        await AdminStub(channel).DrainNode(request)
-        before = server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain
-        assert before is not None
-    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).set_up(config=A)
-        assert server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain == before
-        uncordon = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", schedulable=True)
-        await AdminStub(channel).SetNodeSchedulable(uncordon)
-        assert server.changes.configurations.get("rm").marks == ()
-
-
-async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
-    """Those of operators are in force again, with who set them and why; one that was cleared is not."""
-    debug = SetLogLevelRequest(logger="core.engine", level="debug", message="slow turns")
-    try:
-        async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-            admin = AdminStub(channel)
-            await admin.SetLogLevel(debug)
-            await admin.SetLogLevel(SetLogLevelRequest(logger="core.rms", level="error"))
-            await admin.SetLogLevel(SetLogLevelRequest(logger="core.rms"))
-        levels().begin("info")
-        async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-            answer = await AdminStub(channel).GetLogLevels(GetLogLevelsRequest())
-    finally:
-        levels().begin("info")
-    assert dict(answer.levels) == {"": "info", "core.engine": "debug"}
-    marks = {name: (mark.by, mark.message, mark.time > 0) for name, mark in answer.marks.items()}
-    assert marks == {"core.engine": ("127.0.0.1", "slow turns", True)}
 
 
 @asynccontextmanager

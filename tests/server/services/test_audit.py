@@ -1,14 +1,17 @@
-"""The line that each act leaves: whatever goes wrong, it is there."""
+"""Who may act, and the line that each act leaves: whatever goes wrong, it is there."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 import structlog
 from structlog.testing import capture_logs
 
 from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
 from licorne_server.configurations.history import Configurations, Keeper
@@ -18,6 +21,9 @@ from licorne_server.security.access import Access
 from licorne_server.services.admin.rights import EVENT, Rights
 from licorne_server.telemetry.logs import dropped
 from licorne_server.wire.errors import exhausted
+from support.peers.shim import Shim, connected, serving
+from support.peers.tls import Bearing, connected_as, tls
+from support.server.reports import audited, dumped, refusal
 
 KNOWN = Configurations(Default(), Keeper(), SystemClock())
 RIGHTS = Rights(Scheduler().views, Access(), KNOWN)
@@ -95,3 +101,71 @@ async def test_a_line_that_fails_costs_itself_alone(failing: FailingLog) -> None
     await act(pb.ForgetRmRequest(rm_id="rm"), Call())
     (line,) = failing.lines
     assert (line["event"], line["outcome"], line["by"]) == (EVENT, "done", "127.0.0.1")
+
+
+Act = Callable[[Any], Awaitable[Any]]
+
+
+ACTS: dict[str, Act] = {
+    "set node schedulable": lambda admin: admin.SetNodeSchedulable(
+        pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0")
+    ),
+    "drain node": lambda admin: admin.DrainNode(pb.DrainNodeRequest(rm_id="rm", node_id="n0")),
+    "stop application": lambda admin: admin.StopApplication(
+        pb.StopApplicationRequest(rm_id="rm", application_id="app")
+    ),
+    "hold application": lambda admin: admin.HoldApplication(
+        pb.HoldApplicationRequest(rm_id="rm", application_id="app", held=True)
+    ),
+    "change application": lambda admin: admin.ChangeApplication(
+        pb.ChangeApplicationRequest(rm_id="rm", application_id="app", priority=1)
+    ),
+    "set queue stopped": lambda admin: admin.SetQueueStopped(
+        pb.SetQueueStoppedRequest(rm_id="rm", queue="root")
+    ),
+    "set log level": lambda admin: admin.SetLogLevel(pb.SetLogLevelRequest(level="debug")),
+    "dump state": dumped,
+    "forget RM": lambda admin: admin.ForgetRm(pb.ForgetRmRequest(rm_id="rm")),
+}
+
+
+async def test_no_rm_may_act_with_its_token(tmp_path: Path) -> None:
+    """Not even on what is its own; the line says that it was denied, and who tried."""
+    files = {}
+    for name in ("rm", "operator"):
+        files[name] = tmp_path / name
+        files[name].write_text(name * 20)
+    rm_tokens = {"rm": (files["rm"],)}
+    async with (
+        serving(rm_tokens=rm_tokens, operator_tokens=(files["operator"],)) as server,
+        connected(server) as plain,
+    ):
+        mine: Any = Bearing(plain, "Bearer " + "rm" * 20)
+        await Shim(mine, "rm").set_up()
+        for action, act in ACTS.items():
+            with capture_logs() as lines:
+                code, text, reason = await refusal(act(AdminStub(mine)))
+            denied = (grpc.StatusCode.PERMISSION_DENIED, "this token is no operator's")
+            assert (code, text, reason) == (*denied, "NOT_ALLOWED")
+            (line,) = audited(lines)
+            assert (line["action"], line["outcome"]) == (action, "NOT_ALLOWED")
+            assert line["by"].startswith("token ")
+        with capture_logs() as lines:
+            theirs: Any = Bearing(plain, "Bearer " + "operator" * 20)
+            await ACTS["set queue stopped"](AdminStub(theirs))
+        (line,) = audited(lines)
+        assert (line["by"].startswith("token "), line["outcome"]) == (True, "done")
+
+
+async def test_certificates_of_operators_count() -> None:
+    """An RM's certificate is denied, an operator's is let through and named in the log."""
+    async with serving(tls=tls(), operators=frozenset({"operator"})) as server:
+        async with connected_as("rm", server) as channel:
+            code, text, _ = await refusal(ACTS["set log level"](AdminStub(channel)))
+            denied = (grpc.StatusCode.PERMISSION_DENIED, "this certificate is no operator's")
+            assert (code, text) == denied
+        async with connected_as("operator", server) as channel:
+            with capture_logs() as lines:
+                await AdminStub(channel).SetLogLevel(pb.SetLogLevelRequest(logger="core"))
+        (line,) = audited(lines)
+        assert (line["by"], line["outcome"]) == ("certificate operator", "done")

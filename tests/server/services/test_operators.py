@@ -1,7 +1,6 @@
 """`licorne.v1.Admin`: what operators do to nodes, applications, queues and the log."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
 
 import aiohttp
@@ -17,9 +16,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.services.server import Server
 from licorne_server.telemetry.logs import levels
-from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving, violations
-from support.peers.tls import Bearing, connected_as, tls
-from support.server.reports import audited, dumped, refusal
+from support.peers.shim import LOOPBACK, Shim, ask, new_allocations, serving, violations
+from support.server.reports import audited, refusal
 
 EVENT = "asked for"
 PARTITION = "[rm]default"
@@ -290,71 +288,3 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
         ("update configuration", "CONFIG_INVALID"),
         ("dump state", "done"),
     ]
-
-
-Act = Callable[[Any], Awaitable[Any]]
-
-
-ACTS: dict[str, Act] = {
-    "set node schedulable": lambda admin: admin.SetNodeSchedulable(
-        pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0")
-    ),
-    "drain node": lambda admin: admin.DrainNode(pb.DrainNodeRequest(rm_id="rm", node_id="n0")),
-    "stop application": lambda admin: admin.StopApplication(
-        pb.StopApplicationRequest(rm_id="rm", application_id="app")
-    ),
-    "hold application": lambda admin: admin.HoldApplication(
-        pb.HoldApplicationRequest(rm_id="rm", application_id="app", held=True)
-    ),
-    "change application": lambda admin: admin.ChangeApplication(
-        pb.ChangeApplicationRequest(rm_id="rm", application_id="app", priority=1)
-    ),
-    "set queue stopped": lambda admin: admin.SetQueueStopped(
-        pb.SetQueueStoppedRequest(rm_id="rm", queue="root")
-    ),
-    "set log level": lambda admin: admin.SetLogLevel(pb.SetLogLevelRequest(level="debug")),
-    "dump state": dumped,
-    "forget RM": lambda admin: admin.ForgetRm(pb.ForgetRmRequest(rm_id="rm")),
-}
-
-
-async def test_no_rm_may_act_with_its_token(tmp_path: Path) -> None:
-    """Not even on what is its own; the line says that it was denied, and who tried."""
-    files = {}
-    for name in ("rm", "operator"):
-        files[name] = tmp_path / name
-        files[name].write_text(name * 20)
-    rm_tokens = {"rm": (files["rm"],)}
-    async with (
-        serving(rm_tokens=rm_tokens, operator_tokens=(files["operator"],)) as server,
-        connected(server) as plain,
-    ):
-        mine: Any = Bearing(plain, "Bearer " + "rm" * 20)
-        await Shim(mine, "rm").set_up()
-        for action, act in ACTS.items():
-            with capture_logs() as lines:
-                code, text, reason = await refusal(act(AdminStub(mine)))
-            denied = (grpc.StatusCode.PERMISSION_DENIED, "this token is no operator's")
-            assert (code, text, reason) == (*denied, "NOT_ALLOWED")
-            (line,) = audited(lines)
-            assert (line["action"], line["outcome"]) == (action, "NOT_ALLOWED")
-            assert line["by"].startswith("token ")
-        with capture_logs() as lines:
-            theirs: Any = Bearing(plain, "Bearer " + "operator" * 20)
-            await ACTS["set queue stopped"](AdminStub(theirs))
-        (line,) = audited(lines)
-        assert (line["by"].startswith("token "), line["outcome"]) == (True, "done")
-
-
-async def test_certificates_of_operators_count() -> None:
-    """An RM's certificate is denied, an operator's is let through and named in the log."""
-    async with serving(tls=tls(), operators=frozenset({"operator"})) as server:
-        async with connected_as("rm", server) as channel:
-            code, text, _ = await refusal(ACTS["set log level"](AdminStub(channel)))
-            denied = (grpc.StatusCode.PERMISSION_DENIED, "this certificate is no operator's")
-            assert (code, text) == denied
-        async with connected_as("operator", server) as channel:
-            with capture_logs() as lines:
-                await AdminStub(channel).SetLogLevel(pb.SetLogLevelRequest(logger="core"))
-        (line,) = audited(lines)
-        assert (line["by"], line["outcome"]) == ("certificate operator", "done")

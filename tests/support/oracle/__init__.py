@@ -38,7 +38,6 @@ from licorne_core.messages.commands import (
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
-from support.oracle.books import CordonRecord
 from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
 from support.oracle.cordons import act
@@ -47,6 +46,7 @@ from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
 from support.oracle.requests import follow_floating, release, take_ask, update_node
+from support.oracle.terms import CordonRecord
 
 __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 

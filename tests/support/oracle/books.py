@@ -6,9 +6,8 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import NamedTuple
 
-from support.oracle.terms import LimitRecord, PreemptionTerms, ReservationRecord, WishRecord
+from support.oracle.terms import CordonRecord, LimitRecord, PreemptionTerms, ReservationRecord, WishRecord
 
 Amounts = dict[str, int]
 
@@ -268,19 +267,6 @@ class AppRecord:
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
-@dataclass(frozen=True)
-class CordonRecord:
-    """An operator keeps new allocations off a node, and if it `drains` has those that run stopped.
-
-    `count` is how many there were at the `start`, in unix seconds.
-    """
-
-    drains: bool = False
-    start: float = 0.0
-    deadline: float = 0.0
-    count: int = 0
-
-
 @dataclass(eq=False)
 class NodeRecord:
     """A node and what other schedulers run on it; our allocations stand with the applications.
@@ -324,14 +310,6 @@ class NodeRecord:
         for size in self.foreign.values():
             add_to(left, {name: -value for name, value in size.items()})
         return left
-
-
-class NodeOrder(NamedTuple):
-    """A node sort policy: its type, the weights by name, and what it spreads over, if it does."""
-
-    kind: str
-    weights: list[tuple[str, float]]
-    attribute: str
 
 
 @dataclass

@@ -1,10 +1,10 @@
 """What operators do to nodes by hand: they cordon them, and have their allocations stopped."""
 
 from licorne_core.messages.commands import DrainNode, SetNodeSchedulable
-from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, AppRecord, CordonRecord, NodeRecord
+from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, AppRecord, NodeRecord
 from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again
-from support.oracle.terms import LossRecord
+from support.oracle.terms import CordonRecord, LossRecord
 from support.oracle.victims import seconds_run
 
 FOR_DRAIN = "preempting allocations to drain node: "

@@ -10,13 +10,12 @@ from support.oracle.books import (
     AskClass,
     AskRecord,
     Kind,
-    NodeOrder,
     NodeRecord,
     QueueRecord,
     lineage,
 )
 from support.oracle.budgets import Bound
-from support.oracle.terms import PreemptionRecord
+from support.oracle.terms import NodeOrder, PreemptionRecord
 from support.oracle.usage import Usage
 
 SCHEDULABLE = ("Accepted", "Running")

@@ -12,7 +12,6 @@ from support.oracle.books import (
     Amounts,
     AppRecord,
     AskRecord,
-    CordonRecord,
     GangRecord,
     NodeRecord,
     QueueRecord,
@@ -23,7 +22,7 @@ from support.oracle.config import creates_queues, node_order, preempts, queue_re
 from support.oracle.gangs import fits_below, seconds_left
 from support.oracle.order import ClaimRecord
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
-from support.oracle.terms import PreemptionRecord
+from support.oracle.terms import CordonRecord, PreemptionRecord
 from support.oracle.usage import Usage, group_of, is_limited
 
 Name = tuple[str, str]

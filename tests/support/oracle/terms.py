@@ -97,3 +97,24 @@ class PreemptionRecord:
     losses: list[LossRecord] = field(default_factory=list)
     given_up: int = 0
     kept: dict[Likeness, KeptRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CordonRecord:
+    """An operator keeps new allocations off a node, and if it `drains` has those that run stopped.
+
+    `count` is how many there were at the `start`, in unix seconds.
+    """
+
+    drains: bool = False
+    start: float = 0.0
+    deadline: float = 0.0
+    count: int = 0
+
+
+class NodeOrder(NamedTuple):
+    """A node sort policy: its type, the weights by name, and what it spreads over, if it does."""
+
+    kind: str
+    weights: list[tuple[str, float]]
+    attribute: str
