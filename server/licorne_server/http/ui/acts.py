@@ -61,9 +61,7 @@ def _held(held: bool) -> Act:
     return Act("HoldApplication", request, response, "application_id", fixed=fixed)
 
 
-CHANGE = Act(
-    "ChangeApplication", pb.ChangeApplicationRequest, pb.ChangeApplicationResponse, "application_id"
-)
+CHANGE = Act("ChangeApplication", pb.ChangeApplicationRequest, pb.ChangeApplicationResponse, "application_id")
 """Another priority for an application (`priority`, `reset_priority`), or another leaf (`queue`)."""
 
 ACTS: Mapping[str, Act] = {
