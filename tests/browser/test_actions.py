@@ -71,6 +71,45 @@ async def test_an_application_is_held_and_resumed(page: Page, town: Town) -> Non
     await act(page, "Priority", "licorne apps set job-1 --rm main --reset-priority")
 
 
+async def test_a_configuration_is_planned_applied_and_rolled_back(page: Page, town: Town) -> None:
+    """The plan names what changes; revisions say by whom and why, and any two are compared."""
+    await opened(page, town, "#/configuration/main")
+    view = page.locator("#view")
+    await page.get_by_role("button", name="Begin with the running one").click()
+    text = page.get_by_label("Configuration to check")
+    running = await text.input_value()
+    await text.fill("partitions: 3")
+    await page.get_by_role("button", name="Plan").click()
+    await expect(view.get_by_text("expected a list")).to_be_visible()
+    await text.fill(running.replace("{name: blue}", "{name: blue}, {name: green}"))
+    await page.get_by_role("button", name="Plan").click()
+    queues = page.get_by_role("table", name="Queues")
+    await expect(queues.get_by_role("row").nth(1)).to_contain_text("root.teams.green")
+    await confirmed(page, "Apply …", "licorne config apply FILE --base 1 --rm main --comment 'a test' --yes")
+    revisions = page.get_by_role("table", name="Revisions")
+    await expect(revisions.get_by_role("row").nth(1)).to_contain_text("in force")
+    await expect(revisions.get_by_role("row").nth(1)).to_contain_text("a test")
+    await expect(view.locator(".diff .new").first).to_contain_text("green")
+    await confirmed(
+        page, "Roll back", "licorne config rollback --to 1 --base 2 --rm main --comment 'a test' --yes"
+    )
+    await expect(revisions.get_by_role("row")).to_have_count(4)
+    await page.get_by_label("Compare", exact=True).select_option("1")
+    await expect(view).to_contain_text("Both have the same text")
+    await expect(page).to_have_url(re.compile("from=1"))
+
+
+async def confirmed(page: Page, button: str, command: str) -> None:
+    """Presses a button of the view, gives a reason, and confirms."""
+    await page.locator("#view").get_by_role("button", name=button, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label(re.compile("^Why")).fill("a test")
+    await expect(dialog.locator(".command")).to_contain_text(command)
+    await dialog.locator("form button:not([type=button])").click()
+    await expect(dialog.get_by_role("status")).to_have_class(re.compile("good"))
+    await page.keyboard.press("Escape")
+
+
 async def test_a_viewer_has_no_actions(page: Page, tmp_path: Path) -> None:
     """What a visitor may not do is not offered."""
     names = ("operator", "viewer", "main")
@@ -94,4 +133,8 @@ async def test_a_viewer_has_no_actions(page: Page, tmp_path: Path) -> None:
             await page.keyboard.press("Enter")
             await expect(page.get_by_role("table", name="Resources")).to_be_visible()
             await expect(page.locator("#actions button")).to_have_count(buttons)
+            await page.goto(f"http://{server.http_address}/ui#/configuration/main")
+            await expect(page.get_by_role("button", name="Validate")).to_be_visible()
+            await expect(page.get_by_role("button", name="Plan")).to_have_count(min(buttons, 1))
+            await page.goto(f"http://{server.http_address}/ui#/node/{OF}/node-01")
             await page.get_by_role("button", name="Forget the token").click()

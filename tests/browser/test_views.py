@@ -275,13 +275,6 @@ async def test_light_and_dark_follow_the_system_and_the_visitor(
     assert await brightness(page) < 200
 
 
-async def test_who_has_no_identity_is_promised_nothing(page: Page, town: Town) -> None:
-    """Without identities nobody is an operator here, and no control changes anything."""
-    await opened(page, town, "#/configuration/main")
-    await expect(page.locator("#view")).to_contain_text("Nothing is changed by this")
-    await expect(page.locator("#view")).not_to_contain_text("You are an operator")
-
-
 async def test_users_and_victims_are_summed(page: Page, town: Town) -> None:
     """A user has bars and its own applications, and a partition without victims has no sums."""
     await opened(page, town, f"#/users/{OF}")

@@ -19,13 +19,14 @@ export function mayAct() {
  * A button that does `act` to something, or null for who may do nothing. `words` are those of the
  * command before the options, `text` says what will happen, `fields` adds to the message, `more(values)`
  * gives the fields of the request, `told(answer)` the result in words, and `done()` is called after it.
+ * What is of an RM as a whole has `rm` instead of a partition; `note` is the option of the message.
  */
-export function actButton({ act, label, mark, partition, name, words, text, fields = [], options = () => [], more = () => ({}), told, danger, done = () => {}, verb = label, title = `${label}: ${name}` }) {
+export function actButton({ act, label, mark, partition, rm = state.partitions.get(partition)?.rm ?? "", note = "--message", name, words, text, fields = [], options = () => [], more = () => ({}), told, danger, done = () => {}, verb = label, title = `${label}: ${name}` }) {
   if (!mayAct()) return null;
   const command = ({ message, ...values }) =>
-    commandLine(...words, ...ofThe(partition), ...options(values), ...(message ? ["--message", message] : []), ...(danger ? ["--yes"] : []));
+    commandLine(...words, ...(partition ? ofThe(partition) : ["--rm", rm]), ...options(values), ...(message ? [note, message] : []), ...(danger ? ["--yes"] : []));
   const run = async ({ message, ...values }) => {
-    const answer = await postJson("ui/api/act", { act, rm: state.partitions.get(partition)?.rm ?? "", partition, name, message, ...more(values) });
+    const answer = await postJson("ui/api/act", { act, rm, partition, name, message, ...more(values) });
     done();
     return told?.(answer) || "Done. The server has written it to its audit log.";
   };

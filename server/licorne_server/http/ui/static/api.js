@@ -2,11 +2,11 @@
 
 const KEY = "licorne-token";
 
-/** What the server refused, or why it could not be asked. */
+/** What the server refused, or why it could not be asked; `problems` are { field, description }. */
 export class Failure extends Error {
-  constructor(status, message) {
+  constructor(status, message, problems = []) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, problems });
   }
 }
 
@@ -70,8 +70,8 @@ async function answer(url, options) {
 /** What a refusal says. */
 export async function failure(response) {
   try {
-    const { message, error } = await response.json();
-    return new Failure(response.status, error || message || response.statusText);
+    const { message, error, problems } = await response.json();
+    return new Failure(response.status, error || message || response.statusText, problems);
   } catch {
     return new Failure(response.status, response.statusText || `status ${response.status}`);
   }

@@ -1,8 +1,13 @@
-// The running configuration of an RM, the check of another one, and what is different between them.
+// The configuration of an RM: its revisions, a text of your own with its check, difference, plan and
+// application, and the running one.
 
-import { get, post } from "./api.js";
+import { actButton, mayAct } from "./act.js";
+import { get, post, postJson } from "./api.js";
+import { commandLine } from "./copy.js";
+import { difference } from "./difference.js";
 import { badge, button, choice, el, facts, note, place, section } from "./dom.js";
-import { diff, near } from "./diff.js";
+import { shownPlan } from "./plan.js";
+import { Revisions } from "./revisions.js";
 import { noneRegistered } from "./rms.js";
 import { to } from "./route.js";
 import { chosenRm, state, subscribe } from "./store.js";
@@ -10,7 +15,7 @@ import { counted } from "./units.js";
 
 export function view([rm = chosenRm()]) {
   const page = new Configuration(rm);
-  return { title: "Configuration", node: page.node, close: () => page.close() };
+  return { title: "Configuration", node: page.node, command: commandLine("config", "history", ...(page.rm ? ["--rm", page.rm] : [])), close: () => page.close() };
 }
 
 class Configuration {
@@ -25,14 +30,16 @@ class Configuration {
     });
     this.file = el("input", { type: "file", accept: ".yaml,.yml,text/*", "aria-label": "Read a file", onchange: () => this.readFile() });
     this.result = el("div", { role: "status", "aria-live": "polite" });
-    this.node = el("div", { class: "stack" }, tools, role(),
-      section("Check and compare", note("Nothing is changed by this. The text stays in this page, and goes to the server to be checked."),
+    this.revisions = new Revisions(this.rm, () => this.load());
+    this.node = el("div", { class: "stack" }, tools, this.revisions.node,
+      section(mayAct() ? "Edit, plan and apply" : "Check and compare", note(`Nothing is changed by this${mayAct() ? " before you apply it" : ""}. The text stays in this page, and goes to the server to be checked.`),
         this.text, el("div", { class: "tools" },
-          button("Validate", () => this.validate(), { class: "main" }), button("Compare with the running one", () => this.compare()),
+          button("Validate", () => this.validate(), { class: mayAct() ? null : "main" }), mayAct() ? button("Plan", () => this.plan(), { class: "main" }) : null,
+          button("Compare with the running one", () => this.compare()),
           button("Begin with the running one", () => this.begin()), this.file), this.result),
       section("Running", this.shown));
     this.stop = subscribe(({ rms: changed }) => {
-      if (!this.rm && state.rms.size) this.rm = chosenRm();
+      if (!this.rm && state.rms.size) this.rm = this.revisions.rm = chosenRm();
       if (changed.has(this.rm) && state.rms.get(this.rm)?.checksum !== this.checksum) this.load();
     });
     this.load();
@@ -43,10 +50,12 @@ class Configuration {
   }
 
   async load() {
+    this.revisions.node.hidden = !this.rm;
     if (!this.rm) {
       place(this.shown, [note(`${noneRegistered()}.`)]);
       return;
     }
+    this.revisions.load();
     try {
       const { text, checksum, extra } = await get("ui/api/config", { rm: this.rm });
       Object.assign(this, { running: text, checksum });
@@ -77,7 +86,7 @@ class Configuration {
     place(this.result, [note("Checking …")]);
     try {
       const verdict = await post("ws/v1/validate-conf", this.text.value);
-      place(this.result, [verdict.allowed ? this.taken(verdict) : this.refused(verdict.reason)]);
+      place(this.result, [verdict.allowed ? this.taken(verdict) : this.refused(verdict.reason.split("\n").filter(Boolean))]);
     } catch (error) {
       place(this.result, [note(error.message, { class: "note bad", role: "alert" })]);
     }
@@ -88,8 +97,7 @@ class Configuration {
     return el("p", {}, badge("valid", "good"), ` The server would take this text. ${same}`);
   }
 
-  refused(reason) {
-    const problems = reason.split("\n").filter(Boolean);
+  refused(problems) {
     return el("div", {}, el("p", {}, badge("refused", "bad"), ` ${counted(problems.length, "problem")}:`),
       el("ul", { class: "problems" }, problems.map((text) => el("li", {}, this.problem(text)))));
   }
@@ -110,36 +118,38 @@ class Configuration {
   }
 
   compare() {
-    if (this.running === null) return;
-    const lines = near(diff(this.running, this.text.value));
-    const changed = lines.filter((line) => line !== null && line.kind !== "same");
-    const gone = changed.filter(({ kind }) => kind === "gone").length;
-    place(this.result, changed.length
-      ? [el("p", { text: `${counted(gone, "line")} of the running text less, ${counted(changed.length - gone, "line")} more:` }), shownDiff(lines)]
-      : [note("The text is the running one.")]);
+    if (this.running !== null) place(this.result, difference("Differences", this.running, this.text.value, "The text is the running one."));
+  }
+
+  /** Says what the text would do, and offers to put it into force. */
+  async plan() {
+    const config = this.text.value;
+    place(this.result, [note("Planning …")]);
+    try {
+      const plan = await postJson("ui/api/act", { act: "plan", rm: this.rm, config });
+      // What was typed meanwhile is not what was planned.
+      if (this.text.value === config) place(this.result, [...shownPlan(plan), plan.changed ? this.apply(config, plan.baseRevision) : null].filter(Boolean));
+    } catch (error) {
+      place(this.result, [error.problems?.length ? this.refused(error.problems.map(({ description }) => description)) : note(error.message, { class: "note bad", role: "alert" })]);
+    }
+  }
+
+  apply(config, base) {
+    const made = actButton({
+      act: "apply", label: "Apply …", rm: this.rm, note: "--comment", danger: true, verb: "Put it into force", title: `Apply to ${this.rm}`,
+      words: ["config", "apply", "FILE", "--base", base], text: `The text is the configuration of ${this.rm}, as it was planned. If another revision than ${base} is in force by then, nothing is done.`,
+      more: () => ({ config, base_revision: base }), told: ({ revision, persistent }) => `In force as revision ${revision}${persistent ? "" : ", until the server is started again: it has no state directory"}.`,
+      done: () => {
+        place(this.result, []);
+        this.load();
+      },
+    });
+    made.classList.add("danger");
+    return el("div", { class: "tools" }, made);
   }
 }
 
 function numbered(text) {
   const lines = text.replace(/\n$/, "").split("\n");
   return el("ol", { class: "code", tabindex: 0, role: "region", "aria-label": "Running configuration" }, lines.map((line) => el("li", {}, el("code", { text: line || " " }))));
-}
-
-const SIGNS = { same: " ", gone: "−", new: "+" };
-const SAID = { same: "", gone: "less: ", new: "more: " };
-
-function shownDiff(lines) {
-  const rows = lines.slice(0, 5000).map((line) => {
-    if (line === null) return el("li", { class: "skip", text: "…" });
-    const number = el("span", { class: "place", "aria-hidden": "true", text: String(line.after ?? line.before) });
-    const sign = el("span", { class: "sign", "aria-hidden": "true", text: SIGNS[line.kind] });
-    return el("li", { class: line.kind }, number, sign, el("span", { class: "hidden", text: SAID[line.kind] }), el("code", { text: line.text || " " }));
-  });
-  return el("ul", { class: "diff", tabindex: 0, role: "region", "aria-label": "Differences" }, rows);
-}
-
-/** What this visitor may do: changes are never made here. */
-function role() {
-  if (state.server?.role !== "operator") return null;
-  return note("You are an operator. This page changes nothing: make changes with licorne config.", { class: "note" });
 }
