@@ -1,6 +1,8 @@
 """The page on commands, compared with the commands: exit codes, variables, options, filters."""
 
 import re
+import shlex
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +14,8 @@ from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES
 from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
 from licorne_cli.parsing.completion_scripts import specs_of
+from licorne_core.messages import reasons
+from licorne_core.messages.operators import APPLICATION_HELD
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")
@@ -70,6 +74,46 @@ def test_no_page_has_a_command_that_is_not_there(page: str) -> None:
     text = "\n".join(Page(page).lines)
     code = "\n".join([*re.findall(r"`[^`]+`", text), *re.findall(r"^licorne .*", text, re.M)])
     assert commands_in(code) <= {*installed_commands(), *ALIASES}
+
+
+MENTIONED = {"bench", "config plan", "config diff", "config apply"}
+"""Commands that pages name without what they need."""
+
+
+def command_lines(page: Page) -> Iterator[list[str]]:
+    """Words of each command in the code of a page, without those that only show a form."""
+    blocks = [line for block in page.blocks() for line in block.text.splitlines()]
+    spans = re.findall(r"`(licorne [^`]+)`", "\n".join(page.prose))
+    for line in [*spans, *(line for line in blocks if line.startswith("licorne "))]:
+        [_, command, *words] = shlex.split(line, comments=True)
+        is_form = command.isupper() or "COMMAND" in words
+        if not is_form and " ".join([command, *words]) not in MENTIONED:
+            yield [ALIASES.get(command, command), *words]
+
+
+PAGES = ("README", "docs/troubleshooting", "docs/faq", "docs/backup", "docs/sizing", "docs/commands")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_is_understood(name: str) -> None:
+    """Each command on the page has only words and options that its parser takes."""
+    wrong = []
+    for words in command_lines(Page(f"{name}.md")):
+        try:
+            parser_for(*words[:2]).parse_line(words)
+        except SystemExit:
+            wrong.append(" ".join(words))
+    assert wrong == []
+
+
+def test_troubleshooting_names_what_is_there() -> None:
+    """Its metrics are in the table of metrics, and its codes are published ones."""
+    spans = {span for line in Page("docs/troubleshooting.md").lines for span in code_spans(line)}
+    metrics = "\n".join(Page("docs/metrics.md").lines)
+    assert [span for span in spans if span.startswith("licorne_") and f"`{span}`" not in metrics] == []
+    codes = {value for value in vars(reasons).values() if isinstance(value, str)}
+    known = {*codes, *reasons.QUOTA_CODES.values(), APPLICATION_HELD}
+    assert {span for span in spans if re.fullmatch(r"[A-Z]+_[A-Z_]+", span)} - known == {"NOT_STORED"}
 
 
 def test_every_command_is_in_the_list_of_all() -> None:
