@@ -170,6 +170,9 @@ class Shell:
                 self._in_process([*words, *sure, "--target", served.target])
 
     def _ask(self, words: list[str]) -> None:
+        if words[:2] == ["apps", "plan"]:
+            self._submit(words)
+            return
         self._in_process([*words, "--target", self._served.target])
 
     def _status(self, words: list[str]) -> None:
