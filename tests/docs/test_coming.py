@@ -1,4 +1,4 @@
-"""The differences of configurations on the page for users of the older core."""
+"""The differences of configurations on the page for users of YuniKorn."""
 
 from collections.abc import Callable
 
