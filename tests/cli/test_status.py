@@ -6,8 +6,9 @@ import pytest
 
 from licorne.v1.state_pb2 import Application, Budget, GetServerResponse, Node, OperatorMark, Queue
 from licorne_cli.failures import NEEDS_LOOK
+from licorne_cli.nouns import status
 from licorne_cli.nouns import status_facts as gathering
-from licorne_cli.nouns.status import lines_of
+from licorne_cli.nouns.status import Line, laid_out, lines_of
 from licorne_cli.nouns.status_facts import Facts, add_applications, add_nodes, add_queues, bounded, is_over
 from support.peers.town import Town
 
@@ -36,6 +37,17 @@ async def test_what_is_well_and_what_needs_a_look(town: Town) -> None:
     [line] = [row for row in shown.rows if "rms" in row[:2]]
     assert (line[0], shown.code) == ("!", NEEDS_LOOK)
     assert "green has not been for" in shown.out
+
+
+def test_a_terminal_breaks_lines_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal a line goes on below its first word, with the command that shows more."""
+    lines = [Line("rms", "2 of 2 connected", "licorne rms"), Line("starving", "root.etl")]
+    wide = ["   rms       2 of 2 connected (licorne rms)", "!  starving  root.etl"]
+    narrow = [wide[0].removesuffix(" (licorne rms)"), f"{'':13}(licorne rms)", wide[1]]
+    monkeypatch.setattr(status, "terminal_width", lambda: 30)
+    for terminal, expected in ((False, wide), (True, narrow)):
+        monkeypatch.setattr(status, "is_terminal", lambda _, terminal=terminal: terminal)
+        assert ["".join(text for text, _ in row) for row in laid_out(lines, ["starving"])] == expected
 
 
 def test_what_operators_did_is_shown_with_who_and_why() -> None:

@@ -263,7 +263,8 @@ def print_one(app: Application, output: str = "table") -> None:
     if app.HasField("hold"):
         print(f"\nheld {told(app.hold)}")
     if app.HasField("change"):
-        print(f"\npriority or queue changed {told(app.change)}; priority: {set_priority(app)}")
+        given = set_priority(app) if app.HasField("operator_priority") else "its asks' own"
+        print(f"\npriority or queue changed {told(app.change)}; priority: {given}")
     if app.backoff_deadline:
         print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
     if app.task_groups:

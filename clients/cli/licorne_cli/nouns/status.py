@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import grpc
@@ -17,17 +17,18 @@ from licorne_cli.output.marks import age
 from licorne_cli.output.printer import INTERVAL
 from licorne_cli.output.text import (
     DATA_FORMS,
-    NOTHING,
+    folded,
     human_amount,
+    is_terminal,
     print_data,
-    print_table,
+    print_segments,
     printable,
     shown_time,
+    terminal_width,
     to_plain,
 )
 from licorne_cli.parsing.parser import Command, argument
 
-HEADERS = ("", "", "STATE", "NEXT")
 NAMED = 3
 """Things that are named in one line; the others are counted."""
 
@@ -204,12 +205,20 @@ def print_screen(facts: Facts, lines: Sequence[Line], args: argparse.Namespace, 
     else:
         if again:
             print()
-        bad = facts.needs_look
-        rows = [
-            ("!" if line.name in bad else "", line.name, line.text, line.command or NOTHING) for line in lines
-        ]
-        print_table(HEADERS, rows, heads=2)
+        print_segments(list(laid_out(lines, facts.needs_look)))
     sys.stdout.flush()
+
+
+def laid_out(lines: Sequence[Line], bad: Container[str]) -> Iterator[list[tuple[str, str]]]:
+    """Each line with its command in parentheses; a terminal breaks it, below its first word."""
+    names = max(len(line.name) for line in lines)
+    margin = len("!  ") + names + len("  ")
+    width = max(1, terminal_width() - margin) if is_terminal(sys.stdout) else sys.maxsize
+    for line in lines:
+        first, *more = folded(f"{line.text} ({line.command})" if line.command else line.text, width, width)
+        mark = "!" if line.name in bad else " "
+        yield [(f"{mark}  ", "bold red"), (f"{line.name:<{names}}  ", "bold"), (first, "")]
+        yield from ([(" " * margin, ""), (piece, "")] for piece in more)
 
 
 STATUS = Command(
