@@ -151,7 +151,7 @@ async def play(length: float) -> None:
     if spectator.explanation is not None:
         print(f"\nlicorne explain {WAITING_APPLICATION}, asked while the RMs were at work:\n")
         print_explanation(spectator.explanation)
-    say(f"\nnext: {program()} dev, the same without an end, with the address of its page")
+    say(f"\nnext: {program()} dev serves the same until Ctrl-C, and prints the address of its page")
 
 
 def program() -> str:
