@@ -90,7 +90,7 @@ def _rank(victim: Victim) -> tuple[object, ...]:
     """
     request = victim.request
     kind, *age = age_of(request)
-    return (not request.ask.placeholder, kind, request.ask.priority, *age)
+    return (not request.ask.placeholder, kind, request.priority, *age)
 
 
 def _stop(job: TimerJob, victim: Victim) -> None:

@@ -185,6 +185,8 @@ _ADMIN = {
     "SetNodeSchedulable": Route(admin_pb2.SetNodeSchedulableRequest),
     "DrainNode": Route(admin_pb2.DrainNodeRequest),
     "StopApplication": Route(admin_pb2.StopApplicationRequest),
+    "HoldApplication": Route(admin_pb2.HoldApplicationRequest),
+    "ChangeApplication": Route(admin_pb2.ChangeApplicationRequest),
     "SetQueueStopped": Route(admin_pb2.SetQueueStoppedRequest),
     "GetLogLevels": Route(
         admin_pb2.GetLogLevelsRequest,

@@ -16,6 +16,7 @@ from support.core.builders import (
     apps,
     ask,
     asks,
+    change,
     config,
     cordon,
     drain,
@@ -70,6 +71,14 @@ def test_without_a_deadline_all_go_at_once() -> None:
     assert released(effects) == [
         ("app", key, "PREEMPTED_BY_SCHEDULER", text) for key in ("1c", "1b", "3d", "5a")
     ]
+
+
+def test_the_priority_of_an_operator_counts() -> None:
+    """An application that got a higher priority keeps its allocations longest, whatever its asks say."""
+    driver = cluster("1a", "1b")
+    driver.do(apps(app("late", "root.a")), asks(ask("late", "low", priority=0, vcore=1)))
+    driver.do(change("late", priority=7))
+    assert stopped(driver.do(drain("n1"))) == ["1b", "1a", "low"]
 
 
 def test_allocations_are_stopped_evenly() -> None:
