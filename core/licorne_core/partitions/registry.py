@@ -15,6 +15,7 @@ from typing import Any
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, RegisterRm
+from licorne_core.messages.operators import OperatorMarks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.budgets import BudgetBook
 from licorne_core.model.rm_context import RmContext
@@ -26,6 +27,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import (
     NodeId,
     PartitionName,
+    QueuePath,
     RmId,
     bare_partition,
     normalize_partition,
@@ -170,7 +172,8 @@ class Rm:
         self.configuration = configuration
         self.extra = read_extra(request.extra_config)
         self.marks = request.marks
-        """What operators did before; partitions that are built take their part of it."""
+        """What operators did before the registration, and in partitions that are gone: those that are
+        built take their part of it."""
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size
@@ -243,9 +246,21 @@ class Rm:
             del self.removed[next(iter(self.removed))]
         self.context.forget(name)
         partition = self.partitions.pop(name)
+        self._keep_marks(partition)
         self.holdings.queues_changed(-len(partition.tree))
         forget_all_ended(partition)
         return partition
+
+    def _keep_marks(self, partition: Partition) -> None:
+        """Keep what operators did in the partition, for one of the same name that is built later."""
+        name, key, before = partition.name, partition_key(partition.name), self.marks
+        nodes = {place: cordon for place, cordon in before.nodes.items() if partition_key(place[0]) != key}
+        nodes.update(((name, node_id), cordon) for node_id, cordon in partition.nodes.cordons.items())
+        queues = {place: mark for place, mark in before.queues.items() if partition_key(place[0]) != key}
+        queues.update(((name, QueuePath(path)), mark) for path, mark in partition.tree.stopped.items())
+        applications = {mark for mark in before.applications if partition_key(mark[0]) != key}
+        applications.update((name, app_id, marks) for app_id, marks in partition.awaited.items())
+        self.marks = OperatorMarks(nodes=nodes, queues=queues, applications=frozenset(applications))
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
         """The partition that has the node, for requests that do not say: default if it has."""

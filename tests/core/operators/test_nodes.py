@@ -17,7 +17,9 @@ from support.core.builders import (
     node,
     nodes,
     register,
+    reload,
     start,
+    stop,
 )
 from support.core.driver import Driver, asked, heard, placed
 from support.core.steps import last, listed
@@ -179,3 +181,18 @@ def test_an_unknown_node_is_refused() -> None:
         "node n9 not found in partition [rm1]default",
         "partition [rm1]other not found",
     ]
+
+
+def test_a_partition_that_comes_back_has_the_marks_of_its_last_time() -> None:
+    """A cordon and a stop since the registration count in it, and one that was taken back does not."""
+    both = config("[{name: a}]") + "  - name: second\n    queues: [{name: root, queues: [{name: a}]}]\n"
+    second = PartitionName("[rm1]second")
+    place = {(second, NodeId("n2")): Cordon(mark=ANN)}
+    driver = Driver()
+    driver.do(replace(register(both), marks=OperatorMarks(nodes=place)))
+    there = nodes(node("n1", vcore=1, partition="second"), node("n2", vcore=1, partition="second"))
+    driver.do(there, cordon("n1", partition="second"), cordon("n2", schedulable=True, partition="second"))
+    driver.do(stop("root.a", partition="second"))
+    driver.do(reload(config("[{name: a}]")), reload(both), there)
+    found = [driver.views.node(second, NodeId(node_id)).drained for node_id in ("n1", "n2")]
+    assert (found, driver.views.queue(second, "root.a").state) == ([True, False], "Stopped")

@@ -64,6 +64,7 @@ class Oracle:
         self.reserving = reserving
         self.most_assumed = most_assumed
         self.partitions: dict[str, PartitionOracle] = {}
+        self.cordons: dict[str, dict[str, CordonRecord]] = {}
         self.budgets = Budgets(self.partitions)
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
@@ -111,9 +112,9 @@ class Oracle:
             as_fifo = command.extra_config.get(AS_FIFO) == "true"
             self.as_fifo[command.rm_id] = as_fifo
             self.policies[command.rm_id] = command.predicates
+            self._mark(command)
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, name, config)
-            self._mark(command)
         elif isinstance(command, StopApplication | SetQueueStopped):
             raise NotImplementedError("the plain scheduler knows no such operators")
         elif isinstance(command, SetBudgets | SetBudgetSlices):
@@ -126,14 +127,12 @@ class Oracle:
             self._update(command, now)
 
     def _mark(self, command: RegisterRm) -> None:
-        """What operators did before counts from the beginning."""
+        """What operators did before counts from the beginning, and for partitions that come later."""
         for (name, node_id), cordon in command.marks.nodes.items():
-            partition, terms = self.partitions.get(name), cordon.drain
-            if partition is not None:
-                record = CordonRecord()
-                if terms is not None:
-                    record = CordonRecord(True, terms.start, terms.deadline, terms.allocations)
-                partition.cordons[node_id] = record
+            terms, record = cordon.drain, CordonRecord()
+            if terms is not None:
+                record = CordonRecord(True, terms.start, terms.deadline, terms.allocations)
+            self.cordons.setdefault(name, {})[node_id] = record
 
     def _forget(self, rm_id: str) -> None:
         self.holds.pop(rm_id, None)
@@ -143,6 +142,8 @@ class Oracle:
         self.policies.pop(rm_id, None)
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             del self.partitions[name]
+        for name in [name for name in self.cordons if name.startswith(f"[{rm_id}]")]:
+            del self.cordons[name]
 
     def _update(
         self,
@@ -244,7 +245,7 @@ class Oracle:
         (self.holds[command.rm_id].discard if whole else self.holds[command.rm_id].add)(Hold.REPLAY)
 
     def _empty(self, rm_id: str, bare: str, config: dict[str, Any]) -> PartitionOracle:
-        return PartitionOracle(
+        partition = PartitionOracle(
             rm_id,
             bare,
             config,
@@ -254,6 +255,9 @@ class Oracle:
             policy=self.policies[rm_id],
             most_assumed=self.most_assumed,
         )
+        # Those of a partition that goes are those of the next one of its name.
+        partition.cordons = self.cordons.setdefault(f"[{rm_id}]{bare}", {})
+        return partition
 
     def _follow(self, rm_id: str, extra: Mapping[str, str]) -> None:
         self.as_fifo[rm_id] = extra.get(AS_FIFO) == "true"
