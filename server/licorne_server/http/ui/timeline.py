@@ -13,7 +13,7 @@ from aiohttp import web
 from licorne_core.events.allocations import Asked as AskCame
 from licorne_core.events.allocations import Freed
 from licorne_core.events.journal import EventDetail, EventRecord, Fact
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import rm_of
@@ -44,9 +44,10 @@ _ENDS = {
 """Ends of asks and allocations."""
 
 _RULES = {
-    "guarantee": "a queue was below its guarantee",
-    "required-node": "the ask may go to no other node",
-    "quota": "a queue had more than its maximum",
+    PreemptionRule.GUARANTEE: "a queue was below its guarantee",
+    PreemptionRule.REQUIRED_NODE: "the ask may go to no other node",
+    PreemptionRule.QUOTA: "a queue had more than its maximum",
+    PreemptionRule.DRAIN: "an operator drains its node",
 }
 
 
@@ -143,7 +144,7 @@ class Timeline:
             "node": node,
             "phases": _phases(requested, allocated, stopped, ended),
             "end": end,
-            "why": why if victim is None else _RULES[victim.rule.value],
+            "why": why if victim is None else _RULES[victim.rule],
             "forApplication": "" if victim is None else victim.beneficiary_app_id,
             "forQueue": "" if queue is None else queue.path,
         }

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from licorne_core.messages.effects import Happened
+from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.http.ui import timeline
 from support.core.builders import RM, ask, asks, numbers, release, releases, victim
@@ -66,6 +67,17 @@ async def test_a_victim_says_for_whom_it_was_stopped(town: Site) -> None:
     assert kinds(row) == ["waiting", "running", "stopping"]
     assert (row["forApplication"], row["forQueue"]) == ("app", "root.full")
     assert row["why"] == "a queue was below its guarantee"
+
+
+@pytest.mark.parametrize("rule", PreemptionRule)
+async def test_each_rule_has_its_words(town: Site, rule: PreemptionRule) -> None:
+    """Whatever a victim was stopped for, its timeline says so."""
+    stopped = victim("r1", "runner", time=town.driver.now + 5)
+    record = replace(stopped, app_id=AppId("runner"), key=AllocationKey("r1"), rule=rule)
+    town.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(record)
+    town.driver.wait(10)
+    [row] = (await town.get(PATH))["rows"]
+    assert row["why"]
 
 
 async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
