@@ -183,10 +183,13 @@ def visible_to(request: web.Request) -> Callable[[str], bool] | None:
 
 
 def role_of(request: web.Request) -> str:
-    """Role of a caller: ``operator``, ``viewer``, ``rm``, or ``open`` without identities."""
+    """Role of a caller: ``operator``, ``viewer``, ``rm``, or ``open`` where everybody may do everything.
+
+    On plain HTTP next to certificates everybody is a viewer.
+    """
     caller = request[CALLER]
     if not request[IDENTIFIED]:
-        return "open"
+        return "open" if caller.operator else "viewer"
     if caller.operator:
         return "operator"
     return "viewer" if caller.viewer else "rm"

@@ -111,7 +111,7 @@ async def test_an_operator_sees_everything_by_its_certificate(secure: Server) ->
 
 
 async def test_plain_http_beside_certificates_shows_everything_to_everybody() -> None:
-    """Nobody has an identity there: the role is that of a server that knows none."""
+    """Nobody has an identity there, and nobody may act: the role is that of a viewer."""
     async with serving(
         http=LOOPBACK, http_insecure=True, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS
     ) as server:
@@ -119,7 +119,7 @@ async def test_plain_http_beside_certificates_shows_everything_to_everybody() ->
         anybody = Browser(f"http://{server.http_address}")
         assert await anybody.statuses([*MINE, *OTHERS, FILTERED[1]]) == {200}
         role, shown = await anybody.first_change()
-        assert (role, {row["id"] for row in shown["rms"]}) == ("open", {"rm", "operator"})
+        assert (role, {row["id"] for row in shown["rms"]}) == ("viewer", {"rm", "operator"})
 
 
 @pytest.fixture
