@@ -251,12 +251,17 @@ class Hosts:
         """
         if self._checked and request.path not in PROBES:
             for given in request.headers.getall("Host", []):
-                if not self._is_known(given):
+                if not self.are_of(given):
                     hosts_log.warning("unknown host", host=shown(given), peer=request.remote)
                     raise web.HTTPMisdirectedRequest(text=_refusal(given))
         return await handler(request)
 
-    def _is_known(self, given: str) -> bool:
+    def has(self, given: str) -> bool:
+        """True for a name that was given, with a port or without one."""
+        return _plain(_without_port(given)) in self._names
+
+    def are_of(self, given: str) -> bool:
+        """True for a name that no other site can have, with a port or without one."""
         name = _plain(_without_port(given))
         if name == "localhost" or name.endswith(".localhost") or name in self._names:
             return True

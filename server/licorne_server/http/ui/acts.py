@@ -1,7 +1,10 @@
 """What operators do on the page: each act is a call of `licorne.v1.Admin`, with its rights and its audit.
 
 A page of another site must not act for its viewer. Such a page cannot send JSON without the leave of this
-server, which is given to no page for this path, and its origin is refused besides.
+server, and its origin is refused besides, even one that may read answers (`http/identity.py`). An origin is
+this server's own if it is the one that was asked for, or has a name of `--http-host`, for a proxy that asks
+under another one. Where callers have no identity a site could give its own name the address of this server:
+there the name must be one that no site can have.
 """
 
 import asyncio
@@ -21,9 +24,10 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.errors import shown
 from licorne_server.configurations.thread import Origin
+from licorne_server.http.identity import ANY, Hosts
 from licorne_server.http.routes import BODY_SECONDS
 from licorne_server.http.sources import SOURCES
-from licorne_server.http.stream import CALLER, JsonObject, reader_of, send_bytes
+from licorne_server.http.stream import CALLER, IDENTIFIED, JsonObject, reader_of, send_bytes
 from licorne_server.wire.errors import CallError
 
 
@@ -164,11 +168,26 @@ def _refusal(request: web.Request) -> web.StreamResponse | None:
     if request.content_type != "application/json":
         text = f"Content-Type is {shown(request.content_type)}: application/json is wanted"
         return _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text, "CONTENT_TYPE")
+    names, identified = request.app[SOURCES].hosts, request[IDENTIFIED]
     for origin in request.headers.getall("Origin", []):
-        if origin.partition("://")[2] != request.host:
-            text = f"a page of {shown(origin)} may not act here, which is {shown(request.host)}"
+        if not is_own(origin, request.host, names, identified=identified):
+            text = (
+                f"a page of {shown(origin)} may not act here, which is {shown(request.host)}: "
+                "a name of this server's own is given with --http-host"
+            )
             return _error(HTTPStatus.FORBIDDEN, text, "FOREIGN_ORIGIN")
     return None
+
+
+def is_own(origin: str, asked: str, names: frozenset[str], *, identified: bool) -> bool:
+    """True if a page of that origin is this server's.
+
+    `asked` is the header ``Host``, and `names` are those of `--http-host`. Unless callers are
+    `identified`, a name counts only if no other site can have it.
+    """
+    host, hosts = origin.partition("://")[2], Hosts(names, checked=True)
+    asked_for = host == asked != ""
+    return hosts.has(host) or (asked_for and (identified or ANY in names or hosts.are_of(host)))
 
 
 def read(body: bytes) -> tuple[Act, Message]:

@@ -1,7 +1,7 @@
 """What operators do on the page: the acts, their rights, and what is refused."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_server.http.ui.acts import ACTS, Refused, read
+from licorne_server.http.ui.acts import ACTS, Refused, is_own, read
 from licorne_server.http.ui.pages import ACT
 from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving
@@ -177,6 +177,32 @@ async def test_pages_of_other_sites_may_not_act(
     assert (await rows(client, server, "nodes?state=cordoned"))["rows"] == []
     own = f"http://{server.http_address}"
     assert (await posted(client, server, body, Origin=own))[0] == 200
+
+
+NAME = "licorne.example"
+
+
+@pytest.mark.parametrize(
+    ("origin", "asked", "names", "known", "anybody"),
+    [
+        (f"https://{NAME}", "licorne-0:9080", {NAME}, True, True),
+        (f"https://{NAME}:8443", NAME, {NAME}, True, True),
+        ("http://other.example", "licorne-0:9080", {NAME}, False, False),
+        (f"https://{NAME}", NAME, (), True, False),
+        (f"https://{NAME}", NAME, {"*"}, True, True),
+        ("http://other.example", "localhost", {"*"}, False, False),
+        ("http://localhost:8000", "localhost:8000", (), True, True),
+        ("http://10.1.2.3:9080", "10.1.2.3:9080", (), True, True),
+        ("http://[::1]:9080", "[::1]:9080", (), True, True),
+        ("null", "", {"*"}, False, False),
+    ],
+)
+def test_origins_of_this_server(
+    origin: str, asked: str, names: Iterable[str], known: bool, anybody: bool
+) -> None:
+    """A proxy may ask under another name; without identities no site takes this address for its own."""
+    own = [is_own(origin, asked, frozenset(names), identified=identified) for identified in (True, False)]
+    assert own == [known, anybody]
 
 
 @pytest.mark.parametrize(
