@@ -12,16 +12,17 @@ in the place of hours, and of those that were preempted. Methods wait for the di
 import csv
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import StringIO
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import structlog
 
 from licorne_core.values.ids import PartitionName, bare_partition, rm_of
-from licorne_server.services.resource_hours import HOUR, MOST_DAYS, PER_HOUR, Place, Row, in_hours
+from licorne_server.services.resource_hours import HOUR, MOST_DAYS, PER_HOUR, Hours, Place, Row, in_hours
 
 log = structlog.get_logger("core.configurations.accounting_file")
 
@@ -33,6 +34,9 @@ MOST_BYTES = 64 * 1024 * 1024
 MOST_LINE = 8 * 1024
 NAMED = 10
 """Bad lines that the log names."""
+
+MOST_DIGITS = 12
+"""Digits of a number of allocations beyond which a line is not believed."""
 
 MOST_AMOUNT = 2**80
 """Amount times hours beyond which a line is not believed."""
@@ -55,26 +59,36 @@ class AccountingFile:
         self._over = folder / f"{name}.csv"
         self._now = folder / f"{name}-now.csv"
 
-    def read(self) -> tuple[list[Entry], int | None]:
+    def read(self) -> tuple[Hours, int | None]:
         """All rows, and the hour that is not over, None for none; bad lines are named in the log.
 
         Raises:
             OSError: a file is there and cannot be read.
         """
-        present = list(_read(self._now))
-        begun = min((entry.hour for entry in present), default=None)
+        begun = min((entry.hour for entry in _read(self._now)), default=None)
         if begun is not None and self._over.exists():
             # The server ended while it appended the hour, which is in the other file as a whole.
             self._keep(lambda line, hour: line.endswith("\n") and hour < begun)
-        return [*_read(self._over), *present], begun
+        hours = Hours()
+        for entry in chain(_read(self._over), _read(self._now)):
+            hours.add(*entry)
+        return hours, begun
 
     def _keep(self, wanted: Callable[[str, int], bool]) -> None:
-        """Drop the lines of the hours that are over that are not `wanted`."""
-        with self._over.open(encoding="utf-8", errors="replace", newline="") as file:
-            lines = file.readlines()
-        kept = [line for line in lines if (hour := _hour_of(line.split(","))) and wanted(line, hour)]
-        if len(kept) < len(lines) - 1:
-            _replace(self._over, _header() + "".join(kept))
+        """Drop the lines of the hours that are over that are not `wanted`, line by line."""
+        new, dropped = self._over.with_suffix(".new"), 0
+        with self._over.open(encoding="utf-8", errors="replace", newline="") as file, _new(new) as kept:
+            kept.write(_header())
+            for line in file:
+                hour = _hour_of(line.split(","))
+                if hour is not None and wanted(line, hour):
+                    kept.write(line)
+                else:
+                    dropped += 1
+        if dropped > 1:
+            new.replace(self._over)
+        else:
+            new.unlink()
 
     def replace_now(self, hour: int, rows: Mapping[Place, Row]) -> None:
         """Write the present hour.
@@ -90,12 +104,21 @@ class AccountingFile:
         Raises:
             OSError: the disk refuses it.
         """
-        is_new = not self._over.exists()
-        with self._over.open("a", encoding="utf-8", newline="") as file:
-            file.write((_header() if is_new else "") + _text(hour, rows, header=False))
-            file.flush()
-            os.fsync(file.fileno())
-        self._shorten(hour)
+        size = self._over.stat().st_size if self._over.exists() else 0
+        try:
+            with self._over.open("a", encoding="utf-8", newline="") as file:
+                file.write(("" if size else _header()) + _text(hour, rows, header=False))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # The hour is appended again, and must not count twice.
+            with suppress(OSError):
+                os.truncate(self._over, size)
+            raise
+        try:
+            self._shorten(hour)
+        except OSError as error:
+            log.warning("accounting not shortened", file=str(self._over), error=str(error))
 
     def _shorten(self, now: int) -> None:
         """Drop the oldest hours, whole, if the file is too long or has older ones than are kept."""
@@ -145,11 +168,18 @@ def _text(hour: int, rows: Mapping[Place, Row], *, header: bool = True) -> str:
 def _replace(path: Path, text: str) -> None:
     """Replace a file: it has the old or the new text, whenever the process ends."""
     new = path.with_suffix(".new")
-    with new.open("w", encoding="utf-8", newline="") as file:
+    with _new(new) as file:
         file.write(text)
+    new.replace(path)
+
+
+@contextmanager
+def _new(path: Path) -> Iterator[TextIO]:
+    """A new file, which is on the disk in the end."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        yield file
         file.flush()
         os.fsync(file.fileno())
-    new.replace(path)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -194,9 +224,16 @@ def _entry(cells: list[str]) -> Entry:
     _, rm_id, partition, queue, user, group, resource, hours, lost = cells
     place = Place(f"[{rm_id}]{partition}", queue, user, group)
     if resource == ALLOCATIONS:
-        return Entry(hour, place, Row(ended=int(hours), preempted=int(lost)))
+        return Entry(hour, place, Row(ended=_count(hours), preempted=_count(lost)))
     used, gone = _amount(hours), _amount(lost)
     return Entry(hour, place, Row({resource: used}, lost={resource: gone} if gone else {}))
+
+
+def _count(text: str) -> int:
+    """A number of allocations."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        raise ValueError(f"{text[:40]!r} is no number of allocations")
+    return int(text)
 
 
 def _amount(text: str) -> int:

@@ -12,7 +12,7 @@ from licorne_core.messages.reports import Metered
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.configurations.accounting_file import AccountingFile, Entry
+from licorne_server.configurations.accounting_file import AccountingFile
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import Settings
@@ -28,7 +28,6 @@ FRESH_SECONDS = 1.0
 """Seconds for which what was read is good enough for a reader."""
 
 PEER = "accounting"
-PART = 500
 
 
 class Accounting(Periodic):
@@ -55,21 +54,14 @@ class Accounting(Periodic):
         """Read what was kept, and begin to account."""
         if self._file is not None:
             try:
-                entries, begun = await asyncio.to_thread(self._file.read)
+                self.hours, begun = await asyncio.to_thread(self._file.read)
             except OSError as error:
                 self._failed(error)
                 self._file = None
             else:
                 self._hour = begun or self._hour
-                await walked(self._load(entries), partial(self._time_slices.slice, PEER))
         self._is_begun = True
         self.start()
-
-    def _load(self, entries: list[Entry]) -> Iterator[None]:
-        for number, entry in enumerate(entries, 1):
-            self.hours.add(*entry)
-            if not number % PART:
-                yield
 
     async def end(self) -> None:
         """Account for the last time."""
@@ -87,7 +79,9 @@ class Accounting(Periodic):
         """All hours, up to a second ago."""
         if self._clock.now() >= self._fresh_until:
             async with self._turn:
-                await self._read()
+                # Those who have waited take what the first one read.
+                if self._clock.now() >= self._fresh_until:
+                    await self._read()
         return self.hours
 
     async def flush(self) -> None:
@@ -142,6 +136,7 @@ class Accounting(Periodic):
                 rows = dict(self.hours.hour(hour))
                 await asyncio.to_thread(self._file.replace_now, hour, rows)
                 await asyncio.to_thread(self._file.append, hour, rows)
+                self._hour = hour + HOUR
             self._hour = present
             await asyncio.to_thread(self._file.replace_now, present, dict(self.hours.hour(present)))
         except OSError as error:

@@ -83,7 +83,10 @@ class Hours:
         known = rows.get(place)
         if known is None:
             while self.rows >= MOST_ROWS and len(self.by_hour) > 1:
-                self._drop(next(iter(self.by_hour)))
+                oldest = next(iter(self.by_hour))
+                self._drop(oldest)
+                if oldest == hour:
+                    return
             if self.rows >= MOST_ROWS:
                 place = place.others
                 known = rows.get(place)

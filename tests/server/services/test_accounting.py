@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,19 @@ def test_the_oldest_hours_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hours.kept_since == BEGIN + 500 * 24 * HOUR
 
 
+def test_a_row_of_the_oldest_hour_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too much is counted no more, so that the number of rows stays that of the rows kept."""
+    monkeypatch.setattr(resource_hours, "MOST_ROWS", 4)
+    hours = Hours()
+    for n in range(2):
+        hours.add(BEGIN + n * HOUR, A, row(1))
+        hours.add(BEGIN + n * HOUR, B, row(1))
+    hours.add(BEGIN, A.others, row(1))
+    assert (list(hours.by_hour), hours.rows) == ([BEGIN + HOUR], 2)
+    hours.add(BEGIN, A, row(1))
+    assert (list(hours.by_hour), hours.rows) == ([BEGIN, BEGIN + HOUR], 3)
+
+
 def test_sums_are_by_queue_user_or_group() -> None:
     """A queue has those below it; whoever has no group is in none; pages go on behind the last."""
     for by, wanted in (
@@ -124,11 +138,7 @@ def test_pages_of_members_are_one_list() -> None:
 
 def loaded(folder: Path) -> tuple[Hours, int | None]:
     """What the files of a folder have."""
-    hours = Hours()
-    entries, begun = AccountingFile(folder).read()
-    for entry in entries:
-        hours.add(*entry)
-    return hours, begun
+    return AccountingFile(folder).read()
 
 
 def test_the_files_have_every_row(tmp_path: Path) -> None:
@@ -183,12 +193,15 @@ def test_bad_lines_are_named_and_left_out(tmp_path: Path) -> None:
         good.replace("1.0", "1e400"),
         good.replace("22:00", "22:01"),
         good.replace("rm1", "r" * 9_000),
+        good.replace("vcore,1.0,0.0", f"#allocations,{10**20},0"),
+        good.replace("vcore,1.0,0.0", "#allocations,1,-1"),
         "\n",
     )
     (tmp_path / "accounting.csv").write_text(",".join(COLUMNS) + "\n" + good + "".join(bad) + good)
     with capture_logs() as lines:
         hours, begun = loaded(tmp_path)
     assert (totals(hours), begun) == ({(BEGIN, A): {"vcore": 2.0}}, None)
+    assert hours.hour(BEGIN)[A].ended == 0
     assert {line["line"] for line in lines if "line" in line} >= {3, 4, 5, 6}
 
 
@@ -353,3 +366,44 @@ async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
     assert in_hours(loaded(tmp_path / "missing")[0].hour(BEGIN)[A].used) == {
         "vcore": pytest.approx(2000 / HOUR)
     }
+
+
+async def test_a_full_disk_counts_no_hour_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever part of an hour the disk took, the hour is appended once, and the hours behind it too."""
+    played = Played(1, BEGIN + 60.0, tmp_path)
+    await played.accounting.begin()
+    played.driver.do(asks(ask("root.a", "k", vcore=10)))
+    await played.pass_time(100)
+    await played.accounting.stop()
+    refused = iter((True, False, True, False))
+
+    def fsync(_: int) -> None:
+        over = tmp_path / "accounting.csv"
+        if over.exists() and over.stat().st_size and next(refused, False):
+            raise OSError(ENOSPC, "no room")
+
+    await played.accounting.flush()
+    await played.pass_time(HOUR)
+    monkeypatch.setattr(accounting_file.os, "fsync", fsync)
+    for _ in range(5):
+        await played.accounting.flush()
+        await played.pass_time(HOUR)
+    await played.accounting.flush()
+    found = {hour: in_hours(rows[A].used)["vcore"] for hour, rows in loaded(tmp_path)[0].by_hour.items()}
+    kept = {hour: in_hours(rows[A].used)["vcore"] for hour, rows in played.accounting.hours.by_hour.items()}
+    assert found == pytest.approx(kept)
+    lines = (tmp_path / "accounting.csv").read_text().splitlines()
+    assert len(lines) == len(set(lines)) == len(kept)
+
+
+async def test_a_file_that_cannot_be_shortened_is_appended_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hour is in the file, so that only the log tells of it."""
+    monkeypatch.setattr(accounting_file, "MOST_BYTES", 10)
+    (tmp_path / "accounting.new").mkdir()
+    file = AccountingFile(tmp_path)
+    with capture_logs() as lines:
+        file.append(BEGIN, {A: row(1)})
+    assert [line["event"] for line in lines] == ["accounting not shortened"]
+    assert totals(loaded(tmp_path)[0]) == {(BEGIN, A): {"vcore": 1.0}}
