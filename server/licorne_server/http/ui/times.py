@@ -7,7 +7,7 @@ from aiohttp import web
 
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Verbatim, enclosed, encode, send_json
+from licorne_server.http.stream import JsonObject, Verbatim, enclosed, encode, reader_of, send_json
 from licorne_server.http.ui.pages import API, Maker, one_of, text_in
 from licorne_server.http.ui.timeline import timeline
 from licorne_server.http.units import Asked, milliseconds
@@ -36,7 +36,7 @@ async def history(request: web.Request) -> web.StreamResponse:
     sources, partition, path = asked.sources, asked.partition, text_in(request, "queue").lower()
     is_day = one_of(request, "span", ("hour", "day")) == "day"
     now = sources.now()
-    track = await maker.once(lambda: sources.recorder.look(partition, path or ROOT, now))
+    track = await maker.once(lambda: sources.recorder.look(partition, path or ROOT, now, reader_of(request)))
     count, length = (MINUTES, STEPS_OF_MINUTE) if is_day else (STEPS, 1)
     span = _span(sources, track, count, length)
     resources = await maker.all(_resources(span, track))
@@ -155,7 +155,7 @@ async def standing(request: web.Request) -> web.StreamResponse:
     asked, maker = Asked(request), Maker.of(request)
     name = AskName(asked.partition, AppId(asked.name("app")), AllocationKey(asked.query("key")))
     await maker.once(lambda: asked.views.application(name.partition, name.app_id))
-    places = asked.sources.recorder.places.look(name, asked.sources.now())
+    places = asked.sources.recorder.places.look(name, asked.sources.now(), reader_of(request))
     answer: JsonObject = {
         "times": [milliseconds(place.time) for place in places],
         "asksAhead": [place.asks for place in places],

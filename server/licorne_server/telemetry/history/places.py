@@ -12,6 +12,9 @@ from licorne_server.telemetry.history.lines import STEPS
 MAX_ASKS = 64
 """Asks that are followed."""
 
+ASKS_OF_PEER = 16
+"""Asks that are followed because one peer has looked at them."""
+
 LOOK_SECONDS = 3_600.0
 """Seconds for which an ask is followed after somebody has looked at it."""
 
@@ -42,6 +45,8 @@ class Followed:
     def __init__(self) -> None:
         """Start without samples."""
         self.looked_at = 0.0
+        self.looked_by = ""
+        """The peer that looked at it first."""
         self.due = 0
         """The step of the next sample."""
         self.places: deque[Place] = deque(maxlen=STEPS)
@@ -55,12 +60,15 @@ class Places:
         self._views = views
         self._followed: dict[AskName, Followed] = {}
 
-    def look(self, name: AskName, now: float) -> list[Place]:
-        """Somebody looks at an ask, which is followed from now on; returns its samples."""
+    def look(self, name: AskName, now: float, peer: str) -> list[Place]:
+        """A peer looks at an ask, which is followed from now on; returns its samples."""
         followed = self._followed.pop(name, None) or Followed()
-        followed.looked_at = now
+        followed.looked_at, followed.looked_by = now, followed.looked_by or peer
         # The ask that was looked at last comes last, and is dropped last.
         self._followed[name] = followed
+        of_peer = [one for one, found in self._followed.items() if found.looked_by == followed.looked_by]
+        for one in of_peer[:-ASKS_OF_PEER]:
+            del self._followed[one]
         while len(self._followed) > MAX_ASKS:
             del self._followed[next(iter(self._followed))]
         return list(followed.places)

@@ -31,6 +31,9 @@ MAX_BYTES = 64 * 1024 * 1024
 LOOK_SECONDS = 3_600.0
 """Seconds for which a queue counts as looked at."""
 
+LOOKS_OF_PEER = 32
+"""Queues that are recorded only because one peer looks at them."""
+
 CHOICE_STEPS = 12
 """Steps between two choices of the largest queues, and one more for each `QUEUES_IN_STEP`."""
 
@@ -80,8 +83,8 @@ class Recorder:
         """Bytes of memory of all tracks, as reckoned."""
         return sum(track.size for track in self._tracks.values())
 
-    def look(self, partition: PartitionName, path: str, now: float) -> Track:
-        """Somebody looks at a queue, which is recorded from now on.
+    def look(self, partition: PartitionName, path: str, now: float, peer: str) -> Track:
+        """A peer looks at a queue, which is recorded from now on.
 
         Raises:
             NotFound: there is no such queue, and none of that path was recorded.
@@ -91,10 +94,22 @@ class Recorder:
         if track is None:
             self._views.reading(partition, path)
             track = self._tracks[name] = Track(step_of(now))
-            track.looked_at = now
+            track.looked_at, track.looked_by = now, peer
+            self._forget_looks_of(peer)
             self._make_room(now)
         track.looked_at = now
         return track
+
+    def _forget_looks_of(self, peer: str) -> None:
+        """Drop what a peer had recorded above its bound, what was looked at longest ago first."""
+        of_peer = [
+            name
+            for name, track in self._tracks.items()
+            if track.looked_by == peer and name not in self._chosen
+        ]
+        of_peer.sort(key=lambda name: self._tracks[name].looked_at)
+        for name in of_peer[:-LOOKS_OF_PEER]:
+            del self._tracks[name]
 
     def of_partition(self, partition: PartitionName) -> list[tuple[QueuePath, Track]]:
         """All tracks of a partition, by path."""
@@ -165,7 +180,10 @@ class Recorder:
                 del kept[gone]
 
     def _make_room(self, now: float) -> None:
-        """Drop tracks above the bounds: first of queues neither chosen nor looked at, the oldest first."""
+        """Drop tracks above the bounds: first of queues neither chosen nor looked at, the oldest first.
+
+        Chosen ones go last: whoever looks at very many queues takes no other's history.
+        """
         size = self.size
         if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
             return
@@ -173,7 +191,7 @@ class Recorder:
 
         def worth(name: Name) -> tuple[bool, bool, int, float]:
             track = self._tracks[name]
-            return track.looked_at > looked, name in self._chosen, track.step, track.looked_at
+            return name in self._chosen, track.looked_at > looked, track.step, track.looked_at
 
         for name in sorted(self._tracks, key=worth):
             if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:

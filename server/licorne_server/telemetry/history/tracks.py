@@ -66,6 +66,8 @@ class Track:
         """The step of the last sample."""
         self.looked_at = 0.0
         """Time at which somebody looked at it last, in unix seconds; 0.0 for never."""
+        self.looked_by = ""
+        """The peer that had it recorded by looking; empty for none."""
         self.used: dict[str, Line] = {}
         self.waiting: dict[str, Line] = {}
         self.guaranteed = Bounds()
