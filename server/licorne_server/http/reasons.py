@@ -25,6 +25,9 @@ FRESH_BUDGET = 20.0
 """Least pause before rows are made anew, in units of the CPU time that they took: all callers together
 take a twentieth of a core."""
 
+MAX_PARTITIONS = 1_024
+"""Partitions whose rows are kept: as one answer may be of all of them, with fewer none would be fresh."""
+
 CHEAP_SECONDS = 0.005
 """CPU seconds of rows that are made anew for every caller."""
 
@@ -37,7 +40,7 @@ class Reasons:
         self._views = views
         self._time_slices = time_slices
         self._now = now
-        self._together = Together[ReasonRows]()
+        self._together = Together[ReasonRows](MAX_PARTITIONS)
 
     async def of(self, partition: PartitionName) -> ReasonRows:
         """The waiting asks of a partition; raises NotFound.

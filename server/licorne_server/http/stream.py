@@ -347,7 +347,7 @@ def accepts_gzip(header: str) -> bool:
 
 
 MAX_KEPT = 16
-"""Most results that are cached."""
+"""Most results that are cached, unless more are told."""
 
 
 class _Making(Generic[T]):
@@ -364,8 +364,9 @@ class Together(Generic[T]):
     A result is made in a task of its own, independent of its first caller.
     """
 
-    def __init__(self) -> None:
-        """Start without tasks and results."""
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        """Start without tasks and results; cache so many at most."""
+        self._most = most
         self._under_way: dict[Hashable, _Making[T]] = {}
         self._made: OrderedDict[Hashable, tuple[T, float]] = OrderedDict()
 
@@ -391,7 +392,7 @@ class Together(Generic[T]):
                     del self._under_way[key]
                 making.task.cancel()
         self._made.move_to_end(key)
-        while len(self._made) > MAX_KEPT:
+        while len(self._made) > self._most:
             self._made.popitem(last=False)
         return made[0]
 

@@ -1,6 +1,7 @@
 """Why asks wait, in sum: rights, and one answer for all who ask."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,11 +14,13 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.values.ids import PartitionName, QueuePath
+from licorne_server.http import reasons as reasons_module
 from licorne_server.http.reasons import Reasons
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.reasons import ReasonSum
 from licorne_server.services.resource_hours import Place, Row
 from licorne_server.services.server import Server
+from support.core.driver import Driver
 from support.peers.shim import LOOPBACK, Shim, ask, connected, eventually, serving
 from support.peers.tls import Bearing
 
@@ -110,6 +113,24 @@ async def test_one_answer_is_for_all_who_ask(server: Server, monkeypatch: pytest
     answers = [await one for one in asking]
     assert looks == 1
     assert {answer.time for answer in answers} == {5.0}
+
+
+async def test_answers_about_many_partitions_stay_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who ask about all partitions again and again do not have each of them read again."""
+    monkeypatch.setattr(reasons_module, "CHEAP_SECONDS", 0.0)
+    monkeypatch.setattr(reasons_module, "FRESH_BUDGET", 1e9)
+    views, looks = Driver().views, Counter[PartitionName]()
+
+    def read(partition: PartitionName) -> Iterator[WaitingAsks | None]:
+        looks[partition] += 1
+        yield row("root.a", sum(range(10_000)))
+
+    monkeypatch.setattr(views, "reasons", read)
+    reasons = Reasons(views, TimeSlices(lambda: False), lambda: 5.0)
+    for _ in range(2):
+        for number in range(40):
+            await reasons.of(PartitionName(f"[rm{number}]default"))
+    assert (len(looks), set(looks.values())) == (40, {1})
 
 
 def row(queue: str, asks: int, code: str = "QUEUE_MAX_EXCEEDED") -> WaitingAsks:
