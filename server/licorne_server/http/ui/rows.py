@@ -117,13 +117,6 @@ def application_row(name: str, app: AppReport, obstacle: Obstacle, text: str = "
     }
 
 
-def mark_row(mark: OperatorMark | None) -> JsonObject | None:
-    """What an operator did; None for nothing."""
-    if mark is None:
-        return None
-    return {"by": mark.by, "time": milliseconds(mark.time), "message": mark.message}
-
-
 _application = _row(
     AppReport,
     "queue user state allocated pending message",
@@ -133,8 +126,8 @@ _application = _row(
     allocations="allocation_count",
     submitted="submission_time",
     finished="finished_time",
-    hold=lambda app: mark_row(app.hold),
-    change=lambda app: mark_row(app.change),
+    hold=("hold", _mark),
+    change=("change", _mark),
     priority="operator_priority",
 )
 
