@@ -2,7 +2,6 @@
 
 import json
 from contextlib import suppress
-from functools import partial
 
 from aiohttp import web
 
@@ -17,6 +16,9 @@ from licorne_server.services.paging import MAX_PAGE_SIZE
 from licorne_server.services.resource_hours import KINDS, Wanted, merged_hours
 
 MILLISECONDS, NANOSECONDS = 10**3, 10**9
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes of the sums of one answer, as messages."""
 
 
 async def for_rest(request: web.Request) -> web.StreamResponse:
@@ -48,7 +50,7 @@ async def _summed(request: web.Request, maker: Maker, unit: int) -> pb.ListResou
     wanted = Wanted.of(one_of(request, "by", KINDS), since, until, partition, asked.sources.now())
     hours = await asked.sources.hours()
     total = await wanted.summed(hours, lambda rm: visible is None or visible(rm), maker.slices)
-    own = await maker.once(partial(total.page, "", MAX_PAGE_SIZE))
+    own = await total.page("", MAX_PAGE_SIZE, maker.slices, MOST_BYTES)
     own.kept_since = hours.kept_since * unit
     parts = await parts_of(request, _read)
     if parts is None:

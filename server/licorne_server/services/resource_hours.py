@@ -11,7 +11,8 @@ from typing import NamedTuple
 from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName, bare_partition, rm_of
-from licorne_server.services.paging import MAX_PAGE_SIZE, PAGE_SIZE, Slices, walked
+from licorne_core.values.slices import in_runs
+from licorne_server.services.paging import MAX_PAGE_SIZE, PAGE_SIZE, Page, Slices, filled, walked
 from licorne_server.wire.errors import invalid_argument
 
 HOUR = 3600
@@ -156,19 +157,22 @@ class Summary:
             yield path
             path = path.rpartition(".")[0]
 
-    def page(self, token: str, size: int) -> pb.ListResourceHoursResponse:
-        """The sums by partition and name, behind those of a token.
+    async def page(
+        self, token: str, size: int, slices: Slices, budget: int = 0
+    ) -> pb.ListResourceHoursResponse:
+        """The sums by partition and name, behind those of a token, made in slices.
+
+        It ends too at `budget` bytes, see `Page`.
 
         Raises:
             CallError: the token is not from this list.
         """
-        behind = read_token(token)
-        keys = sorted(key for key in self.sums if behind is None or key > behind)
-        most = min(size or PAGE_SIZE, MAX_PAGE_SIZE)
-        return pb.ListResourceHoursResponse(
-            rows=[hours_message(*key, self.sums[key]) for key in keys[:most]],
-            next_page_token=json.dumps(keys[most - 1]) if len(keys) > most else "",
-        )
+        behind, sums = read_token(token), self.sums
+        keys = in_runs(sums, fits=None if behind is None else lambda key: key > behind)
+        page = Page(keys, lambda key: hours_message(*key, sums[key]), size=size, budget=budget)
+        await filled(page, slices)
+        token = "" if page.last is None else json.dumps(page.last)
+        return pb.ListResourceHoursResponse(rows=page.rows, next_page_token=token)
 
 
 def read_token(token: str) -> tuple[str, str] | None:

@@ -52,8 +52,7 @@ class Sums:
         wanted = Wanted.of(request.by, since, until, request.partition, self._now())
         hours, slices = await self._sources.hours(), self._slices(context)
         total = await wanted.summed(hours, self._may_see(context), slices)
-        async with slices():
-            page = total.page(request.page_token, request.page_size)
+        page = await total.page(request.page_token, request.page_size, slices)
         page.kept_since = hours.kept_since * 10**9
         return page
 

@@ -1,9 +1,13 @@
 """Accounting: resource-hours in memory and in files, over hours, restarts and bad days."""
 
 import asyncio
+import os
 import random
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from errno import ENOSPC
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +36,7 @@ from support.core.builders import app, apps, ask, asks, config, node, nodes, reg
 from support.core.driver import Driver
 
 BEGIN = 1_700_000_000 // HOUR * HOUR
+SLICES = partial(TimeSlices(lambda: False).slice, "reader")
 A = Place("[rm1]default", "root.a", "ann", "")
 B = Place("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
 
@@ -92,7 +97,7 @@ def test_a_row_of_the_oldest_hour_goes_with_it(monkeypatch: pytest.MonkeyPatch) 
     assert (list(hours.by_hour), hours.rows) == ([BEGIN, BEGIN + HOUR], 3)
 
 
-def test_sums_are_by_queue_user_or_group() -> None:
+async def test_sums_are_by_queue_user_or_group() -> None:
     """A queue has those below it; whoever has no group is in none; pages go on behind the last."""
     for by, wanted in (
         ("queue", {"root": 5, "root.a": 2, "root.b": 3, "root.b.c": 3}),
@@ -101,17 +106,34 @@ def test_sums_are_by_queue_user_or_group() -> None:
     ):
         total = Summary(by)
         assert list(total.add([{A: row(2), B: row(3)}, {}], lambda name: name == "[rm1]default")) == []
-        page = total.page("", 1)
+        page = await total.page("", 1, SLICES)
         found = list(page.rows)
         while page.next_page_token:
-            page = total.page(page.next_page_token, 1)
+            page = await total.page(page.next_page_token, 1, SLICES)
             found += page.rows
         assert {one.name: one.hours["vcore"] for one in found} == wanted
         assert list(total.add([{A: row(9)}], lambda _: False)) == []
     with pytest.raises(CallError, match="page_token x is not from this list"):
-        Summary("user").page("x", 1)
+        await Summary("user").page("x", 1, SLICES)
     with pytest.raises(CallError, match="by node is none of queue, user, group"):
         Wanted.of("node", 0, 0, "", 0)
+
+
+async def test_a_page_of_very_many_sums_is_made_in_slices() -> None:
+    """Sorting them and making their messages delays others by a slice at a time."""
+    total, slices = Summary("user"), 0
+    list(total.add([{A._replace(user=f"u{n:05}"): row(1) for n in range(3000)}], lambda _: True))
+
+    @asynccontextmanager
+    async def slice_of_a_step() -> AsyncIterator[Callable[[], bool]]:
+        nonlocal slices
+        slices += 1
+        yield lambda: True
+
+    page = await total.page('["[rm1]default", "u00999"]', 1000, slice_of_a_step)
+    assert [one.name for one in page.rows] == [f"u{n:05}" for n in range(1000, 2000)]
+    assert page.next_page_token == '["[rm1]default", "u01999"]'
+    assert slices > 1000
 
 
 def test_pages_of_members_are_one_list() -> None:
@@ -384,7 +406,7 @@ async def test_a_full_disk_counts_no_hour_twice(tmp_path: Path, monkeypatch: pyt
 
     await played.accounting.flush()
     await played.pass_time(HOUR)
-    monkeypatch.setattr(accounting_file.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     for _ in range(5):
         await played.accounting.flush()
         await played.pass_time(HOUR)
