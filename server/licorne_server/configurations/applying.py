@@ -113,11 +113,13 @@ class Applier:
             if first_stored:
                 self._keeper.discard(change.rm_id)
             raise
-        self._configurations.put(after)
+        # Applications may have ended meanwhile, and their marks with them.
+        in_force = after.marked_as(self._configurations.find(change.rm_id))
+        self._configurations.put(in_force)
         kept = self._keeper.persistent
         if first_stored:
             kept = await self._keeper.commit(after)
-        else:
+        if in_force is not after or not first_stored:
             self._configurations.save(change.rm_id)
         is_registered = changed is not None
         changed = is_new if changed is None else changed

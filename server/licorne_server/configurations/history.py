@@ -343,7 +343,7 @@ class Configurations:
         expected = self._expected.pop(rm_id, None)
         if expected is not None:
             self._gone.pop(rm_id, None)
-            self.put(expected)
+            self.put(expected.marked_as(self._of.get(rm_id)))
 
     def put(self, revisions: Revisions) -> None:
         """Set the revisions of the RM."""

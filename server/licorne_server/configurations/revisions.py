@@ -112,6 +112,10 @@ class Revisions:
         kept = (mark for mark in self.marks if not (mark in over and mark.kind.is_of_application))
         return replace(self, marks=tuple(kept))
 
+    def marked_as(self, other: "Revisions | None") -> "Revisions":
+        """With the marks of others, of which some may have ended meanwhile."""
+        return self if other is None or other.marks == self.marks else replace(self, marks=other.marks)
+
     def goes_on(self, text: str) -> bool:
         """True if an applied configuration stays in force when the RM registers with this text."""
         return self.is_applied and text in ("", self.said, self.current.text)

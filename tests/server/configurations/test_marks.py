@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.admin_pb2 import (
     ChangeApplicationRequest,
@@ -11,9 +13,12 @@ from licorne.v1.admin_pb2 import (
     SetLogLevelRequest,
     SetNodeSchedulableRequest,
     SetQueueStoppedRequest,
+    UpdateConfigurationRequest,
 )
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_core.values.ids import NodeId, PartitionName
+from licorne_core.values.ids import NodeId, PartitionName, RmId
+from licorne_server.configurations.applying import unmark
+from licorne_server.configurations.revisions import Revisions
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, eventually, serving
 from support.server.configuring import A
@@ -107,3 +112,28 @@ async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
     assert dict(answer.levels) == {"": "info", "core.engine": "debug"}
     marks = {name: (mark.by, mark.message, mark.time > 0) for name, mark in answer.marks.items()}
     assert marks == {"core.engine": ("127.0.0.1", "slow turns", True)}
+
+
+async def test_a_mark_that_ends_during_a_change_stays_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application may end while a configuration is stored: its mark comes back neither here nor later."""
+    gone = [(PartitionName("[rm]default"), "app")]
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=TWO)
+        admin, configurations = AdminStub(channel), server.changes.configurations
+        await admin.HoldApplication(HoldApplicationRequest(rm_id="rm", application_id="app", held=True))
+        assert configurations.get("rm").marks
+        prepare = configurations.keeper.prepare
+
+        async def prepare_slowly(revisions: Revisions) -> None:
+            await prepare(revisions)
+            unmark(configurations, RmId("rm"), gone)
+
+        monkeypatch.setattr(configurations.keeper, "prepare", prepare_slowly)
+        await admin.UpdateConfiguration(UpdateConfigurationRequest(rm_id="rm", config=A))
+        assert configurations.get("rm").marks == ()
+        assert configurations.get("rm").current.text == A
+    async with serving(state_dir=tmp_path) as server:
+        assert server.changes.configurations.get("rm").marks == ()
+        assert server.changes.configurations.get("rm").current.text == A
