@@ -83,7 +83,7 @@ SECURITY = (
     Defect(
         "any-host-on-loopback",
         "Hosts.known",
-        never("_is_known"),
+        never("is_known"),
         "a page of another site whose name leads to this machine reads everything",
         ("test_http_identity",),
     ),

@@ -251,7 +251,7 @@ class Hosts:
         """
         if self._checked and request.path not in PROBES:
             for given in request.headers.getall("Host", []):
-                if not self.are_of(given):
+                if not self.is_known(given):
                     hosts_log.warning("unknown host", host=shown(given), peer=request.remote)
                     raise web.HTTPMisdirectedRequest(text=_refusal(given))
         return await handler(request)
@@ -260,7 +260,7 @@ class Hosts:
         """True for a name that was given, with a port or without one."""
         return _plain(_without_port(given)) in self._names
 
-    def are_of(self, given: str) -> bool:
+    def is_known(self, given: str) -> bool:
         """True for a name that no other site can have, with a port or without one."""
         name = _plain(_without_port(given))
         if name == "localhost" or name.endswith(".localhost") or name in self._names:

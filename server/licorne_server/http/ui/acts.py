@@ -187,7 +187,7 @@ def is_own(origin: str, asked: str, names: frozenset[str], *, identified: bool) 
     """
     host, hosts = origin.partition("://")[2], Hosts(names, checked=True)
     asked_for = host == asked != ""
-    return hosts.has(host) or (asked_for and (identified or ANY in names or hosts.are_of(host)))
+    return hosts.has(host) or (asked_for and (identified or ANY in names or hosts.is_known(host)))
 
 
 def read(body: bytes) -> tuple[Act, Message]:
