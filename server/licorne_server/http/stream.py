@@ -346,10 +346,6 @@ def accepts_gzip(header: str) -> bool:
     return taken.get("gzip", taken.get("*", False))
 
 
-MAX_KEPT = 16
-"""Most results that are cached, unless more are told."""
-
-
 class _Making(Generic[T]):
     """A task under way, and the number of its waiting callers."""
 
@@ -364,8 +360,8 @@ class Together(Generic[T]):
     A result is made in a task of its own, independent of its first caller.
     """
 
-    def __init__(self, most: int = MAX_KEPT) -> None:
-        """Start without tasks and results; cache so many at most."""
+    def __init__(self, most: int = 16) -> None:
+        """Start without tasks and results; `most` results are cached."""
         self._most = most
         self._under_way: dict[Hashable, _Making[T]] = {}
         self._made: OrderedDict[Hashable, tuple[T, float]] = OrderedDict()
