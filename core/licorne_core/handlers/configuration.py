@@ -56,9 +56,9 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     for (name, path), mark in marks.queues.items():
         if partition_key(name) == key:
             partition.tree.stopped[path] = mark
-    partition.awaited.update(
-        (app, had) for name, app, had in marks.applications if partition_key(name) == key
-    )
+    for (name, app_id), had in marks.applications.items():
+        if partition_key(name) == key:
+            partition.awaited[app_id] = had
     yield PARTITION
     watched = partition.journal.on
     limited: list[Change] = []

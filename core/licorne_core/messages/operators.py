@@ -71,16 +71,15 @@ UNMARKED = ApplicationMarks()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMarks:
-    """Nodes that operators cordoned, and queues that they stopped, by partition and name, and
-    applications that they held or changed.
+    """Nodes that operators cordoned, queues that they stopped, and applications that they held or changed.
 
-    They outlive the registration in which they were made. A node, queue or application of such a
-    name has its mark from its beginning.
+    Each is by its partition and name. They outlive the registration in which they were made. A node,
+    queue or application of such a name has its mark from its beginning.
     """
 
     nodes: Mapping[tuple[PartitionName, NodeId], Cordon] = field(default_factory=dict)
     queues: Mapping[tuple[PartitionName, QueuePath], OperatorMark] = field(default_factory=dict)
-    applications: frozenset[tuple[PartitionName, AppId, ApplicationMarks]] = frozenset()
+    applications: Mapping[tuple[PartitionName, AppId], ApplicationMarks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,9 +258,9 @@ class Rm:
         nodes.update(((name, node_id), cordon) for node_id, cordon in partition.nodes.cordons.items())
         queues = {place: mark for place, mark in before.queues.items() if partition_key(place[0]) != key}
         queues.update(((name, QueuePath(path)), mark) for path, mark in partition.tree.stopped.items())
-        applications = {mark for mark in before.applications if partition_key(mark[0]) != key}
-        applications.update((name, app_id, marks) for app_id, marks in partition.awaited.items())
-        self.marks = OperatorMarks(nodes=nodes, queues=queues, applications=frozenset(applications))
+        apps = {place: had for place, had in before.applications.items() if partition_key(place[0]) != key}
+        apps.update(((name, app_id), had) for app_id, had in partition.awaited.items())
+        self.marks = OperatorMarks(nodes=nodes, queues=queues, applications=apps)
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
         """The partition that has the node, for requests that do not say: default if it has."""

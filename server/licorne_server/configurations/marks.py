@@ -81,18 +81,17 @@ def marks_of_core(marks: Sequence[Mark]) -> OperatorMarks:
     )
 
 
-def _of_applications(marks: Iterable[Mark]) -> frozenset[tuple[PartitionName, AppId, ApplicationMarks]]:
+def _of_applications(marks: Iterable[Mark]) -> dict[tuple[PartitionName, AppId], ApplicationMarks]:
     """The marks of applications, for the core: those of one together."""
-    of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
+    of: dict[tuple[PartitionName, AppId], ApplicationMarks] = {}
     for mark in marks:
-        before = of.get((mark.partition, mark.name), UNMARKED)
-        done = OperatorMark(mark.by, mark.time / 1e9, mark.why)
+        place, done = (mark.partition, AppId(mark.name)), mark.operator_mark
+        before = of.get(place, UNMARKED)
         if mark.kind is MarkKind.HOLD:
-            before = before._replace(hold=done)
+            of[place] = before._replace(hold=done)
         else:
-            before = before._replace(change=done, priority=mark.priority, queue=QueuePath(mark.queue))
-        of[mark.partition, mark.name] = before
-    return frozenset((partition, AppId(name), done) for (partition, name), done in of.items())
+            of[place] = before._replace(change=done, priority=mark.priority, queue=QueuePath(mark.queue))
+    return of
 
 
 def encode_mark(mark: Mark) -> dict[str, Any]:

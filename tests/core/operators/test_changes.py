@@ -165,12 +165,13 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
     mark = OperatorMark("ann", 5.0, "why")
     marks = ApplicationMarks(hold=mark, change=mark, priority=7, queue=QueuePath("root.b"))
     ended = ApplicationMarks(hold=mark)
-    of = {(DEFAULT, AppId("app"), marks), (DEFAULT, AppId("gone"), ended)}
-    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=frozenset(of)))
+    gone = [(DEFAULT, AppId(f"gone-{number}")) for number in range(8)]
+    of = {(DEFAULT, AppId("app")): marks, **dict.fromkeys(gone, ended)}
+    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=of))
     driver.do(again, BeginReplay(rm_id=RmId(RM)), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
     driver.do(asks(ask("app", "k1", vcore=1, priority=1)))
     effects = driver.do(EndReplay(rm_id=RmId(RM), nodes=1, applications=1, allocations=1))
-    assert [e.applications for e in effects if isinstance(e, MarksEnded)] == [[(DEFAULT, AppId("gone"))]]
+    assert [e.applications for e in effects if isinstance(e, MarksEnded)] == [gone]
     report = driver.views.application(DEFAULT, "app")
     assert (report.queue, report.hold, report.change, report.operator_priority) == ("root.b", mark, mark, 7)
     assert report.max_priority == 7
@@ -181,8 +182,8 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
 def test_an_application_that_has_not_come_can_be_resumed() -> None:
     """Its mark goes, and it comes without."""
     driver = cluster()
-    of = (DEFAULT, AppId("late"), ApplicationMarks(hold=MARK))
-    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=frozenset({of})))
+    of = {(DEFAULT, AppId("late")): ApplicationMarks(hold=MARK)}
+    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=of))
     driver.do(again)
     assert held(driver.do(hold("late", held=False))) == (True, 0, 0)
     assert refusal(driver.do(hold("late", held=False)))[0] is OperatorRefusal.NOT_FOUND
