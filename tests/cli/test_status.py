@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from licorne.v1.state_pb2 import Application, Budget, GetServerResponse, Node, OperatorMark, Queue
+from licorne.v1.state_pb2 import Application, Budget, GetServerResponse, Node, NodeDrain, OperatorMark, Queue
 from licorne_cli.failures import NEEDS_LOOK
 from licorne_cli.nouns import status
 from licorne_cli.nouns import status_facts as gathering
-from licorne_cli.nouns.status import Line, laid_out, lines_of
+from licorne_cli.nouns.status import Line, laid_out, lines_of, node_text
 from licorne_cli.nouns.status_facts import Facts, add_applications, add_nodes, add_queues, bounded, is_over
 from support.peers.town import Town
 
@@ -62,6 +62,8 @@ def test_what_operators_did_is_shown_with_who_and_why() -> None:
     assert shown["stopped"].endswith("d ago: disk\\n")
     assert shown["nodes"].startswith("7 nodes; 5 reserved; n0 cordoned by ann, ")
     assert shown["nodes"].endswith("; 4 more")
+    drained = Node(node_id="n", cordon=MARK, drain=NodeDrain(start_time=1, deadline=2, allocations=3))
+    assert node_text(drained).endswith("d ago: disk\n, drain done")
     assert shown["held"].startswith("job by ann, ")
     assert [one.what for one in facts.changes[-2:]] == ["application job held", "application job changed"]
     assert facts.needs_look == []

@@ -13,7 +13,7 @@ from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.failures import NEEDS_LOOK, OK
 from licorne_cli.nouns.reasons import in_one_line
 from licorne_cli.nouns.status_facts import Change, Facts, Of, gathered
-from licorne_cli.output.marks import age
+from licorne_cli.output.marks import age, drain_text
 from licorne_cli.output.printer import INTERVAL
 from licorne_cli.output.text import (
     DATA_FORMS,
@@ -125,9 +125,7 @@ def node_text(node: Node) -> str:
     """A node that takes nothing new."""
     if not node.HasField("cordon"):
         return f"{node.node_id} is not schedulable"
-    drain = ""
-    if node.HasField("drain"):
-        drain = f", {node.drain.remaining:,} of {node.drain.allocations:,} allocations to go"
+    drain = f", drain {drain_text(node.drain)}" if node.HasField("drain") else ""
     return mark_text(f"{node.node_id} cordoned", node.cordon) + drain
 
 
