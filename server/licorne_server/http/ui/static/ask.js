@@ -153,7 +153,7 @@ function nodesWayOut(check) {
 
 function victim(partition, record) {
   if (!record) return null;
-  const why = { guarantee: "for an ask whose queue was below its guarantee", "required-node": "for an ask that may go to no other node", quota: "because its queue had more than its lowered maximum" };
+  const why = { guarantee: "for an ask whose queue was below its guarantee", "required-node": "for an ask that may go to no other node", quota: "because its queue had more than its lowered maximum", drain: "because an operator drains its node" };
   return section("Preemption", facts([
     ["Rule", why[record.rule] || record.rule],
     ["Told to stop", time(record.time)],

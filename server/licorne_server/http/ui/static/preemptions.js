@@ -11,7 +11,7 @@ import { PagedList, sortedTable } from "./table.js";
 import { brief, count, counted, lost, short, span } from "./units.js";
 import { when } from "./when.js";
 
-const RULES = { guarantee: "for a queue below its guarantee", "required-node": "for an ask that may go to no other node", quota: "its queue had more than its maximum" };
+const RULES = { guarantee: "for a queue below its guarantee", "required-node": "for an ask that may go to no other node", quota: "its queue had more than its maximum", drain: "an operator drains its node" };
 
 export function view([partition = state.partition], { q = "" }) {
   choosePartition(partition);
@@ -61,7 +61,7 @@ class Sums {
     const victims = rows.reduce((sum, row) => sum + row.victims, 0);
     const hours = rows.reduce((sum, row) => sum + Number(row.lostHours.vcore ?? 0), 0);
     const most = Math.max(...rows.map((row) => row.victims));
-    const queue = (path) => (path ? link(toQueue(this.partition, path), path) : "its own maximum");
+    const queue = (path) => (path ? link(toQueue(this.partition, path), path) : el("span", { class: "summary", title: "its own lowered maximum, or a drain of its node", text: "no other queue" }));
     place(this.holder, [
       el("p", { class: "summary" }, `${counted(victims, "victim")} since `, when(since), hours ? `, that had run ${lost("vcore", hours)}` : ""),
       sortedTable("Who lost to whom", [
