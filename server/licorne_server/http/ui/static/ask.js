@@ -26,7 +26,7 @@ export function view([partition, app, key = ""]) {
   const standing = new Standing(partition, app, key);
   const detail = new Detail({
     partition, path: ofPartition(partition, "application", app, "explain"), query: { key },
-    render: (report) => [verdict(partition, report), waits(report) ? standing.node : null, checks(partition, report), victim(partition, report.victim)],
+    render: (report) => [verdict(partition, report), checks(partition, report), waits(report) ? standing.node : null, victim(partition, report.victim)],
   });
   return {
     title: key || `First ask of ${app}`, name: key, partition,
