@@ -126,6 +126,6 @@ export function humanText(text) {
   const plainer = text.replace(OLDER, (_, amounts) => resources(Object.fromEntries(amounts.trim().split(" ").filter(Boolean).map((pair) => pair.split(":")))).replace("–", "nothing"));
   return plainer.replace(QUANTITIES, (all) => [...all.matchAll(QUANTITY)].map(([, name, number, unit]) => {
     const factor = unit === "m" ? 1 / 1000 : unit ? 1024 ** BINARY.indexOf(`${unit}B`) : 1;
-    return `${name} ${amount(name, Number(number) * factor * (name === "vcore" ? 1000 : 1))}`;
+    return `${name} ${amount(name, Math.round(Number(number) * factor * (name === "vcore" ? 1000 : 1)))}`;
   }).join(", "));
 }
