@@ -79,7 +79,7 @@ async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
             await heard(rm, Allocated, 4)
             for words in (
                 ("config", "apply", str(site.config), "--yes"),
-                ("nodes", "drain", "n1"),
+                ("nodes", "cordon", "n1"),
                 ("queues", "stop", "root.other", "--yes"),
                 ("log-level", "core.engine", "debug"),
             ):
@@ -106,7 +106,7 @@ def look(site: Site) -> dict[str, Any]:
 
 
 def test_what_a_stop_leaves(tmp_path: Path) -> None:
-    """Allocations, asks, applied configurations, drains and stops survive a restart; log levels do not."""
+    """Allocations, asks, applied configurations, cordons, stops and log levels survive a restart."""
     before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), 3 * PATIENCE))
     assert len(before["runs"]) == 4
     assert [one["source"] for one in before["configurations"]] == ["operator", "registration"]
@@ -114,7 +114,7 @@ def test_what_a_stop_leaves(tmp_path: Path) -> None:
         assert after[what] == before[what], what
     assert (before["node"], after["node"]) == (True, True)
     assert (before["queue"], after["queue"]) == ("Stopped", "Stopped")
-    assert before["levels"] - after["levels"] == {"core.engine"}
+    assert before["levels"] == after["levels"] >= {"core.engine"}
 
 
 def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import structlog
 from licorne_core.values.ids import PartitionName, bare_partition, rm_of
 from licorne_server.services.resource_hours import HOUR, MOST_DAYS, PER_HOUR, Hours, Place, Row, in_hours
 
-log = structlog.get_logger("core.configurations.accounting_file")
+log = structlog.get_logger("core.accounting")
 
 COLUMNS = ("hour", "rm", "partition", "queue", "user", "group", "resource", "hours", "preempted_hours")
 ALLOCATIONS = "#allocations"

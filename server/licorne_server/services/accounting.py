@@ -19,7 +19,7 @@ from licorne_server.process.settings import Settings
 from licorne_server.services.paging import walked
 from licorne_server.services.resource_hours import HOUR, Hours, Place, Row
 
-log = structlog.get_logger("core.services.accounting")
+log = structlog.get_logger("core.accounting")
 
 FLUSH_SECONDS = 30.0
 """Seconds between two writes: what a server that is killed may lose."""

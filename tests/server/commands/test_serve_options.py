@@ -162,7 +162,6 @@ PROBLEMS = {
     "--listen 0.0.0.0:0": "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, ",
     "--listen :0": "refusing to serve 0.0.0.0:0 without TLS: ",
     "--http [::]:0": "refusing to serve HTTP without TLS on [::]:0: ",
-    "--listen localhost": "not an address, HOST:PORT was expected: 'localhost'",
     "--listen localhost:99999": "not an address, HOST:PORT was expected: 'localhost:99999'",
     "--config /no/such/file": "cannot read /no/such/file: ",
     "--config /dev/zero": "/dev/zero is larger than 2097152 bytes",

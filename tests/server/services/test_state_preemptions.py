@@ -82,7 +82,7 @@ async def test_every_rule_has_its_name(state: "StateAsyncStub", ledger: Ledger) 
     for rule in PreemptionRule:
         ledger.note(victim(rule.value, rule=rule))
     found = {item.allocation_key: item for item in await every(state)}
-    assert {item.rule for item in found.values()} == {"guarantee", "required-node", "quota"}
+    assert {item.rule for item in found.values()} == {"guarantee", "required-node", "quota", "drain"}
     assert all(item.rule == key for key, item in found.items())
     quota = found["quota"]
     assert (quota.beneficiary_application_id, quota.beneficiary_allocation_key) == ("", "")

@@ -33,6 +33,7 @@ TURNS = "core.scheduler.turns"
 
 LOGGERS = (
     "core.access",
+    "core.accounting",
     AUDIT,
     "core.admission",
     "core.app",
