@@ -180,12 +180,21 @@ async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: 
     assert (ended.allocations, ended.asks) == (2, 1)
     for call in (
         admin.set_node_schedulable("nowhere", False),
+        admin.drain_node("nowhere"),
         admin.set_queue_stopped("root.nowhere", True),
         admin.stop_application("nobody"),
         admin.set_node_schedulable("node-1", False, partition="gpu"),
     ):
         with pytest.raises(NotFound):
             await call
+
+
+async def test_a_node_is_drained_by_a_deadline(admin: Admin, rm: FakeRM) -> None:
+    """The answer counts what is to stop, and the node tells its drain with the seconds that were given."""
+    answer = await admin.drain_node("node-1", 60, message="disk")
+    assert (answer.allocations, answer.exempt) == (1, 0)
+    [drain] = [node.drain for node in await rm.client.state.nodes() if node.drained]
+    assert (drain.allocations, drain.deadline - drain.start_time) == (1, 60 * 10**9)
 
 
 async def test_members_are_listed_and_drained(admin: Admin) -> None:
@@ -272,6 +281,7 @@ async def test_an_rm_is_forgotten_when_it_is_gone(server: Served, admin: Admin) 
             "extra_config\\['a'\\] is 1: it must be a text",
         ),
         (lambda admin: admin.change_application("job", priority=2**31), ValueError, "priority is 2147483648"),
+        (lambda admin: admin.drain_node("n", -1), ValueError, "deadline_seconds is -1: it must"),
         (lambda admin: admin.set_queue_stopped("root", "no"), TypeError, "stopped is 'no': it"),
         (lambda admin: admin.set_node_schedulable("n", True, partition=7), TypeError, "partition"),
     ],

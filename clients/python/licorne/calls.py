@@ -47,6 +47,7 @@ ARGUMENTS: Mapping[str, Check] = {
     "compare": flag,
     "config": text,
     "count": partial(whole, UINT32),
+    "deadline_seconds": partial(whole, UINT32),
     "drain": flag,
     "extra_config": tags,
     "force": flag,
