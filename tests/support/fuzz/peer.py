@@ -67,13 +67,30 @@ class Peer:
             self.hear(target, line)
 
     def take_back_marks(self) -> None:
-        """As an operator, undrain its node and start its queues, which no registration does."""
-        own = {"rm_id": self.rm_id}
-        calls: list[tuple[str, Message]] = [
+        """As an operator, undo what no registration does; it has registered anew then.
+
+        Its node is undrained and its queues are started. Where they were stopped it has no application
+        before it registers again; after that the application is resumed, in its own queue.
+        """
+        own: dict[str, Any] = {"rm_id": self.rm_id}
+        self._as_operator(
             ("SetNodeSchedulable", pb.SetNodeSchedulableRequest(**own, node_id="n0", schedulable=True)),
             ("SetQueueStopped", pb.SetQueueStoppedRequest(**own, queue="root", stopped=False)),
             ("SetQueueStopped", pb.SetQueueStoppedRequest(**own, queue=QUEUE, stopped=False)),
-        ]
+        )
+        self.start_over()
+        app = {**own, "application_id": APPLICATIONS[0]}
+        self._as_operator(
+            ("HoldApplication", pb.HoldApplicationRequest(**app, held=False)),
+            ("ChangeApplication", pb.ChangeApplicationRequest(**app, reset_priority=True, queue=QUEUE)),
+        )
+
+    def _as_operator(self, *calls: tuple[str, Message]) -> None:
+        """Make calls of `Admin`.
+
+        Raises:
+            Broken: one was refused.
+        """
         for call, request in calls:
             status, _ = self._site.call(TARGETS[call].method, request)
             if status.code is not grpc.StatusCode.OK:

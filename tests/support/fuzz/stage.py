@@ -90,7 +90,6 @@ class Stage:
             raise Broken("the digest does not show what the bystander does")
         self._fuzzed.start_over()
         self._fuzzed.take_back_marks()
-        self._fuzzed.start_over()
         self._fuzzed.runs("last")
         self._check()
 

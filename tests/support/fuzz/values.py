@@ -72,6 +72,7 @@ _BY_NAME: dict[str, Names] = {
     "gangSchedulingStyle": ("", "Soft", "Hard", "soft"),
     "config": CONFIGS,
     "budgets": BUDGETS,
+    "by": ("", "queue", "user", "group", "node"),
     "policyGroup": ("", "queues"),
     "state": ("", "active", "completed", "rejected", "Running"),
     "page_token": ("", "root.a", "n0", "a0", "3", '["n0", 0.0, "a0", "k0"]', "[[[["),
