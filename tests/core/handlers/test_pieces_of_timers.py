@@ -24,6 +24,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
+    drain,
     node,
     nodes,
     register,
@@ -228,6 +229,15 @@ def _some_time_above_max(n: int) -> Iterator[Command]:
     yield from _many_above_max(7 * n // 4, delay="480h")
 
 
+def _drained(n: int) -> Iterator[Command]:
+    """A node with very many allocations, and so much time that one goes in more than a week."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=n))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"k{number}", vcore=1, on_node="n1") for number in range(n)))
+    yield drain("n1", 9 * DAY * n)
+
+
 Scene = Callable[[int], Iterator[Command]]
 
 SCENES: dict[Due, tuple[Scene, ...]] = {
@@ -253,6 +263,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _many_above_max,
         _some_time_above_max,
     ),
+    Due.DRAIN: (_drained,),
 }
 
 
