@@ -22,7 +22,7 @@ from licorne_core.values.resources import charge
 from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WAITS_FOR_TURN, stops
 from licorne_core.views.explain import Obstacle, obstacle, obstacle_to_all, obstacle_to_group, subject_of
 
-STEP = 50
+STEP = 25
 """Groups or asks that are looked at before the reader may pause."""
 
 NODES_STEP = 250

@@ -28,7 +28,13 @@ SCALE = 10
 """Steps and slices are so many times shorter here than in service: fewer things are many then."""
 
 STEPS = ("RUN", "STEP", "PART", "STEP_MEMBERS", "STEP_REQUESTS")
-READERS = ("licorne_core.views", "licorne_core.values.slices", "licorne_server.http")
+READERS = (
+    "licorne_core.views",
+    "licorne_core.values.slices",
+    "licorne_server.http",
+    "licorne_server.services.reasons",
+    "licorne_server.services.resource_hours",
+)
 """Names of numbers of things that readers look at before they may pause, and where these are."""
 
 FEW, MANY = 60, 160
@@ -101,6 +107,8 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "ListReservations": [{"page_size": 10_000}],
     "ListPreemptions": [{}, {"application_id": "one"}],
     "ListOutstanding": [{}],
+    "ListReasons": [{}, {"partition": PARTITION, "queue": "root.one"}],
+    "ListResourceHours": [{"by": by, "page_size": 10_000} for by in ("queue", "user", "group")],
     "ListBudgets": [{"page_size": 10_000}],
     "ListEvents": [{"rm_id": "rm1"}],
     "WatchEvents": [{"rm_id": "rm1", "start": 0}],
@@ -123,6 +131,7 @@ PATHS: dict[str, list[str]] = {
     "/ws/v1/partition/{partition}/queues": [f"{_P}/queues"],
     "/ws/v1/partition/{partition}/queue/{queue}": [f"{_P}/queue/root", f"{_P}/queue/root.one"],
     "/ws/v1/partition/{partition}/preemptions": [f"{_P}/preemptions"],
+    "/ws/v1/partition/{partition}/reasons": [f"{_P}/reasons", f"{_P}/reasons?queue=root.one"],
     "/ws/v1/partition/{partition}/nodes": [f"{_P}/nodes"],
     "/ws/v1/partition/{partition}/node/{node}": [f"{_P}/node/big", f"{_P}/node/n0"],
     "/ws/v1/partition/{partition}/queue/{queue}/applications": [f"{_P}/queue/root.one/applications"],
@@ -138,6 +147,8 @@ PATHS: dict[str, list[str]] = {
     "/ws/v1/partition/{partition}/usage/user/{name}": [f"{_P}/usage/user/{USER}"],
     "/ws/v1/partition/{partition}/usage/groups": [f"{_P}/usage/groups"],
     "/ws/v1/partition/{partition}/usage/group/{name}": [f"{_P}/usage/group/{GROUP}"],
+    "/ws/v1/reasons": ["/ws/v1/reasons"],
+    "/ws/v1/resource-hours": ["/ws/v1/resource-hours", "/ws/v1/resource-hours?by=user"],
     "/ws/v1/events/batch": ["/ws/v1/events/batch?rm=rm1&count=10000"],
     "/ws/v1/events/stream": ["/ws/v1/events/stream?rm=rm1&count=10000&start=0"],
     "/ws/v1/history/apps": ["/ws/v1/history/apps"],
@@ -191,6 +202,8 @@ PATHS: dict[str, list[str]] = {
     "/ui/api/config": ["/ui/api/config?rm=rm1"],
     "/ui/api/config/revisions": ["/ui/api/config/revisions?rm=rm1"],
     "/ui/api/config/revision": ["/ui/api/config/revision?rm=rm1"],
+    "/ui/api/reasons": ["/ui/api/reasons", f"/ui/api/reasons?partition={PARTITION}"],
+    "/ui/api/resource-hours": ["/ui/api/resource-hours", "/ui/api/resource-hours?by=group"],
     "/ui/api/search": ["/ui/api/search?q=nobody", "/ui/api/search?q=1"],
     "/ui/api/events": ["/ui/api/events?rm=rm1", "/ui/api/events?rm=rm1&q=nobody"],
 }
