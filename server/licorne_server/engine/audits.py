@@ -10,7 +10,6 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
-from licorne_server.telemetry.logs import note_lost
 
 log = structlog.get_logger("core.audits")
 
@@ -37,11 +36,7 @@ class Audits(Periodic):
         """Disagreements found by the last audit, in all partitions."""
 
     async def _work(self) -> float:
-        try:
-            await self._audit_all()
-        except Exception:
-            # It may be the log itself that fails: the next audit comes all the same.
-            note_lost("audit failed")
+        await self._audit_all()
         return self._clock.now() + AUDIT_SECONDS
 
     async def _audit_all(self) -> None:

@@ -9,7 +9,12 @@ import time
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+import structlog
+
 from licorne_server.process.loop import stop_task
+from licorne_server.telemetry.logs import note_lost
+
+log = structlog.get_logger("core.periodic")
 
 
 class Clock(Protocol):
@@ -54,10 +59,10 @@ class SystemClock:
 
 
 class Periodic(ABC):
-    """A task that works whenever it is due by a clock."""
+    """A task that works whenever it is due by a clock. Work that fails is not the last."""
 
     def __init__(self, name: str, clock: Clock, seconds: float) -> None:
-        """Work for the first time in so many seconds after the start."""
+        """Work for the first time in so many seconds after the start, and so long after a failure."""
         self._name = name
         self._clock = clock
         self._seconds = seconds
@@ -73,7 +78,7 @@ class Periodic(ABC):
 
     @abstractmethod
     async def _work(self) -> float:
-        """Work, without failing; returns when it is due again, in unix seconds."""
+        """Work; returns when it is due again, in unix seconds. A failure is logged."""
 
     async def _run(self) -> None:
         woken = asyncio.Event()
@@ -82,4 +87,15 @@ class Periodic(ABC):
             await self._clock.wait(due, woken)
             woken.clear()
             if self._clock.now() >= due:
-                due = await self._work()
+                due = await self._next()
+
+    async def _next(self) -> float:
+        try:
+            return await self._work()
+        except Exception:
+            # It may be the log itself that fails: the next time comes all the same.
+            try:
+                log.exception("periodic work failed", task=self._name)
+            except Exception:
+                note_lost("periodic work failed")
+            return self._clock.now() + self._seconds

@@ -4,8 +4,9 @@ import asyncio
 import time
 
 import aiohttp
+from structlog.testing import capture_logs
 
-from licorne_server.process.clock import SystemClock
+from licorne_server.process.clock import Clock, Periodic, SystemClock
 from licorne_server.testing import VirtualClock
 from support.peers.shim import LOOPBACK, RawSession, connected, serving
 
@@ -38,6 +39,33 @@ async def test_waiting_ends_with_the_event() -> None:
         assert not waiting.done()
         event.set()
         await waiting
+
+
+class _Failing(Periodic):
+    """Fails the first time, and is due every two seconds from then on."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__("failing", clock, 5.0)
+        self.times: list[float] = []
+
+    async def _work(self) -> float:
+        self.times.append(self._clock.now())
+        if len(self.times) == 1:
+            raise ValueError("broken")
+        return self._clock.now() + 2.0
+
+
+async def test_work_that_fails_is_not_the_last() -> None:
+    """A failure is logged with the name of the task, which works again after its first wait."""
+    clock = VirtualClock(start=100.0)
+    work = _Failing(clock)
+    work.start()
+    await asyncio.sleep(0)
+    with capture_logs() as lines:
+        await clock.advance(12.0)
+    await work.stop()
+    assert work.times == [105.0, 110.0, 112.0]
+    assert [(line["event"], line["task"]) for line in lines] == [("periodic work failed", "failing")]
 
 
 async def test_server_has_no_other_clock() -> None:

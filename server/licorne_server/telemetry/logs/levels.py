@@ -74,6 +74,7 @@ LOGGERS = (
     "core.http.ui.mirrors",
     "core.members",
     "core.memory",
+    "core.periodic",
     "core.rejections",
     "core.rm",
     "core.rm_log_levels",
