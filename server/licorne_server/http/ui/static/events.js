@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { commandLine } from "./copy.js";
-import { badge, button, choice, el, link, note, searchField, setText } from "./dom.js";
+import { badge, button, choice, el, link, searchField, setText } from "./dom.js";
 import { change, to, toApp, toAsk, toNode, toQueue } from "./route.js";
 import { fold, sentence, whole } from "./sentences.js";
 import { chosenRm, partitions, state, subscribe } from "./store.js";
@@ -28,13 +28,15 @@ class Tail {
     this.status = el("span", { class: "status", role: "status" });
     this.pause = button("Pause", () => this.setPaused(!this.paused), { "aria-pressed": "false" });
     const rms = [...state.rms.keys()].sort().map((id) => [id, id]);
-    this.list = el("ol", { class: "events", role: "log", "aria-live": "off", "aria-label": `Events of ${rm}`, tabindex: 0 });
+    const name = `Events of ${rm}`;
+    this.list = el("ol", { class: "events", "aria-label": name, tabindex: 0 });
+    const log = el("div", { role: "log", "aria-live": "off", "aria-label": name }, this.list);
     this.older = button("Earlier events", () => this.loadOlder());
     const tools = el("div", { class: "tools" },
       choice("RM", rms.length ? rms : [[rm, rm]], rm, (id) => { location.hash = to("events", [id]); }),
       choice("About", TYPES, type, (value) => this.search({ type: value })),
       searchField("Look in ids and messages", q, (text) => this.search({ q: text })), this.pause);
-    this.node = el("div", { class: "stack" }, tools, el("div", { class: "pager" }, this.status), this.list, el("div", {}, this.older));
+    this.node = el("div", { class: "stack" }, tools, el("div", { class: "pager" }, this.status), log, el("div", {}, this.older));
     this.stop = subscribe(({ logs, link, rms: known }) => {
       if (!this.rm && known.size) this.rm = chosenRm();
       if (logs.has(this.rm) || link) this.load();
@@ -128,7 +130,7 @@ class Tail {
     const off = answer.tracking ? "" : "Event tracking is disabled for this RM. ";
     setText(this.status, `${off}${counted(this.list.childElementCount, "line")}, newest first; ${kept}.`);
     this.older.hidden = this.first <= answer.lowest;
-    if (!this.list.childElementCount) this.list.append(note("No such event yet.", { class: "gap none" }));
+    if (!this.list.childElementCount) this.list.append(el("li", { class: "gap none", text: "No such event yet." }));
     else if (answer.rows.length) this.list.querySelectorAll(".gap.none").forEach((item) => item.remove());
   }
 

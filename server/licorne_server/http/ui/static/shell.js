@@ -54,7 +54,7 @@ export function showShell(nav, view) {
     const value = counted(partition);
     setText(number, own === "rms" && lost ? `${count(lost)} lost` : value === null ? "" : short(value));
     number.classList.toggle("warn", own === "rms" && lost > 0);
-    setAttribute(item, "aria-label", number.textContent ? `${label}, ${number.textContent}` : null);
+    setAttribute(item, "aria-label", number.textContent ? `${label} ${number.textContent}` : null);
   }
 }
 
