@@ -19,7 +19,7 @@ from licorne_server.process.build_info import COMPILED, build_info
 from support import seeds
 from support.surroundings import guard_default_addresses, is_meant_for_others
 
-WORLDS = 160
+WORLDS = 120
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
 
 MOST_FOR_ONE = 2
