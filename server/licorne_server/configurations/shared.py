@@ -121,7 +121,9 @@ class SharedKeeper(Keeper):
         try:
             packed = await self._run(partial(pack, revisions))
             value = document_of(packed, self._epoch(rm_id))
-            await self._store.prepare(key_of(rm_id), value, await self._replaceable(rm_id))
+            # A write of the registration, which may still be under way, comes before or after both.
+            async with self._locks.setdefault(rm_id, asyncio.Lock()):
+                await self._store.prepare(key_of(rm_id), value, await self._replaceable(rm_id))
         except StoreError as error:
             self.failures += 1
             raise OSError(str(error)) from None

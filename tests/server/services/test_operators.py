@@ -202,7 +202,7 @@ BAD: dict[str, tuple[str, Message]] = {
         "SetLogLevel",
         pb.SetLogLevelRequest(logger="core.enigne", level="info"),
     ),
-    "logger core..x does not exist; there are core.access, core.admin.audit, ": (
+    "logger core..x does not exist; there are core.access, core.accounting, ": (
         "SetLogLevel",
         pb.SetLogLevelRequest(logger="core..x", level="info"),
     ),

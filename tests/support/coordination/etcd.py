@@ -42,6 +42,11 @@ TLS_FLAGS = (
 _prefixes = count()
 
 
+def state_of(task: Path) -> str:
+    """The state of a thread, such as ``R`` for one that runs and ``T`` for one that is stopped."""
+    return (task / "stat").read_text().rpartition(") ")[2][0]
+
+
 class EtcdServer:
     """An etcd of one server. Started again, it has the same address, and its data unless wiped."""
 
@@ -133,8 +138,11 @@ class EtcdServer:
             self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it holds its connections, and answers nobody."""
+        """SIGSTOP: it holds its connections, and answers nobody once all of its threads stand."""
         self._send(signal.SIGSTOP)
+        assert self._process is not None
+        while any(state_of(task) != "T" for task in Path(f"/proc/{self._process.pid}/task").iterdir()):
+            time.sleep(0.01)
 
     def resume(self) -> None:
         """SIGCONT."""
