@@ -38,7 +38,7 @@ export function active(partition) {
 /** Makes the entries of the navigation. */
 export function startShell(nav) {
   for (const { view, label, key } of ENTRIES) {
-    nav.append(el("a", { "data-view": view, title: `${label} (g ${key})` }, icon(view), el("span", { class: "label", text: label }), el("span", { class: "count" })));
+    nav.append(el("a", { "data-view": view, title: `${label} (g ${key})` }, icon(view), el("span", { class: "label", text: label }), " ", el("span", { class: "count" })));
   }
 }
 
