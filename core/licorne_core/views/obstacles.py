@@ -1,6 +1,6 @@
 """The obstacle of an application's first ask, cheap enough for lists of very many applications.
 
-Codes come from the census: the rules for whole applications are evaluated anew, and a parked ask has a
+Codes come from the census: the rules for whole applications are evaluated again, and a parked ask has a
 blocker. Texts have the operands, so they cost more and are for the rows that are shown.
 """
 

@@ -1,6 +1,6 @@
 """Why asks wait: all asks of a partition by queue, by the first check that stops them, and by its subject.
 
-The rules are evaluated anew for each group of asks, so that the reason of an ask is the one that its
+The rules are evaluated for each group of asks, so that the reason of an ask is the one that its
 explanation gives. The census, which every scrape makes, has what the scheduler found last instead.
 """
 

@@ -126,7 +126,7 @@ class AccountingFile:
         _, first = next(_lines(self._over), (0, []))
         size = self._over.stat().st_size
         if size > MOST_BYTES:
-            # A quarter, so that it is not written anew every hour.
+            # A quarter, so that it is not rewritten every hour.
             with self._over.open(encoding="utf-8", errors="replace", newline="") as file:
                 file.seek(size - MOST_BYTES * 3 // 4)
                 file.readline()

@@ -22,14 +22,14 @@ from licorne_server.services.reasons import ReasonRows, ReasonSum, merged_reason
 from licorne_server.wire.responses import nanoseconds
 
 FRESH_BUDGET = 20.0
-"""Least pause before rows are made anew, in units of the CPU time that they took: all callers together
+"""Least pause before rows are made again, in units of the CPU time that they took: all callers together
 take a twentieth of a core."""
 
 MAX_PARTITIONS = 1_024
 """Partitions whose rows are kept: as one answer may be of all of them, with fewer none would be fresh."""
 
 CHEAP_SECONDS = 0.005
-"""CPU seconds of rows that are made anew for every caller."""
+"""CPU seconds of rows that are made for every caller."""
 
 
 class Reasons:

@@ -18,7 +18,7 @@ from licorne_cli.parsing.parser import duration
 
 EXAMPLES = (
     ("licorne usage --since 30d", "what each queue has used in a month, those below it included"),
-    ("licorne usage --by user --since 7d --sort-by hours --reverse", "who has used most core-hours"),
+    ("licorne usage --by user --since 7d --sort-by hours --reverse", "the largest users of a week"),
     ("licorne usage --by group -o csv", "for a spreadsheet"),
 )
 KINDS = ("queue", "user", "group")

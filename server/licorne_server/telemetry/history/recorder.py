@@ -213,7 +213,7 @@ class Recorder:
                     path = path.rpartition(".")[0]
                 if not record.number % PART:
                     yield
-        # A partition that was made anew counts from 1 again.
+        # A partition that was made again counts from 1.
         self._victims[partition] = newest
 
     def _read_nodes(self, partition: PartitionName, step: int) -> Iterator[None]:

@@ -137,7 +137,7 @@ class Configuration {
   apply(config, base) {
     const made = actButton({
       act: "apply", label: "Apply …", rm: this.rm, note: "--comment", danger: true, verb: "Put it into force", title: `Apply to ${this.rm}`,
-      words: ["config", "apply", "FILE", "--base", base], text: `The text is the configuration of ${this.rm}, as it was planned. If another revision than ${base} is in force by then, nothing is done.`,
+      words: ["config", "apply", "FILE", "--base", base], text: `The text is the configuration of ${this.rm}, as it was planned. If another revision than ${base} is in force meanwhile, nothing is done.`,
       more: () => ({ config, base_revision: base }), told: ({ revision, persistent }) => `In force as revision ${revision}${persistent ? "" : ", until the server is started again: it has no state directory"}.`,
       done: () => {
         place(this.result, []);

@@ -15,7 +15,7 @@ export class Detail {
     this.polled.close();
   }
 
-  /** Asks anew, such as after something was done to it. */
+  /** Fetches it again, as after an action. */
   load() {
     this.polled.ask({});
   }

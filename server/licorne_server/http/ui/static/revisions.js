@@ -51,7 +51,7 @@ export class Revisions {
   back({ revision }, current) {
     return actButton({
       act: "rollback", label: "Roll back", rm: this.rm, note: "--comment", danger: true, verb: "Put it into force", title: `Roll back to revision ${revision}`,
-      words: ["config", "rollback", "--to", revision, "--base", current.revision], text: `Revision ${revision} of ${this.rm} is in force again, as a new revision. If another than ${current.revision} is in force by then, nothing is done.`,
+      words: ["config", "rollback", "--to", revision, "--base", current.revision], text: `Revision ${revision} of ${this.rm} is in force again, as a new revision. If another than ${current.revision} is in force meanwhile, nothing is done.`,
       more: () => ({ revision, base_revision: current.revision }), told: ({ revision: made }) => `In force as revision ${made}.`, done: this.done,
     });
   }
