@@ -935,7 +935,11 @@ type Queue struct {
 	// the queue, or else of the nearest queue above it that has one.
 	FairMax map[string]int64 `protobuf:"bytes,21,rep,name=fair_max,json=fairMax,proto3" json:"fair_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The operator that stopped it; absent unless one did.
-	Stop          *OperatorMark `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
+	Stop *OperatorMark `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
+	// Decayed usage against the weight, as used to order siblings; only with `fairshare.half-life`.
+	FairShare *FairShare `protobuf:"bytes,23,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
+	// Budgets of resource-hours, by resource.
+	HoursBudgets  []*HoursBudget `protobuf:"bytes,24,rep,name=hours_budgets,json=hoursBudgets,proto3" json:"hours_budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1124,6 +1128,181 @@ func (x *Queue) GetStop() *OperatorMark {
 	return nil
 }
 
+func (x *Queue) GetFairShare() *FairShare {
+	if x != nil {
+		return x.FairShare
+	}
+	return nil
+}
+
+func (x *Queue) GetHoursBudgets() []*HoursBudget {
+	if x != nil {
+		return x.HoursBudgets
+	}
+	return nil
+}
+
+// Fairness with memory: usage counts half after each half-life.
+type FairShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the units of the resource times hours.
+	Decayed map[string]float64 `protobuf:"bytes,1,rep,name=decayed,proto3" json:"decayed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// What siblings, or users of one leaf, are ordered by: the smaller comes first.
+	Share  float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
+	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	// In seconds.
+	HalfLife      float64 `protobuf:"fixed64,4,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FairShare) Reset() {
+	*x = FairShare{}
+	mi := &file_licorne_v1_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FairShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FairShare) ProtoMessage() {}
+
+func (x *FairShare) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FairShare.ProtoReflect.Descriptor instead.
+func (*FairShare) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FairShare) GetDecayed() map[string]float64 {
+	if x != nil {
+		return x.Decayed
+	}
+	return nil
+}
+
+func (x *FairShare) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *FairShare) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *FairShare) GetHalfLife() float64 {
+	if x != nil {
+		return x.HalfLife
+	}
+	return 0
+}
+
+// Resource-hours that a queue may use in a window of time.
+type HoursBudget struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// In the units of the resource times hours.
+	Limit float64 `protobuf:"fixed64,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Used  float64 `protobuf:"fixed64,3,opt,name=used,proto3" json:"used,omitempty"`
+	// Negative if what runs has used more.
+	Left float64 `protobuf:"fixed64,4,opt,name=left,proto3" json:"left,omitempty"`
+	// In seconds.
+	Window float64 `protobuf:"fixed64,5,opt,name=window,proto3" json:"window,omitempty"`
+	// End of the window, in nanoseconds since 1970.
+	ResetsAt      int64 `protobuf:"varint,6,opt,name=resets_at,json=resetsAt,proto3" json:"resets_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoursBudget) Reset() {
+	*x = HoursBudget{}
+	mi := &file_licorne_v1_state_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoursBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoursBudget) ProtoMessage() {}
+
+func (x *HoursBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoursBudget.ProtoReflect.Descriptor instead.
+func (*HoursBudget) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HoursBudget) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *HoursBudget) GetLimit() float64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *HoursBudget) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *HoursBudget) GetLeft() float64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *HoursBudget) GetWindow() float64 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *HoursBudget) GetResetsAt() int64 {
+	if x != nil {
+		return x.ResetsAt
+	}
+	return 0
+}
+
 type ListApplicationsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1139,7 +1318,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[12]
+	mi := &file_licorne_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1330,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[12]
+	mi := &file_licorne_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1343,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListApplicationsRequest) GetPartition() string {
@@ -1213,7 +1392,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[13]
+	mi := &file_licorne_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1404,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[13]
+	mi := &file_licorne_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1417,7 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListApplicationsResponse) GetApplications() []*Application {
@@ -1269,7 +1448,7 @@ type GetApplicationRequest struct {
 
 func (x *GetApplicationRequest) Reset() {
 	*x = GetApplicationRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[14]
+	mi := &file_licorne_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1460,7 @@ func (x *GetApplicationRequest) String() string {
 func (*GetApplicationRequest) ProtoMessage() {}
 
 func (x *GetApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[14]
+	mi := &file_licorne_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1473,7 @@ func (x *GetApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApplicationRequest.ProtoReflect.Descriptor instead.
 func (*GetApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetApplicationRequest) GetPartition() string {
@@ -1366,7 +1545,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_licorne_v1_state_proto_msgTypes[15]
+	mi := &file_licorne_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1557,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[15]
+	mi := &file_licorne_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1570,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Application) GetApplicationId() string {
@@ -1616,7 +1795,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_licorne_v1_state_proto_msgTypes[16]
+	mi := &file_licorne_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1807,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[16]
+	mi := &file_licorne_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1820,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -1689,7 +1868,7 @@ type StateChange struct {
 
 func (x *StateChange) Reset() {
 	*x = StateChange{}
-	mi := &file_licorne_v1_state_proto_msgTypes[17]
+	mi := &file_licorne_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1880,7 @@ func (x *StateChange) String() string {
 func (*StateChange) ProtoMessage() {}
 
 func (x *StateChange) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[17]
+	mi := &file_licorne_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1893,7 @@ func (x *StateChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChange.ProtoReflect.Descriptor instead.
 func (*StateChange) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StateChange) GetTime() int64 {
@@ -1764,7 +1943,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	mi := &file_licorne_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1955,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	mi := &file_licorne_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1968,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ask) GetAllocationKey() string {
@@ -1915,7 +2094,7 @@ type AllocationLogEntry struct {
 
 func (x *AllocationLogEntry) Reset() {
 	*x = AllocationLogEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[19]
+	mi := &file_licorne_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2106,7 @@ func (x *AllocationLogEntry) String() string {
 func (*AllocationLogEntry) ProtoMessage() {}
 
 func (x *AllocationLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[19]
+	mi := &file_licorne_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2119,7 @@ func (x *AllocationLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocationLogEntry.ProtoReflect.Descriptor instead.
 func (*AllocationLogEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AllocationLogEntry) GetMessage() string {
@@ -1986,7 +2165,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[20]
+	mi := &file_licorne_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2177,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[20]
+	mi := &file_licorne_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2190,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Allocation) GetAllocationKey() string {
@@ -2112,7 +2291,7 @@ type ListPreemptionsRequest struct {
 
 func (x *ListPreemptionsRequest) Reset() {
 	*x = ListPreemptionsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[21]
+	mi := &file_licorne_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2303,7 @@ func (x *ListPreemptionsRequest) String() string {
 func (*ListPreemptionsRequest) ProtoMessage() {}
 
 func (x *ListPreemptionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[21]
+	mi := &file_licorne_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2316,7 @@ func (x *ListPreemptionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPreemptionsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListPreemptionsRequest) GetPartition() string {
@@ -2186,7 +2365,7 @@ type ListPreemptionsResponse struct {
 
 func (x *ListPreemptionsResponse) Reset() {
 	*x = ListPreemptionsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[22]
+	mi := &file_licorne_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2377,7 @@ func (x *ListPreemptionsResponse) String() string {
 func (*ListPreemptionsResponse) ProtoMessage() {}
 
 func (x *ListPreemptionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[22]
+	mi := &file_licorne_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2390,7 @@ func (x *ListPreemptionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPreemptionsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListPreemptionsResponse) GetPreemptions() []*Preemption {
@@ -2258,7 +2437,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_licorne_v1_state_proto_msgTypes[23]
+	mi := &file_licorne_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2449,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[23]
+	mi := &file_licorne_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2462,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Preemption) GetPartition() string {
@@ -2399,7 +2578,7 @@ type PreemptionQueue struct {
 
 func (x *PreemptionQueue) Reset() {
 	*x = PreemptionQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[24]
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2590,7 @@ func (x *PreemptionQueue) String() string {
 func (*PreemptionQueue) ProtoMessage() {}
 
 func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[24]
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2603,7 @@ func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionQueue.ProtoReflect.Descriptor instead.
 func (*PreemptionQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PreemptionQueue) GetPath() string {
@@ -2480,7 +2659,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[25]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2671,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[25]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2684,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListNodesRequest) GetPartition() string {
@@ -2540,7 +2719,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2731,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2744,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -2616,7 +2795,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2807,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2820,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Node) GetNodeId() string {
@@ -2777,7 +2956,7 @@ type OperatorMark struct {
 
 func (x *OperatorMark) Reset() {
 	*x = OperatorMark{}
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2968,7 @@ func (x *OperatorMark) String() string {
 func (*OperatorMark) ProtoMessage() {}
 
 func (x *OperatorMark) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2981,7 @@ func (x *OperatorMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorMark.ProtoReflect.Descriptor instead.
 func (*OperatorMark) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OperatorMark) GetBy() string {
@@ -2845,7 +3024,7 @@ type NodeDrain struct {
 
 func (x *NodeDrain) Reset() {
 	*x = NodeDrain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3036,7 @@ func (x *NodeDrain) String() string {
 func (*NodeDrain) ProtoMessage() {}
 
 func (x *NodeDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3049,7 @@ func (x *NodeDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
 func (*NodeDrain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NodeDrain) GetStartTime() int64 {
@@ -2940,7 +3119,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2952,7 +3131,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2965,7 +3144,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Reservation) GetNodeId() string {
@@ -3054,7 +3233,7 @@ type HolderReason struct {
 
 func (x *HolderReason) Reset() {
 	*x = HolderReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3245,7 @@ func (x *HolderReason) String() string {
 func (*HolderReason) ProtoMessage() {}
 
 func (x *HolderReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3258,7 @@ func (x *HolderReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderReason.ProtoReflect.Descriptor instead.
 func (*HolderReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HolderReason) GetCode() string {
@@ -3114,7 +3293,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3305,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3318,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListReservationsRequest) GetPartition() string {
@@ -3174,7 +3353,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3365,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3378,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3230,7 +3409,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3421,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3434,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListUsageRequest) GetPartition() string {
@@ -3304,7 +3483,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3495,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3508,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListUsageResponse) GetUsages() []*Usage {
@@ -3359,7 +3538,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3550,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3563,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Usage) GetName() string {
@@ -3419,13 +3598,15 @@ type QueueUsage struct {
 	// 0 for no limit.
 	MaxApplications uint64        `protobuf:"varint,5,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
 	Children        []*QueueUsage `protobuf:"bytes,6,rep,name=children,proto3" json:"children,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of a user, in a queue with `fairshare.half-life`.
+	FairShare     *FairShare `protobuf:"bytes,7,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueUsage) Reset() {
 	*x = QueueUsage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3437,7 +3618,7 @@ func (x *QueueUsage) String() string {
 func (*QueueUsage) ProtoMessage() {}
 
 func (x *QueueUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3450,7 +3631,7 @@ func (x *QueueUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
 func (*QueueUsage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *QueueUsage) GetQueue() string {
@@ -3495,6 +3676,13 @@ func (x *QueueUsage) GetChildren() []*QueueUsage {
 	return nil
 }
 
+func (x *QueueUsage) GetFairShare() *FairShare {
+	if x != nil {
+		return x.FairShare
+	}
+	return nil
+}
+
 type ListOutstandingRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -3504,7 +3692,7 @@ type ListOutstandingRequest struct {
 
 func (x *ListOutstandingRequest) Reset() {
 	*x = ListOutstandingRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3704,7 @@ func (x *ListOutstandingRequest) String() string {
 func (*ListOutstandingRequest) ProtoMessage() {}
 
 func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3717,7 @@ func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingRequest.ProtoReflect.Descriptor instead.
 func (*ListOutstandingRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListOutstandingRequest) GetPartition() string {
@@ -3549,7 +3737,7 @@ type ListOutstandingResponse struct {
 
 func (x *ListOutstandingResponse) Reset() {
 	*x = ListOutstandingResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3749,7 @@ func (x *ListOutstandingResponse) String() string {
 func (*ListOutstandingResponse) ProtoMessage() {}
 
 func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3762,7 @@ func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingResponse.ProtoReflect.Descriptor instead.
 func (*ListOutstandingResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
@@ -3597,7 +3785,7 @@ type OutstandingShape struct {
 
 func (x *OutstandingShape) Reset() {
 	*x = OutstandingShape{}
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3609,7 +3797,7 @@ func (x *OutstandingShape) String() string {
 func (*OutstandingShape) ProtoMessage() {}
 
 func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3622,7 +3810,7 @@ func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutstandingShape.ProtoReflect.Descriptor instead.
 func (*OutstandingShape) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *OutstandingShape) GetResources() map[string]int64 {
@@ -3658,7 +3846,7 @@ type ListReasonsRequest struct {
 
 func (x *ListReasonsRequest) Reset() {
 	*x = ListReasonsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +3858,7 @@ func (x *ListReasonsRequest) String() string {
 func (*ListReasonsRequest) ProtoMessage() {}
 
 func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +3871,7 @@ func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsRequest.ProtoReflect.Descriptor instead.
 func (*ListReasonsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListReasonsRequest) GetPartition() string {
@@ -3716,7 +3904,7 @@ type ListReasonsResponse struct {
 
 func (x *ListReasonsResponse) Reset() {
 	*x = ListReasonsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3728,7 +3916,7 @@ func (x *ListReasonsResponse) String() string {
 func (*ListReasonsResponse) ProtoMessage() {}
 
 func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3741,7 +3929,7 @@ func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsResponse.ProtoReflect.Descriptor instead.
 func (*ListReasonsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListReasonsResponse) GetReasons() []*WaitReason {
@@ -3795,7 +3983,7 @@ type WaitReason struct {
 
 func (x *WaitReason) Reset() {
 	*x = WaitReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3995,7 @@ func (x *WaitReason) String() string {
 func (*WaitReason) ProtoMessage() {}
 
 func (x *WaitReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3820,7 +4008,7 @@ func (x *WaitReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
 func (*WaitReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WaitReason) GetCode() string {
@@ -3893,7 +4081,7 @@ type ReasonQueue struct {
 
 func (x *ReasonQueue) Reset() {
 	*x = ReasonQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +4093,7 @@ func (x *ReasonQueue) String() string {
 func (*ReasonQueue) ProtoMessage() {}
 
 func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +4106,7 @@ func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonQueue.ProtoReflect.Descriptor instead.
 func (*ReasonQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReasonQueue) GetPartition() string {
@@ -3959,7 +4147,7 @@ type ReasonCause struct {
 
 func (x *ReasonCause) Reset() {
 	*x = ReasonCause{}
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4159,7 @@ func (x *ReasonCause) String() string {
 func (*ReasonCause) ProtoMessage() {}
 
 func (x *ReasonCause) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4172,7 @@ func (x *ReasonCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCause.ProtoReflect.Descriptor instead.
 func (*ReasonCause) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReasonCause) GetCause() string {
@@ -4018,7 +4206,7 @@ type ListResourceHoursRequest struct {
 
 func (x *ListResourceHoursRequest) Reset() {
 	*x = ListResourceHoursRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4218,7 @@ func (x *ListResourceHoursRequest) String() string {
 func (*ListResourceHoursRequest) ProtoMessage() {}
 
 func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4231,7 @@ func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursRequest.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListResourceHoursRequest) GetPartition() string {
@@ -4100,7 +4288,7 @@ type ListResourceHoursResponse struct {
 
 func (x *ListResourceHoursResponse) Reset() {
 	*x = ListResourceHoursResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4112,7 +4300,7 @@ func (x *ListResourceHoursResponse) String() string {
 func (*ListResourceHoursResponse) ProtoMessage() {}
 
 func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4125,7 +4313,7 @@ func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursResponse.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListResourceHoursResponse) GetRows() []*ResourceHours {
@@ -4167,7 +4355,7 @@ type ResourceHours struct {
 
 func (x *ResourceHours) Reset() {
 	*x = ResourceHours{}
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4179,7 +4367,7 @@ func (x *ResourceHours) String() string {
 func (*ResourceHours) ProtoMessage() {}
 
 func (x *ResourceHours) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4192,7 +4380,7 @@ func (x *ResourceHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceHours.ProtoReflect.Descriptor instead.
 func (*ResourceHours) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResourceHours) GetPartition() string {
@@ -4251,7 +4439,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4451,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4464,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListEventsRequest) GetRmId() string {
@@ -4314,7 +4502,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4514,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4527,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListEventsResponse) GetInstance() string {
@@ -4380,7 +4568,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4580,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4593,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Event) GetId() uint64 {
@@ -4436,7 +4624,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4448,7 +4636,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4461,7 +4649,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchEventsRequest) GetRmId() string {
@@ -4495,7 +4683,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4695,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4708,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchEventsResponse) GetInstance() string {
@@ -4549,7 +4737,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4561,7 +4749,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4574,7 +4762,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ExplainRequest) GetPartition() string {
@@ -4617,14 +4805,16 @@ type ExplainResponse struct {
 	// Applications of the same queue that come first.
 	ApplicationsAhead uint32 `protobuf:"varint,8,opt,name=applications_ahead,json=applicationsAhead,proto3" json:"applications_ahead,omitempty"`
 	// For "stopping" and "preempted": for whom, and why.
-	Preemption    *Preemption `protobuf:"bytes,9,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	Preemption *Preemption `protobuf:"bytes,9,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	// When the ask is expected to start; absent unless backfill is on for its partition.
+	ExpectedStart *ExpectedStart `protobuf:"bytes,10,opt,name=expected_start,json=expectedStart,proto3" json:"expected_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +4826,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +4839,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ExplainResponse) GetAllocationKey() string {
@@ -4715,11 +4905,572 @@ func (x *ExplainResponse) GetPreemption() *Preemption {
 	return nil
 }
 
+func (x *ExplainResponse) GetExpectedStart() *ExpectedStart {
+	if x != nil {
+		return x.ExpectedStart
+	}
+	return nil
+}
+
+// When an ask is expected to start.
+type ExpectedStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In nanoseconds since 1970; 0 with the confidence "unknown".
+	StartsAt int64 `protobuf:"varint,1,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	// "declared" if all runtimes that it rests on are declared, "learnt" if some are medians of what ran,
+	// "unknown" if some are neither.
+	Confidence string `protobuf:"bytes,2,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	// Shadow start that was told first, in nanoseconds since 1970; 0 if the ask holds none.
+	FirstTold int64 `protobuf:"varint,3,opt,name=first_told,json=firstTold,proto3" json:"first_told,omitempty"`
+	// The latest start that the ask wants, in nanoseconds since 1970; 0 for none.
+	StartBy       int64 `protobuf:"varint,4,opt,name=start_by,json=startBy,proto3" json:"start_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpectedStart) Reset() {
+	*x = ExpectedStart{}
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpectedStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpectedStart) ProtoMessage() {}
+
+func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpectedStart.ProtoReflect.Descriptor instead.
+func (*ExpectedStart) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ExpectedStart) GetStartsAt() int64 {
+	if x != nil {
+		return x.StartsAt
+	}
+	return 0
+}
+
+func (x *ExpectedStart) GetConfidence() string {
+	if x != nil {
+		return x.Confidence
+	}
+	return ""
+}
+
+func (x *ExpectedStart) GetFirstTold() int64 {
+	if x != nil {
+		return x.FirstTold
+	}
+	return 0
+}
+
+func (x *ExpectedStart) GetStartBy() int64 {
+	if x != nil {
+		return x.StartBy
+	}
+	return 0
+}
+
+type ListCalendarRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Empty: all queues.
+	Queue         string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	PageSize      uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCalendarRequest) Reset() {
+	*x = ListCalendarRequest{}
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCalendarRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCalendarRequest) ProtoMessage() {}
+
+func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCalendarRequest.ProtoReflect.Descriptor instead.
+func (*ListCalendarRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ListCalendarRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ListCalendarRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListCalendarRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListCalendarRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListCalendarResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By expected start; unknown starts come last.
+	Entries       []*CalendarEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	NextPageToken string           `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCalendarResponse) Reset() {
+	*x = ListCalendarResponse{}
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCalendarResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCalendarResponse) ProtoMessage() {}
+
+func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCalendarResponse.ProtoReflect.Descriptor instead.
+func (*ListCalendarResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *ListCalendarResponse) GetEntries() []*CalendarEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListCalendarResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// A gang or an ask that holds a shadow start.
+type CalendarEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	// Empty for a gang.
+	AllocationKey string         `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	Queue         string         `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Start         *ExpectedStart `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
+	// Asks that start together.
+	Asks      uint32           `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
+	Requested map[string]int64 `protobuf:"bytes,6,rep,name=requested,proto3" json:"requested,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Nodes on which room is held from the start on.
+	Nodes uint32 `protobuf:"varint,7,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Since when it holds, in nanoseconds since 1970.
+	Since         int64 `protobuf:"varint,8,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CalendarEntry) Reset() {
+	*x = CalendarEntry{}
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalendarEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalendarEntry) ProtoMessage() {}
+
+func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalendarEntry.ProtoReflect.Descriptor instead.
+func (*CalendarEntry) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *CalendarEntry) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *CalendarEntry) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *CalendarEntry) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *CalendarEntry) GetStart() *ExpectedStart {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *CalendarEntry) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+func (x *CalendarEntry) GetRequested() map[string]int64 {
+	if x != nil {
+		return x.Requested
+	}
+	return nil
+}
+
+func (x *CalendarEntry) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *CalendarEntry) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+type ListTopologyRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Empty: all levels.
+	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	// What one member of a gang wants; empty for the shape of the first waiting topology gang, or else of
+	// the largest waiting ask.
+	Shape         map[string]int64 `protobuf:"bytes,3,rep,name=shape,proto3" json:"shape,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	PageSize      uint32           `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string           `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopologyRequest) Reset() {
+	*x = ListTopologyRequest{}
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopologyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopologyRequest) ProtoMessage() {}
+
+func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopologyRequest.ProtoReflect.Descriptor instead.
+func (*ListTopologyRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ListTopologyRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ListTopologyRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *ListTopologyRequest) GetShape() map[string]int64 {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *ListTopologyRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTopologyRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListTopologyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of node attributes, the widest first.
+	Levels []string         `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty"`
+	Shape  map[string]int64 `protobuf:"bytes,2,rep,name=shape,proto3" json:"shape,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// By path, a domain before those inside.
+	Domains       []*TopologyDomain `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
+	NextPageToken string            `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopologyResponse) Reset() {
+	*x = ListTopologyResponse{}
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopologyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopologyResponse) ProtoMessage() {}
+
+func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopologyResponse.ProtoReflect.Descriptor instead.
+func (*ListTopologyResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *ListTopologyResponse) GetLevels() []string {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+func (x *ListTopologyResponse) GetShape() map[string]int64 {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *ListTopologyResponse) GetDomains() []*TopologyDomain {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *ListTopologyResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// Nodes that agree in their attributes down to one level.
+type TopologyDomain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
+	// Values from the widest level down: "zone-a/rack-1".
+	Path             string           `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Nodes            uint32           `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	SchedulableNodes uint32           `protobuf:"varint,4,opt,name=schedulable_nodes,json=schedulableNodes,proto3" json:"schedulable_nodes,omitempty"`
+	Capacity         map[string]int64 `protobuf:"bytes,5,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Available        map[string]int64 `protobuf:"bytes,6,rep,name=available,proto3" json:"available,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Members of the shape that fit now: the largest gang that would start here.
+	Slots uint32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Members of topology gangs that run here.
+	Members       uint32 `protobuf:"varint,8,opt,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyDomain) Reset() {
+	*x = TopologyDomain{}
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyDomain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyDomain) ProtoMessage() {}
+
+func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyDomain.ProtoReflect.Descriptor instead.
+func (*TopologyDomain) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *TopologyDomain) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *TopologyDomain) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *TopologyDomain) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *TopologyDomain) GetSchedulableNodes() uint32 {
+	if x != nil {
+		return x.SchedulableNodes
+	}
+	return 0
+}
+
+func (x *TopologyDomain) GetCapacity() map[string]int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return nil
+}
+
+func (x *TopologyDomain) GetAvailable() map[string]int64 {
+	if x != nil {
+		return x.Available
+	}
+	return nil
+}
+
+func (x *TopologyDomain) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *TopologyDomain) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
 // One test that an ask has to pass.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
-	// "predicates", "nodes", "gang", "preemption".
+	// "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours".
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// What was tested: a queue's path, an application's id, a user and a queue, ….
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -4737,7 +5488,8 @@ type Check struct {
 	// "preemption": how many leaves and allocations may not be victims, by cause.
 	Causes map[string]uint32 `protobuf:"bytes,9,rep,name=causes,proto3" json:"causes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
-	// placeholders time out. For "preemption": when time alone may change what it says.
+	// placeholders time out. For "preemption": when time alone may change what it says. For "backfill": the
+	// shadow start that the ask must not delay. For "hours": when the window ends.
 	Until int64 `protobuf:"varint,10,opt,name=until,proto3" json:"until,omitempty"`
 	// For "nodes": the queues for whose asks most of the reserved nodes are kept, five at most.
 	ReservedFor []*QueueReservations `protobuf:"bytes,11,rep,name=reserved_for,json=reservedFor,proto3" json:"reserved_for,omitempty"`
@@ -4756,7 +5508,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4768,7 +5520,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4781,7 +5533,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Check) GetKind() string {
@@ -4899,7 +5651,7 @@ type BudgetHolder struct {
 
 func (x *BudgetHolder) Reset() {
 	*x = BudgetHolder{}
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4911,7 +5663,7 @@ func (x *BudgetHolder) String() string {
 func (*BudgetHolder) ProtoMessage() {}
 
 func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4924,7 +5676,7 @@ func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
 func (*BudgetHolder) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *BudgetHolder) GetRmId() string {
@@ -4958,7 +5710,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5722,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5735,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -5035,7 +5787,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5047,7 +5799,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5060,7 +5812,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -5101,7 +5853,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5113,7 +5865,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5126,7 +5878,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListBudgetsRequest) GetPageSize() uint32 {
@@ -5155,7 +5907,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5167,7 +5919,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5180,7 +5932,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -5226,7 +5978,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5238,7 +5990,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5251,7 +6003,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Budget) GetName() string {
@@ -5322,7 +6074,7 @@ type BudgetMember struct {
 
 func (x *BudgetMember) Reset() {
 	*x = BudgetMember{}
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5334,7 +6086,7 @@ func (x *BudgetMember) String() string {
 func (*BudgetMember) ProtoMessage() {}
 
 func (x *BudgetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5347,7 +6099,7 @@ func (x *BudgetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
 func (*BudgetMember) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *BudgetMember) GetRm() string {
@@ -5389,7 +6141,7 @@ type BudgetHolding struct {
 
 func (x *BudgetHolding) Reset() {
 	*x = BudgetHolding{}
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +6153,7 @@ func (x *BudgetHolding) String() string {
 func (*BudgetHolding) ProtoMessage() {}
 
 func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +6166,7 @@ func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
 func (*BudgetHolding) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *BudgetHolding) GetRmId() string {
@@ -5549,7 +6301,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"g\n" +
 	"\x12ListQueuesResponse\x12)\n" +
 	"\x06queues\x18\x01 \x03(\v2\x11.licorne.v1.QueueR\x06queues\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x87\f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfb\f\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x17\n" +
@@ -5581,7 +6333,10 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\bpromised\x18\x13 \x03(\v2\x1f.licorne.v1.Queue.PromisedEntryR\bpromised\x126\n" +
 	"\x15quota_preemption_time\x18\x14 \x01(\x03B\x020\x01R\x13quotaPreemptionTime\x129\n" +
 	"\bfair_max\x18\x15 \x03(\v2\x1e.licorne.v1.Queue.FairMaxEntryR\afairMax\x12,\n" +
-	"\x04stop\x18\x16 \x01(\v2\x18.licorne.v1.OperatorMarkR\x04stop\x1a=\n" +
+	"\x04stop\x18\x16 \x01(\v2\x18.licorne.v1.OperatorMarkR\x04stop\x124\n" +
+	"\n" +
+	"fair_share\x18\x17 \x01(\v2\x15.licorne.v1.FairShareR\tfairShare\x12<\n" +
+	"\rhours_budgets\x18\x18 \x03(\v2\x17.licorne.v1.HoursBudgetR\fhoursBudgets\x1a=\n" +
 	"\x0fGuaranteedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a6\n" +
@@ -5608,7 +6363,22 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
 	"\fFairMaxEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9f\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xd0\x01\n" +
+	"\tFairShare\x12<\n" +
+	"\adecayed\x18\x01 \x03(\v2\".licorne.v1.FairShare.DecayedEntryR\adecayed\x12\x14\n" +
+	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x16\n" +
+	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x1b\n" +
+	"\thalf_life\x18\x04 \x01(\x01R\bhalfLife\x1a:\n" +
+	"\fDecayedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xa0\x01\n" +
+	"\vHoursBudget\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x01R\x05limit\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x01R\x04used\x12\x12\n" +
+	"\x04left\x18\x04 \x01(\x01R\x04left\x12\x16\n" +
+	"\x06window\x18\x05 \x01(\x01R\x06window\x12\x1f\n" +
+	"\tresets_at\x18\x06 \x01(\x03B\x020\x01R\bresetsAt\"\x9f\x01\n" +
 	"\x17ListApplicationsRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x14\n" +
@@ -5895,7 +6665,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x04root\x18\x03 \x01(\v2\x16.licorne.v1.QueueUsageR\x04root\x1aD\n" +
 	"\x16ApplicationGroupsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd8\x03\n" +
 	"\n" +
 	"QueueUsage\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12C\n" +
@@ -5903,7 +6673,9 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x14running_applications\x18\x03 \x03(\tR\x13runningApplications\x121\n" +
 	"\x03max\x18\x04 \x03(\v2\x1f.licorne.v1.QueueUsage.MaxEntryR\x03max\x12)\n" +
 	"\x10max_applications\x18\x05 \x01(\x04R\x0fmaxApplications\x122\n" +
-	"\bchildren\x18\x06 \x03(\v2\x16.licorne.v1.QueueUsageR\bchildren\x1a<\n" +
+	"\bchildren\x18\x06 \x03(\v2\x16.licorne.v1.QueueUsageR\bchildren\x124\n" +
+	"\n" +
+	"fair_share\x18\a \x01(\v2\x15.licorne.v1.FairShareR\tfairShare\x1a<\n" +
 	"\x0eAllocatedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a6\n" +
@@ -6004,7 +6776,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
-	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\"\xda\x02\n" +
+	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\"\x9c\x03\n" +
 	"\x0fExplainResponse\x12%\n" +
 	"\x0eallocation_key\x18\x01 \x01(\tR\rallocationKey\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
@@ -6017,7 +6789,73 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x12applications_ahead\x18\b \x01(\rR\x11applicationsAhead\x126\n" +
 	"\n" +
 	"preemption\x18\t \x01(\v2\x16.licorne.v1.PreemptionR\n" +
-	"preemption\"\xd9\x06\n" +
+	"preemption\x12@\n" +
+	"\x0eexpected_start\x18\n" +
+	" \x01(\v2\x19.licorne.v1.ExpectedStartR\rexpectedStart\"\x92\x01\n" +
+	"\rExpectedStart\x12\x1f\n" +
+	"\tstarts_at\x18\x01 \x01(\x03B\x020\x01R\bstartsAt\x12\x1e\n" +
+	"\n" +
+	"confidence\x18\x02 \x01(\tR\n" +
+	"confidence\x12!\n" +
+	"\n" +
+	"first_told\x18\x03 \x01(\x03B\x020\x01R\tfirstTold\x12\x1d\n" +
+	"\bstart_by\x18\x04 \x01(\x03B\x020\x01R\astartBy\"\x85\x01\n" +
+	"\x13ListCalendarRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"s\n" +
+	"\x14ListCalendarResponse\x123\n" +
+	"\aentries\x18\x01 \x03(\v2\x19.licorne.v1.CalendarEntryR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xee\x02\n" +
+	"\rCalendarEntry\x12%\n" +
+	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\x12/\n" +
+	"\x05start\x18\x04 \x01(\v2\x19.licorne.v1.ExpectedStartR\x05start\x12\x12\n" +
+	"\x04asks\x18\x05 \x01(\rR\x04asks\x12F\n" +
+	"\trequested\x18\x06 \x03(\v2(.licorne.v1.CalendarEntry.RequestedEntryR\trequested\x12\x14\n" +
+	"\x05nodes\x18\a \x01(\rR\x05nodes\x12\x18\n" +
+	"\x05since\x18\b \x01(\x03B\x020\x01R\x05since\x1a<\n" +
+	"\x0eRequestedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x81\x02\n" +
+	"\x13ListTopologyRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\x12@\n" +
+	"\x05shape\x18\x03 \x03(\v2*.licorne.v1.ListTopologyRequest.ShapeEntryR\x05shape\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x1a8\n" +
+	"\n" +
+	"ShapeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x89\x02\n" +
+	"\x14ListTopologyResponse\x12\x16\n" +
+	"\x06levels\x18\x01 \x03(\tR\x06levels\x12A\n" +
+	"\x05shape\x18\x02 \x03(\v2+.licorne.v1.ListTopologyResponse.ShapeEntryR\x05shape\x124\n" +
+	"\adomains\x18\x03 \x03(\v2\x1a.licorne.v1.TopologyDomainR\adomains\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x1a8\n" +
+	"\n" +
+	"ShapeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb7\x03\n" +
+	"\x0eTopologyDomain\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12+\n" +
+	"\x11schedulable_nodes\x18\x04 \x01(\rR\x10schedulableNodes\x12D\n" +
+	"\bcapacity\x18\x05 \x03(\v2(.licorne.v1.TopologyDomain.CapacityEntryR\bcapacity\x12G\n" +
+	"\tavailable\x18\x06 \x03(\v2).licorne.v1.TopologyDomain.AvailableEntryR\tavailable\x12\x14\n" +
+	"\x05slots\x18\a \x01(\rR\x05slots\x12\x18\n" +
+	"\amembers\x18\b \x01(\rR\amembers\x1a;\n" +
+	"\rCapacityEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a<\n" +
+	"\x0eAvailableEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xd9\x06\n" +
 	"\x05Check\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -6124,8 +6962,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*4\n" +
 	"\tUsageKind\x12\x12\n" +
 	"\x0eUSAGE_OF_USERS\x10\x00\x12\x13\n" +
-	"\x0fUSAGE_OF_GROUPS\x10\x012\xf8\n" +
-	"\n" +
+	"\x0fUSAGE_OF_GROUPS\x10\x012\x9e\f\n" +
 	"\x05State\x12H\n" +
 	"\tGetServer\x12\x1c.licorne.v1.GetServerRequest\x1a\x1d.licorne.v1.GetServerResponse\x12B\n" +
 	"\aListRms\x12\x1a.licorne.v1.ListRmsRequest\x1a\x1b.licorne.v1.ListRmsResponse\x12W\n" +
@@ -6141,7 +6978,9 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x0fListPreemptions\x12\".licorne.v1.ListPreemptionsRequest\x1a#.licorne.v1.ListPreemptionsResponse\x12Z\n" +
 	"\x0fListOutstanding\x12\".licorne.v1.ListOutstandingRequest\x1a#.licorne.v1.ListOutstandingResponse\x12N\n" +
 	"\vListReasons\x12\x1e.licorne.v1.ListReasonsRequest\x1a\x1f.licorne.v1.ListReasonsResponse\x12`\n" +
-	"\x11ListResourceHours\x12$.licorne.v1.ListResourceHoursRequest\x1a%.licorne.v1.ListResourceHoursResponse\x12N\n" +
+	"\x11ListResourceHours\x12$.licorne.v1.ListResourceHoursRequest\x1a%.licorne.v1.ListResourceHoursResponse\x12Q\n" +
+	"\fListCalendar\x12\x1f.licorne.v1.ListCalendarRequest\x1a .licorne.v1.ListCalendarResponse\x12Q\n" +
+	"\fListTopology\x12\x1f.licorne.v1.ListTopologyRequest\x1a .licorne.v1.ListTopologyResponse\x12N\n" +
 	"\vListBudgets\x12\x1e.licorne.v1.ListBudgetsRequest\x1a\x1f.licorne.v1.ListBudgetsResponse\x12K\n" +
 	"\n" +
 	"ListEvents\x12\x1d.licorne.v1.ListEventsRequest\x1a\x1e.licorne.v1.ListEventsResponse\x12P\n" +
@@ -6163,7 +7002,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 122)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 137)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                    // 0: licorne.v1.UsageKind
 	(*GetServerRequest)(nil),          // 1: licorne.v1.GetServerRequest
@@ -6178,259 +7017,291 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	(*ListQueuesRequest)(nil),         // 10: licorne.v1.ListQueuesRequest
 	(*ListQueuesResponse)(nil),        // 11: licorne.v1.ListQueuesResponse
 	(*Queue)(nil),                     // 12: licorne.v1.Queue
-	(*ListApplicationsRequest)(nil),   // 13: licorne.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 14: licorne.v1.ListApplicationsResponse
-	(*GetApplicationRequest)(nil),     // 15: licorne.v1.GetApplicationRequest
-	(*Application)(nil),               // 16: licorne.v1.Application
-	(*TaskGroup)(nil),                 // 17: licorne.v1.TaskGroup
-	(*StateChange)(nil),               // 18: licorne.v1.StateChange
-	(*Ask)(nil),                       // 19: licorne.v1.Ask
-	(*AllocationLogEntry)(nil),        // 20: licorne.v1.AllocationLogEntry
-	(*Allocation)(nil),                // 21: licorne.v1.Allocation
-	(*ListPreemptionsRequest)(nil),    // 22: licorne.v1.ListPreemptionsRequest
-	(*ListPreemptionsResponse)(nil),   // 23: licorne.v1.ListPreemptionsResponse
-	(*Preemption)(nil),                // 24: licorne.v1.Preemption
-	(*PreemptionQueue)(nil),           // 25: licorne.v1.PreemptionQueue
-	(*ListNodesRequest)(nil),          // 26: licorne.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 27: licorne.v1.ListNodesResponse
-	(*Node)(nil),                      // 28: licorne.v1.Node
-	(*OperatorMark)(nil),              // 29: licorne.v1.OperatorMark
-	(*NodeDrain)(nil),                 // 30: licorne.v1.NodeDrain
-	(*Reservation)(nil),               // 31: licorne.v1.Reservation
-	(*HolderReason)(nil),              // 32: licorne.v1.HolderReason
-	(*ListReservationsRequest)(nil),   // 33: licorne.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),  // 34: licorne.v1.ListReservationsResponse
-	(*ListUsageRequest)(nil),          // 35: licorne.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),         // 36: licorne.v1.ListUsageResponse
-	(*Usage)(nil),                     // 37: licorne.v1.Usage
-	(*QueueUsage)(nil),                // 38: licorne.v1.QueueUsage
-	(*ListOutstandingRequest)(nil),    // 39: licorne.v1.ListOutstandingRequest
-	(*ListOutstandingResponse)(nil),   // 40: licorne.v1.ListOutstandingResponse
-	(*OutstandingShape)(nil),          // 41: licorne.v1.OutstandingShape
-	(*ListReasonsRequest)(nil),        // 42: licorne.v1.ListReasonsRequest
-	(*ListReasonsResponse)(nil),       // 43: licorne.v1.ListReasonsResponse
-	(*WaitReason)(nil),                // 44: licorne.v1.WaitReason
-	(*ReasonQueue)(nil),               // 45: licorne.v1.ReasonQueue
-	(*ReasonCause)(nil),               // 46: licorne.v1.ReasonCause
-	(*ListResourceHoursRequest)(nil),  // 47: licorne.v1.ListResourceHoursRequest
-	(*ListResourceHoursResponse)(nil), // 48: licorne.v1.ListResourceHoursResponse
-	(*ResourceHours)(nil),             // 49: licorne.v1.ResourceHours
-	(*ListEventsRequest)(nil),         // 50: licorne.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 51: licorne.v1.ListEventsResponse
-	(*Event)(nil),                     // 52: licorne.v1.Event
-	(*WatchEventsRequest)(nil),        // 53: licorne.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 54: licorne.v1.WatchEventsResponse
-	(*ExplainRequest)(nil),            // 55: licorne.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 56: licorne.v1.ExplainResponse
-	(*Check)(nil),                     // 57: licorne.v1.Check
-	(*BudgetHolder)(nil),              // 58: licorne.v1.BudgetHolder
-	(*QueueReservations)(nil),         // 59: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),          // 60: licorne.v1.ReservationBound
-	(*ListBudgetsRequest)(nil),        // 61: licorne.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),       // 62: licorne.v1.ListBudgetsResponse
-	(*Budget)(nil),                    // 63: licorne.v1.Budget
-	(*BudgetMember)(nil),              // 64: licorne.v1.BudgetMember
-	(*BudgetHolding)(nil),             // 65: licorne.v1.BudgetHolding
-	nil,                               // 66: licorne.v1.Partition.CapacityEntry
-	nil,                               // 67: licorne.v1.Partition.AllocatedEntry
-	nil,                               // 68: licorne.v1.Partition.ApplicationsEntry
-	nil,                               // 69: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                               // 70: licorne.v1.Queue.GuaranteedEntry
-	nil,                               // 71: licorne.v1.Queue.MaxEntry
-	nil,                               // 72: licorne.v1.Queue.AllocatedEntry
-	nil,                               // 73: licorne.v1.Queue.PendingEntry
-	nil,                               // 74: licorne.v1.Queue.HeadroomEntry
-	nil,                               // 75: licorne.v1.Queue.PropertiesEntry
-	nil,                               // 76: licorne.v1.Queue.PreemptingEntry
-	nil,                               // 77: licorne.v1.Queue.PromisedEntry
-	nil,                               // 78: licorne.v1.Queue.FairMaxEntry
-	nil,                               // 79: licorne.v1.Application.AllocatedEntry
-	nil,                               // 80: licorne.v1.Application.PendingEntry
-	nil,                               // 81: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                               // 82: licorne.v1.Application.PlaceholderAskEntry
-	nil,                               // 83: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                               // 84: licorne.v1.Ask.ResourcesEntry
-	nil,                               // 85: licorne.v1.Ask.TagsEntry
-	nil,                               // 86: licorne.v1.Allocation.ResourcesEntry
-	nil,                               // 87: licorne.v1.Allocation.TagsEntry
-	nil,                               // 88: licorne.v1.Preemption.ResourcesEntry
-	nil,                               // 89: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                               // 90: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                               // 91: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                               // 92: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                               // 93: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                               // 94: licorne.v1.Node.CapacityEntry
-	nil,                               // 95: licorne.v1.Node.AllocatedEntry
-	nil,                               // 96: licorne.v1.Node.OccupiedEntry
-	nil,                               // 97: licorne.v1.Node.AvailableEntry
-	nil,                               // 98: licorne.v1.Node.AttributesEntry
-	nil,                               // 99: licorne.v1.Node.KeptEntry
-	nil,                               // 100: licorne.v1.Reservation.KeptEntry
-	nil,                               // 101: licorne.v1.HolderReason.LacksEntry
-	nil,                               // 102: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                               // 103: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                               // 104: licorne.v1.QueueUsage.MaxEntry
-	nil,                               // 105: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                               // 106: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                               // 107: licorne.v1.WaitReason.ResourcesEntry
-	nil,                               // 108: licorne.v1.ResourceHours.HoursEntry
-	nil,                               // 109: licorne.v1.ResourceHours.PreemptedHoursEntry
-	nil,                               // 110: licorne.v1.Check.RequestedEntry
-	nil,                               // 111: licorne.v1.Check.UsedEntry
-	nil,                               // 112: licorne.v1.Check.LimitEntry
-	nil,                               // 113: licorne.v1.Check.CausesEntry
-	nil,                               // 114: licorne.v1.BudgetHolder.UsedEntry
-	nil,                               // 115: licorne.v1.QueueReservations.KeptEntry
-	nil,                               // 116: licorne.v1.Budget.LimitEntry
-	nil,                               // 117: licorne.v1.Budget.UsedEntry
-	nil,                               // 118: licorne.v1.Budget.UnassignedEntry
-	nil,                               // 119: licorne.v1.BudgetHolding.UsedEntry
-	nil,                               // 120: licorne.v1.BudgetHolding.SliceEntry
-	nil,                               // 121: licorne.v1.BudgetHolding.WantedEntry
-	nil,                               // 122: licorne.v1.BudgetHolding.OverdraftEntry
-	(*si.EventRecord)(nil),            // 123: si.v1.EventRecord
+	(*FairShare)(nil),                 // 13: licorne.v1.FairShare
+	(*HoursBudget)(nil),               // 14: licorne.v1.HoursBudget
+	(*ListApplicationsRequest)(nil),   // 15: licorne.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 16: licorne.v1.ListApplicationsResponse
+	(*GetApplicationRequest)(nil),     // 17: licorne.v1.GetApplicationRequest
+	(*Application)(nil),               // 18: licorne.v1.Application
+	(*TaskGroup)(nil),                 // 19: licorne.v1.TaskGroup
+	(*StateChange)(nil),               // 20: licorne.v1.StateChange
+	(*Ask)(nil),                       // 21: licorne.v1.Ask
+	(*AllocationLogEntry)(nil),        // 22: licorne.v1.AllocationLogEntry
+	(*Allocation)(nil),                // 23: licorne.v1.Allocation
+	(*ListPreemptionsRequest)(nil),    // 24: licorne.v1.ListPreemptionsRequest
+	(*ListPreemptionsResponse)(nil),   // 25: licorne.v1.ListPreemptionsResponse
+	(*Preemption)(nil),                // 26: licorne.v1.Preemption
+	(*PreemptionQueue)(nil),           // 27: licorne.v1.PreemptionQueue
+	(*ListNodesRequest)(nil),          // 28: licorne.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 29: licorne.v1.ListNodesResponse
+	(*Node)(nil),                      // 30: licorne.v1.Node
+	(*OperatorMark)(nil),              // 31: licorne.v1.OperatorMark
+	(*NodeDrain)(nil),                 // 32: licorne.v1.NodeDrain
+	(*Reservation)(nil),               // 33: licorne.v1.Reservation
+	(*HolderReason)(nil),              // 34: licorne.v1.HolderReason
+	(*ListReservationsRequest)(nil),   // 35: licorne.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),  // 36: licorne.v1.ListReservationsResponse
+	(*ListUsageRequest)(nil),          // 37: licorne.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),         // 38: licorne.v1.ListUsageResponse
+	(*Usage)(nil),                     // 39: licorne.v1.Usage
+	(*QueueUsage)(nil),                // 40: licorne.v1.QueueUsage
+	(*ListOutstandingRequest)(nil),    // 41: licorne.v1.ListOutstandingRequest
+	(*ListOutstandingResponse)(nil),   // 42: licorne.v1.ListOutstandingResponse
+	(*OutstandingShape)(nil),          // 43: licorne.v1.OutstandingShape
+	(*ListReasonsRequest)(nil),        // 44: licorne.v1.ListReasonsRequest
+	(*ListReasonsResponse)(nil),       // 45: licorne.v1.ListReasonsResponse
+	(*WaitReason)(nil),                // 46: licorne.v1.WaitReason
+	(*ReasonQueue)(nil),               // 47: licorne.v1.ReasonQueue
+	(*ReasonCause)(nil),               // 48: licorne.v1.ReasonCause
+	(*ListResourceHoursRequest)(nil),  // 49: licorne.v1.ListResourceHoursRequest
+	(*ListResourceHoursResponse)(nil), // 50: licorne.v1.ListResourceHoursResponse
+	(*ResourceHours)(nil),             // 51: licorne.v1.ResourceHours
+	(*ListEventsRequest)(nil),         // 52: licorne.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 53: licorne.v1.ListEventsResponse
+	(*Event)(nil),                     // 54: licorne.v1.Event
+	(*WatchEventsRequest)(nil),        // 55: licorne.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 56: licorne.v1.WatchEventsResponse
+	(*ExplainRequest)(nil),            // 57: licorne.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 58: licorne.v1.ExplainResponse
+	(*ExpectedStart)(nil),             // 59: licorne.v1.ExpectedStart
+	(*ListCalendarRequest)(nil),       // 60: licorne.v1.ListCalendarRequest
+	(*ListCalendarResponse)(nil),      // 61: licorne.v1.ListCalendarResponse
+	(*CalendarEntry)(nil),             // 62: licorne.v1.CalendarEntry
+	(*ListTopologyRequest)(nil),       // 63: licorne.v1.ListTopologyRequest
+	(*ListTopologyResponse)(nil),      // 64: licorne.v1.ListTopologyResponse
+	(*TopologyDomain)(nil),            // 65: licorne.v1.TopologyDomain
+	(*Check)(nil),                     // 66: licorne.v1.Check
+	(*BudgetHolder)(nil),              // 67: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),         // 68: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),          // 69: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),        // 70: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),       // 71: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                    // 72: licorne.v1.Budget
+	(*BudgetMember)(nil),              // 73: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),             // 74: licorne.v1.BudgetHolding
+	nil,                               // 75: licorne.v1.Partition.CapacityEntry
+	nil,                               // 76: licorne.v1.Partition.AllocatedEntry
+	nil,                               // 77: licorne.v1.Partition.ApplicationsEntry
+	nil,                               // 78: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                               // 79: licorne.v1.Queue.GuaranteedEntry
+	nil,                               // 80: licorne.v1.Queue.MaxEntry
+	nil,                               // 81: licorne.v1.Queue.AllocatedEntry
+	nil,                               // 82: licorne.v1.Queue.PendingEntry
+	nil,                               // 83: licorne.v1.Queue.HeadroomEntry
+	nil,                               // 84: licorne.v1.Queue.PropertiesEntry
+	nil,                               // 85: licorne.v1.Queue.PreemptingEntry
+	nil,                               // 86: licorne.v1.Queue.PromisedEntry
+	nil,                               // 87: licorne.v1.Queue.FairMaxEntry
+	nil,                               // 88: licorne.v1.FairShare.DecayedEntry
+	nil,                               // 89: licorne.v1.Application.AllocatedEntry
+	nil,                               // 90: licorne.v1.Application.PendingEntry
+	nil,                               // 91: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                               // 92: licorne.v1.Application.PlaceholderAskEntry
+	nil,                               // 93: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                               // 94: licorne.v1.Ask.ResourcesEntry
+	nil,                               // 95: licorne.v1.Ask.TagsEntry
+	nil,                               // 96: licorne.v1.Allocation.ResourcesEntry
+	nil,                               // 97: licorne.v1.Allocation.TagsEntry
+	nil,                               // 98: licorne.v1.Preemption.ResourcesEntry
+	nil,                               // 99: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                               // 100: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                               // 101: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                               // 102: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                               // 103: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                               // 104: licorne.v1.Node.CapacityEntry
+	nil,                               // 105: licorne.v1.Node.AllocatedEntry
+	nil,                               // 106: licorne.v1.Node.OccupiedEntry
+	nil,                               // 107: licorne.v1.Node.AvailableEntry
+	nil,                               // 108: licorne.v1.Node.AttributesEntry
+	nil,                               // 109: licorne.v1.Node.KeptEntry
+	nil,                               // 110: licorne.v1.Reservation.KeptEntry
+	nil,                               // 111: licorne.v1.HolderReason.LacksEntry
+	nil,                               // 112: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                               // 113: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                               // 114: licorne.v1.QueueUsage.MaxEntry
+	nil,                               // 115: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                               // 116: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                               // 117: licorne.v1.WaitReason.ResourcesEntry
+	nil,                               // 118: licorne.v1.ResourceHours.HoursEntry
+	nil,                               // 119: licorne.v1.ResourceHours.PreemptedHoursEntry
+	nil,                               // 120: licorne.v1.CalendarEntry.RequestedEntry
+	nil,                               // 121: licorne.v1.ListTopologyRequest.ShapeEntry
+	nil,                               // 122: licorne.v1.ListTopologyResponse.ShapeEntry
+	nil,                               // 123: licorne.v1.TopologyDomain.CapacityEntry
+	nil,                               // 124: licorne.v1.TopologyDomain.AvailableEntry
+	nil,                               // 125: licorne.v1.Check.RequestedEntry
+	nil,                               // 126: licorne.v1.Check.UsedEntry
+	nil,                               // 127: licorne.v1.Check.LimitEntry
+	nil,                               // 128: licorne.v1.Check.CausesEntry
+	nil,                               // 129: licorne.v1.BudgetHolder.UsedEntry
+	nil,                               // 130: licorne.v1.QueueReservations.KeptEntry
+	nil,                               // 131: licorne.v1.Budget.LimitEntry
+	nil,                               // 132: licorne.v1.Budget.UsedEntry
+	nil,                               // 133: licorne.v1.Budget.UnassignedEntry
+	nil,                               // 134: licorne.v1.BudgetHolding.UsedEntry
+	nil,                               // 135: licorne.v1.BudgetHolding.SliceEntry
+	nil,                               // 136: licorne.v1.BudgetHolding.WantedEntry
+	nil,                               // 137: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),            // 138: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	5,   // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
 	6,   // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
 	6,   // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
 	9,   // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	66,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	67,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	68,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	69,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	75,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	76,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	77,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	78,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
 	12,  // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	70,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	71,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	72,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	73,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	74,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	75,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	76,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	77,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	78,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
-	29,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
-	16,  // 19: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	79,  // 20: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	80,  // 21: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
-	18,  // 22: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
-	19,  // 23: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
-	21,  // 24: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	81,  // 25: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	82,  // 26: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
-	17,  // 27: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	29,  // 28: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
-	29,  // 29: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
-	83,  // 30: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	84,  // 31: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	85,  // 32: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
-	20,  // 33: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	86,  // 34: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	87,  // 35: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
-	24,  // 36: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	88,  // 37: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	25,  // 38: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	25,  // 39: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	89,  // 40: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	90,  // 41: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	91,  // 42: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	92,  // 43: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	93,  // 44: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	28,  // 45: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	94,  // 46: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	95,  // 47: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	96,  // 48: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	97,  // 49: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	98,  // 50: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	31,  // 51: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	99,  // 52: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	29,  // 53: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
-	30,  // 54: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
-	100, // 55: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	32,  // 56: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	101, // 57: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	31,  // 58: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,   // 59: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	37,  // 60: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	102, // 61: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	38,  // 62: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	103, // 63: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	104, // 64: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	38,  // 65: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	41,  // 66: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	105, // 67: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	106, // 68: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	44,  // 69: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
-	107, // 70: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
-	45,  // 71: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
-	46,  // 72: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
-	49,  // 73: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
-	108, // 74: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
-	109, // 75: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
-	52,  // 76: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	123, // 77: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	52,  // 78: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	57,  // 79: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	24,  // 80: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	110, // 81: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	111, // 82: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	112, // 83: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	113, // 84: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	59,  // 85: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	60,  // 86: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	58,  // 87: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
-	114, // 88: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
-	115, // 89: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	32,  // 90: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	63,  // 91: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
-	116, // 92: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
-	64,  // 93: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
-	117, // 94: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
-	118, // 95: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
-	65,  // 96: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
-	119, // 97: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
-	120, // 98: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
-	121, // 99: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
-	122, // 100: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
-	1,   // 101: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,   // 102: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,   // 103: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10,  // 104: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	13,  // 105: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	15,  // 106: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	26,  // 107: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	55,  // 108: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	35,  // 109: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	33,  // 110: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	22,  // 111: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	39,  // 112: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	42,  // 113: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
-	47,  // 114: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
-	61,  // 115: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
-	50,  // 116: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	53,  // 117: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,   // 118: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,   // 119: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,   // 120: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11,  // 121: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	14,  // 122: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	16,  // 123: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	27,  // 124: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	56,  // 125: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	36,  // 126: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	34,  // 127: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	23,  // 128: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	40,  // 129: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	43,  // 130: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
-	48,  // 131: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
-	62,  // 132: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
-	51,  // 133: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	54,  // 134: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	118, // [118:135] is the sub-list for method output_type
-	101, // [101:118] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	79,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	80,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	81,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	82,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	83,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	84,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	85,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	86,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	87,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	31,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
+	13,  // 19: licorne.v1.Queue.fair_share:type_name -> licorne.v1.FairShare
+	14,  // 20: licorne.v1.Queue.hours_budgets:type_name -> licorne.v1.HoursBudget
+	88,  // 21: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
+	18,  // 22: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
+	89,  // 23: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	90,  // 24: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	20,  // 25: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
+	21,  // 26: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
+	23,  // 27: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
+	91,  // 28: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	92,  // 29: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	19,  // 30: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
+	31,  // 31: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
+	31,  // 32: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
+	93,  // 33: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	94,  // 34: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	95,  // 35: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	22,  // 36: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
+	96,  // 37: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	97,  // 38: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	26,  // 39: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
+	98,  // 40: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	27,  // 41: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	27,  // 42: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	99,  // 43: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	100, // 44: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	101, // 45: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	102, // 46: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	103, // 47: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	30,  // 48: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	104, // 49: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	105, // 50: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	106, // 51: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	107, // 52: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	108, // 53: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	33,  // 54: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	109, // 55: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	31,  // 56: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
+	32,  // 57: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
+	110, // 58: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	34,  // 59: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	111, // 60: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	33,  // 61: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,   // 62: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	39,  // 63: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	112, // 64: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	40,  // 65: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	113, // 66: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	114, // 67: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	40,  // 68: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	13,  // 69: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
+	43,  // 70: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	115, // 71: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	116, // 72: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	46,  // 73: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
+	117, // 74: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
+	47,  // 75: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
+	48,  // 76: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
+	51,  // 77: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
+	118, // 78: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
+	119, // 79: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
+	54,  // 80: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	138, // 81: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	54,  // 82: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	66,  // 83: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	26,  // 84: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	59,  // 85: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
+	62,  // 86: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
+	59,  // 87: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
+	120, // 88: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
+	121, // 89: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
+	122, // 90: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
+	65,  // 91: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
+	123, // 92: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
+	124, // 93: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
+	125, // 94: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	126, // 95: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	127, // 96: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	128, // 97: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	68,  // 98: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	69,  // 99: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	67,  // 100: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	129, // 101: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	130, // 102: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	34,  // 103: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	72,  // 104: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	131, // 105: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	73,  // 106: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	132, // 107: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	133, // 108: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	74,  // 109: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	134, // 110: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	135, // 111: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	136, // 112: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	137, // 113: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	1,   // 114: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,   // 115: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,   // 116: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10,  // 117: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	15,  // 118: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	17,  // 119: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	28,  // 120: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	57,  // 121: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	37,  // 122: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	35,  // 123: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	24,  // 124: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	41,  // 125: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	44,  // 126: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
+	49,  // 127: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
+	60,  // 128: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
+	63,  // 129: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
+	70,  // 130: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	52,  // 131: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	55,  // 132: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,   // 133: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,   // 134: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,   // 135: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11,  // 136: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	16,  // 137: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	18,  // 138: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	29,  // 139: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	58,  // 140: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	38,  // 141: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	36,  // 142: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	25,  // 143: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	42,  // 144: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	45,  // 145: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
+	50,  // 146: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
+	61,  // 147: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
+	64,  // 148: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
+	71,  // 149: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	53,  // 150: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	56,  // 151: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	133, // [133:152] is the sub-list for method output_type
+	114, // [114:133] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -6438,15 +7309,15 @@ func file_licorne_v1_state_proto_init() {
 	if File_licorne_v1_state_proto != nil {
 		return
 	}
-	file_licorne_v1_state_proto_msgTypes[15].OneofWrappers = []any{}
-	file_licorne_v1_state_proto_msgTypes[52].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[17].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[54].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   122,
+			NumMessages:   137,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,8 @@ const (
 	State_ListOutstanding_FullMethodName   = "/licorne.v1.State/ListOutstanding"
 	State_ListReasons_FullMethodName       = "/licorne.v1.State/ListReasons"
 	State_ListResourceHours_FullMethodName = "/licorne.v1.State/ListResourceHours"
+	State_ListCalendar_FullMethodName      = "/licorne.v1.State/ListCalendar"
+	State_ListTopology_FullMethodName      = "/licorne.v1.State/ListTopology"
 	State_ListBudgets_FullMethodName       = "/licorne.v1.State/ListBudgets"
 	State_ListEvents_FullMethodName        = "/licorne.v1.State/ListEvents"
 	State_WatchEvents_FullMethodName       = "/licorne.v1.State/WatchEvents"
@@ -77,6 +79,10 @@ type StateClient interface {
 	ListReasons(ctx context.Context, in *ListReasonsRequest, opts ...grpc.CallOption) (*ListReasonsResponse, error)
 	// How much was used for how long, by queue, user or group.
 	ListResourceHours(ctx context.Context, in *ListResourceHoursRequest, opts ...grpc.CallOption) (*ListResourceHoursResponse, error)
+	// When the asks that hold a shadow start are expected to start.
+	ListCalendar(ctx context.Context, in *ListCalendarRequest, opts ...grpc.CallOption) (*ListCalendarResponse, error)
+	// Free room by topology domain.
+	ListTopology(ctx context.Context, in *ListTopologyRequest, opts ...grpc.CallOption) (*ListTopologyResponse, error)
 	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
 	// the caller may see.
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
@@ -235,6 +241,26 @@ func (c *stateClient) ListResourceHours(ctx context.Context, in *ListResourceHou
 	return out, nil
 }
 
+func (c *stateClient) ListCalendar(ctx context.Context, in *ListCalendarRequest, opts ...grpc.CallOption) (*ListCalendarResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCalendarResponse)
+	err := c.cc.Invoke(ctx, State_ListCalendar_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *stateClient) ListTopology(ctx context.Context, in *ListTopologyRequest, opts ...grpc.CallOption) (*ListTopologyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTopologyResponse)
+	err := c.cc.Invoke(ctx, State_ListTopology_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *stateClient) ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListBudgetsResponse)
@@ -313,6 +339,10 @@ type StateServer interface {
 	ListReasons(context.Context, *ListReasonsRequest) (*ListReasonsResponse, error)
 	// How much was used for how long, by queue, user or group.
 	ListResourceHours(context.Context, *ListResourceHoursRequest) (*ListResourceHoursResponse, error)
+	// When the asks that hold a shadow start are expected to start.
+	ListCalendar(context.Context, *ListCalendarRequest) (*ListCalendarResponse, error)
+	// Free room by topology domain.
+	ListTopology(context.Context, *ListTopologyRequest) (*ListTopologyResponse, error)
 	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
 	// the caller may see.
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
@@ -372,6 +402,12 @@ func (UnimplementedStateServer) ListReasons(context.Context, *ListReasonsRequest
 }
 func (UnimplementedStateServer) ListResourceHours(context.Context, *ListResourceHoursRequest) (*ListResourceHoursResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListResourceHours not implemented")
+}
+func (UnimplementedStateServer) ListCalendar(context.Context, *ListCalendarRequest) (*ListCalendarResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCalendar not implemented")
+}
+func (UnimplementedStateServer) ListTopology(context.Context, *ListTopologyRequest) (*ListTopologyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTopology not implemented")
 }
 func (UnimplementedStateServer) ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBudgets not implemented")
@@ -655,6 +691,42 @@ func _State_ListResourceHours_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _State_ListCalendar_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCalendarRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StateServer).ListCalendar(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: State_ListCalendar_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StateServer).ListCalendar(ctx, req.(*ListCalendarRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _State_ListTopology_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTopologyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StateServer).ListTopology(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: State_ListTopology_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StateServer).ListTopology(ctx, req.(*ListTopologyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _State_ListBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListBudgetsRequest)
 	if err := dec(in); err != nil {
@@ -764,6 +836,14 @@ var State_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListResourceHours",
 			Handler:    _State_ListResourceHours_Handler,
+		},
+		{
+			MethodName: "ListCalendar",
+			Handler:    _State_ListCalendar_Handler,
+		},
+		{
+			MethodName: "ListTopology",
+			Handler:    _State_ListTopology_Handler,
 		},
 		{
 			MethodName: "ListBudgets",

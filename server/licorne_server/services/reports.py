@@ -76,7 +76,7 @@ def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
 
 
 partition_message = filled(pb.Partition, PartitionReport)
-queue_message = filled(pb.Queue, QueueReport, {"stop": ("stop", mark_message)})
+queue_message = filled(pb.Queue, QueueReport, {"stop": ("stop", mark_message), "fair_share": None, "hours_budgets": None})
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
 application_message = filled(
     pb.Application,

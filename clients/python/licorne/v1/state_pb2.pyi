@@ -698,6 +698,8 @@ class Queue(_message.Message):
     QUOTA_PREEMPTION_TIME_FIELD_NUMBER: _builtins.int
     FAIR_MAX_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    FAIR_SHARE_FIELD_NUMBER: _builtins.int
+    HOURS_BUDGETS_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     parent: _builtins.str
     is_leaf: _builtins.bool
@@ -745,6 +747,14 @@ class Queue(_message.Message):
     def stop(self) -> Global___OperatorMark:
         """The operator that stopped it; absent unless one did."""
 
+    @_builtins.property
+    def fair_share(self) -> Global___FairShare:
+        """Decayed usage against the weight, as used to order siblings; only with `fairshare.half-life`."""
+
+    @_builtins.property
+    def hours_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___HoursBudget]:
+        """Budgets of resource-hours, by resource."""
+
     def __init__(
         self,
         *,
@@ -770,14 +780,111 @@ class Queue(_message.Message):
         quota_preemption_time: _builtins.int = ...,
         fair_max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         stop: Global___OperatorMark | None = ...,
+        fair_share: Global___FairShare | None = ...,
+        hours_budgets: _abc.Iterable[Global___HoursBudget] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fair_share", b"fair_share", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "fair_max", b"fair_max", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "fair_max", b"fair_max", "fair_share", b"fair_share", "guaranteed", b"guaranteed", "headroom", b"headroom", "hours_budgets", b"hours_budgets", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class FairShare(_message.Message):
+    """Fairness with memory: usage counts half after each half-life."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DecayedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    DECAYED_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    HALF_LIFE_FIELD_NUMBER: _builtins.int
+    share: _builtins.float
+    """What siblings, or users of one leaf, are ordered by: the smaller comes first."""
+    weight: _builtins.float
+    half_life: _builtins.float
+    """In seconds."""
+    @_builtins.property
+    def decayed(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """In the units of the resource times hours."""
+
+    def __init__(
+        self,
+        *,
+        decayed: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        share: _builtins.float = ...,
+        weight: _builtins.float = ...,
+        half_life: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decayed", b"decayed", "half_life", b"half_life", "share", b"share", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FairShare: _TypeAlias = FairShare  # noqa: Y015
+
+@_typing.final
+class HoursBudget(_message.Message):
+    """Resource-hours that a queue may use in a window of time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    RESETS_AT_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    limit: _builtins.float
+    """In the units of the resource times hours."""
+    used: _builtins.float
+    left: _builtins.float
+    """Negative if what runs has used more."""
+    window: _builtins.float
+    """In seconds."""
+    resets_at: _builtins.int
+    """End of the window, in nanoseconds since 1970."""
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        limit: _builtins.float = ...,
+        used: _builtins.float = ...,
+        left: _builtins.float = ...,
+        window: _builtins.float = ...,
+        resets_at: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left", b"left", "limit", b"limit", "resets_at", b"resets_at", "resource", b"resource", "used", b"used", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoursBudget: _TypeAlias = HoursBudget  # noqa: Y015
 
 @_typing.final
 class ListApplicationsRequest(_message.Message):
@@ -2360,6 +2467,7 @@ class QueueUsage(_message.Message):
     MAX_FIELD_NUMBER: _builtins.int
     MAX_APPLICATIONS_FIELD_NUMBER: _builtins.int
     CHILDREN_FIELD_NUMBER: _builtins.int
+    FAIR_SHARE_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     max_applications: _builtins.int
     """0 for no limit."""
@@ -2375,6 +2483,10 @@ class QueueUsage(_message.Message):
 
     @_builtins.property
     def children(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueUsage]: ...
+    @_builtins.property
+    def fair_share(self) -> Global___FairShare:
+        """Of a user, in a queue with `fairshare.half-life`."""
+
     def __init__(
         self,
         *,
@@ -2384,10 +2496,11 @@ class QueueUsage(_message.Message):
         max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         max_applications: _builtins.int = ...,
         children: _abc.Iterable[Global___QueueUsage] | None = ...,
+        fair_share: Global___FairShare | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fair_share", b"fair_share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "children", b"children", "max", b"max", "max_applications", b"max_applications", "queue", b"queue", "running_applications", b"running_applications"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "children", b"children", "fair_share", b"fair_share", "max", b"max", "max_applications", b"max_applications", "queue", b"queue", "running_applications", b"running_applications"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3011,6 +3124,7 @@ class ExplainResponse(_message.Message):
     ASKS_AHEAD_FIELD_NUMBER: _builtins.int
     APPLICATIONS_AHEAD_FIELD_NUMBER: _builtins.int
     PREEMPTION_FIELD_NUMBER: _builtins.int
+    EXPECTED_START_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
@@ -3034,6 +3148,10 @@ class ExplainResponse(_message.Message):
     def preemption(self) -> Global___Preemption:
         """For "stopping" and "preempted": for whom, and why."""
 
+    @_builtins.property
+    def expected_start(self) -> Global___ExpectedStart:
+        """When the ask is expected to start; absent unless backfill is on for its partition."""
+
     def __init__(
         self,
         *,
@@ -3046,14 +3164,372 @@ class ExplainResponse(_message.Message):
         asks_ahead: _builtins.int = ...,
         applications_ahead: _builtins.int = ...,
         preemption: Global___Preemption | None = ...,
+        expected_start: Global___ExpectedStart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["preemption", b"preemption"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expected_start", b"expected_start", "preemption", b"preemption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "expected_start", b"expected_start", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class ExpectedStart(_message.Message):
+    """When an ask is expected to start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTS_AT_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    FIRST_TOLD_FIELD_NUMBER: _builtins.int
+    START_BY_FIELD_NUMBER: _builtins.int
+    starts_at: _builtins.int
+    """In nanoseconds since 1970; 0 with the confidence "unknown"."""
+    confidence: _builtins.str
+    """"declared" if all runtimes that it rests on are declared, "learnt" if some are medians of what ran,
+    "unknown" if some are neither.
+    """
+    first_told: _builtins.int
+    """Shadow start that was told first, in nanoseconds since 1970; 0 if the ask holds none."""
+    start_by: _builtins.int
+    """The latest start that the ask wants, in nanoseconds since 1970; 0 for none."""
+    def __init__(
+        self,
+        *,
+        starts_at: _builtins.int = ...,
+        confidence: _builtins.str = ...,
+        first_told: _builtins.int = ...,
+        start_by: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "first_told", b"first_told", "start_by", b"start_by", "starts_at", b"starts_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpectedStart: _TypeAlias = ExpectedStart  # noqa: Y015
+
+@_typing.final
+class ListCalendarRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    """Empty: all queues."""
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCalendarRequest: _TypeAlias = ListCalendarRequest  # noqa: Y015
+
+@_typing.final
+class ListCalendarResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___CalendarEntry]:
+        """By expected start; unknown starts come last."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[Global___CalendarEntry] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCalendarResponse: _TypeAlias = ListCalendarResponse  # noqa: Y015
+
+@_typing.final
+class CalendarEntry(_message.Message):
+    """A gang or an ask that holds a shadow start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RequestedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    REQUESTED_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    """Empty for a gang."""
+    queue: _builtins.str
+    asks: _builtins.int
+    """Asks that start together."""
+    nodes: _builtins.int
+    """Nodes on which room is held from the start on."""
+    since: _builtins.int
+    """Since when it holds, in nanoseconds since 1970."""
+    @_builtins.property
+    def start(self) -> Global___ExpectedStart: ...
+    @_builtins.property
+    def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        start: Global___ExpectedStart | None = ...,
+        asks: _builtins.int = ...,
+        requested: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        nodes: _builtins.int = ...,
+        since: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start", b"start"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "asks", b"asks", "nodes", b"nodes", "queue", b"queue", "requested", b"requested", "since", b"since", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalendarEntry: _TypeAlias = CalendarEntry  # noqa: Y015
+
+@_typing.final
+class ListTopologyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ShapeEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    level: _builtins.str
+    """Empty: all levels."""
+    page_size: _builtins.int
+    page_token: _builtins.str
+    @_builtins.property
+    def shape(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What one member of a gang wants; empty for the shape of the first waiting topology gang, or else of
+        the largest waiting ask.
+        """
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        level: _builtins.str = ...,
+        shape: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "shape", b"shape"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTopologyRequest: _TypeAlias = ListTopologyRequest  # noqa: Y015
+
+@_typing.final
+class ListTopologyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ShapeEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LEVELS_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    DOMAINS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def levels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of node attributes, the widest first."""
+
+    @_builtins.property
+    def shape(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def domains(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyDomain]:
+        """By path, a domain before those inside."""
+
+    def __init__(
+        self,
+        *,
+        levels: _abc.Iterable[_builtins.str] | None = ...,
+        shape: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        domains: _abc.Iterable[Global___TopologyDomain] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["domains", b"domains", "levels", b"levels", "next_page_token", b"next_page_token", "shape", b"shape"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTopologyResponse: _TypeAlias = ListTopologyResponse  # noqa: Y015
+
+@_typing.final
+class TopologyDomain(_message.Message):
+    """Nodes that agree in their attributes down to one level."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CapacityEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class AvailableEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LEVEL_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    SCHEDULABLE_NODES_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    AVAILABLE_FIELD_NUMBER: _builtins.int
+    SLOTS_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    level: _builtins.str
+    path: _builtins.str
+    """Values from the widest level down: "zone-a/rack-1"."""
+    nodes: _builtins.int
+    schedulable_nodes: _builtins.int
+    slots: _builtins.int
+    """Members of the shape that fit now: the largest gang that would start here."""
+    members: _builtins.int
+    """Members of topology gangs that run here."""
+    @_builtins.property
+    def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def available(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        level: _builtins.str = ...,
+        path: _builtins.str = ...,
+        nodes: _builtins.int = ...,
+        schedulable_nodes: _builtins.int = ...,
+        capacity: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        available: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        slots: _builtins.int = ...,
+        members: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "capacity", b"capacity", "level", b"level", "members", b"members", "nodes", b"nodes", "path", b"path", "schedulable_nodes", b"schedulable_nodes", "slots", b"slots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopologyDomain: _TypeAlias = TopologyDomain  # noqa: Y015
 
 @_typing.final
 class Check(_message.Message):
@@ -3158,7 +3634,7 @@ class Check(_message.Message):
     SINCE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
-    "predicates", "nodes", "gang", "preemption".
+    "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours".
     """
     subject: _builtins.str
     """What was tested: a queue's path, an application's id, a user and a queue, …."""
@@ -3169,7 +3645,8 @@ class Check(_message.Message):
     """In words, with amounts in the usual units: memory=4Gi,vcore=1.5."""
     until: _builtins.int
     """In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
-    placeholders time out. For "preemption": when time alone may change what it says.
+    placeholders time out. For "preemption": when time alone may change what it says. For "backfill": the
+    shadow start that the ask must not delay. For "hours": when the window ends.
     """
     more_queues: _builtins.int
     """Other queues for whose asks nodes are reserved."""

@@ -117,6 +117,16 @@ class StateStub(object):
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursResponse.FromString,
                 _registered_method=True)
+        self.ListCalendar = channel.unary_unary(
+                '/licorne.v1.State/ListCalendar',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListCalendarRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListCalendarResponse.FromString,
+                _registered_method=True)
+        self.ListTopology = channel.unary_unary(
+                '/licorne.v1.State/ListTopology',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListTopologyRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListTopologyResponse.FromString,
+                _registered_method=True)
         self.ListBudgets = channel.unary_unary(
                 '/licorne.v1.State/ListBudgets',
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListBudgetsRequest.SerializeToString,
@@ -241,6 +251,20 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListCalendar(self, request, context):
+        """When the asks that hold a shadow start are expected to start.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTopology(self, request, context):
+        """Free room by topology domain.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListBudgets(self, request, context):
         """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
         the caller may see.
@@ -336,6 +360,16 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.ListResourceHours,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_state__pb2.ListResourceHoursResponse.SerializeToString,
+            ),
+            'ListCalendar': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCalendar,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListCalendarRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListCalendarResponse.SerializeToString,
+            ),
+            'ListTopology': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTopology,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListTopologyRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListTopologyResponse.SerializeToString,
             ),
             'ListBudgets': grpc.unary_unary_rpc_method_handler(
                     servicer.ListBudgets,
@@ -744,6 +778,60 @@ class State(object):
             '/licorne.v1.State/ListResourceHours',
             licorne_dot_v1_dot_state__pb2.ListResourceHoursRequest.SerializeToString,
             licorne_dot_v1_dot_state__pb2.ListResourceHoursResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCalendar(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListCalendar',
+            licorne_dot_v1_dot_state__pb2.ListCalendarRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListCalendarResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTopology(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListTopology',
+            licorne_dot_v1_dot_state__pb2.ListTopologyRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListTopologyResponse.FromString,
             options,
             channel_credentials,
             insecure,

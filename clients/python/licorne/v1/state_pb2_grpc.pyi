@@ -67,6 +67,10 @@ class StateStub:
     """Why asks wait: how many by the first check that stops them, the most frequent first."""
     ListResourceHours: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]
     """How much was used for how long, by queue, user or group."""
+    ListCalendar: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListCalendarRequest, _state_pb2.ListCalendarResponse]
+    """When the asks that hold a shadow start are expected to start."""
+    ListTopology: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListTopologyRequest, _state_pb2.ListTopologyResponse]
+    """Free room by topology domain."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]
     """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
     the caller may see.
@@ -117,6 +121,10 @@ class StateAsyncStub(StateStub):
     """Why asks wait: how many by the first check that stops them, the most frequent first."""
     ListResourceHours: _aio.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]  # type: ignore[assignment]
     """How much was used for how long, by queue, user or group."""
+    ListCalendar: _aio.UnaryUnaryMultiCallable[_state_pb2.ListCalendarRequest, _state_pb2.ListCalendarResponse]  # type: ignore[assignment]
+    """When the asks that hold a shadow start are expected to start."""
+    ListTopology: _aio.UnaryUnaryMultiCallable[_state_pb2.ListTopologyRequest, _state_pb2.ListTopologyResponse]  # type: ignore[assignment]
+    """Free room by topology domain."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
     the caller may see.
@@ -248,6 +256,22 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListResourceHoursResponse, _abc.Awaitable[_state_pb2.ListResourceHoursResponse]]:
         """How much was used for how long, by queue, user or group."""
+
+    @_abc_1.abstractmethod
+    def ListCalendar(
+        self,
+        request: _state_pb2.ListCalendarRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListCalendarResponse, _abc.Awaitable[_state_pb2.ListCalendarResponse]]:
+        """When the asks that hold a shadow start are expected to start."""
+
+    @_abc_1.abstractmethod
+    def ListTopology(
+        self,
+        request: _state_pb2.ListTopologyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListTopologyResponse, _abc.Awaitable[_state_pb2.ListTopologyResponse]]:
+        """Free room by topology domain."""
 
     @_abc_1.abstractmethod
     def ListBudgets(
