@@ -10,7 +10,14 @@ from licorne_core.events.apps import app_added, state_entered
 from licorne_core.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
 from licorne_core.events.journal import EventChange, EventDetail
 from licorne_core.handlers.gangs import check_gang, gang_of
-from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
+from licorne_core.handlers.lifecycle import (
+    advance,
+    drop_ask,
+    end_placeholder_time,
+    learn_runtime,
+    note_freed,
+    unlink,
+)
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
@@ -316,6 +323,8 @@ def drop_asks(job: Job, partition: Partition, app: Application) -> Iterator[int]
 def release_all(job: OutcomeJob, partition: Partition, app: Application, message: str) -> Iterator[int]:
     """Free all allocations of an application without asks; yield the costs of the steps."""
     for request in list(app.requests.values()):
+        if partition.runtimes is not None:
+            learn_runtime(partition, app, request, job.now)
         allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, job.now)
         release = Release(

@@ -9,7 +9,7 @@ from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, placeholder_incompatible
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.drains import look_again
-from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask
+from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask, learn_runtime
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
     KEEPING_ON_TIMEOUT,
@@ -241,6 +241,8 @@ def free(
     preempted = request.state is RequestState.PREEMPTING
     partition.meter.end(app.owner, kept.ask.ask_class.items, kept.allocation_time, now, preempted=preempted)
     if heir is None:
+        if partition.runtimes is not None and detail is EventDetail.ALLOC_CANCEL:
+            learn_runtime(partition, app, request, now)
         partition.allocations.release(app, request)
         return freed
     partition.journal.note(freed)

@@ -10,7 +10,7 @@ from licorne_core.events.journal import EventDetail
 from licorne_core.messages.effects import ApplicationUpdate
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent, AppState
 from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
@@ -178,6 +178,20 @@ def note_freed(
     partition.meter.end(app.owner, allocation.ask.ask_class.items, begin, now, preempted=False)
     fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)
+
+
+def learn_runtime(partition: Partition, app: Application, request: Request, now: float) -> None:
+    """Learn how long an allocation ran that ends now by itself.
+
+    Not from a placeholder, from one that the RM was asked to stop, or from one that was there before the
+    RM told of it, whose beginning is unknown.
+    """
+    runtimes, allocation = partition.runtimes, request.allocation
+    if runtimes is None or allocation is None or request.state is not RequestState.ALLOCATED:
+        return
+    ask = request.ask
+    if ask.node_id is None:
+        runtimes.learn(app.queue_path, ask.ask_class.shape, now - allocation.allocation_time)
 
 
 def drop_ask(

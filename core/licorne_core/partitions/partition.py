@@ -26,6 +26,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
+from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
@@ -52,6 +53,9 @@ class Partition:
     Everything that changes usage goes through `asks`, `allocations`, `pairs`, `moves` and `cluster`,
     so that a queue, its ancestors, the application and the node can never disagree.
     """
+
+    runtimes: Runtimes | None
+    """Learnt runtimes; None where backfill is off."""
 
     def __init__(
         self,
@@ -89,7 +93,7 @@ class Partition:
         self.types: dict[str, None] = {}  # resource types heard of
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
-        self.counters, self.meter = Counters(), Meter(now)
+        self.counters, self.meter, self.runtimes = Counters(), Meter(now), None
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)

@@ -1,0 +1,112 @@
+"""Sources of learnt runtimes: allocations that end by themselves, and no others."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction, TerminationType
+from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence, Runtimes
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import PartitionName, QueuePath
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    kill,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.core.driver import Driver
+
+DEFAULT = PartitionName("[rm1]default")
+KEYS = [f"k{i}" for i in range(FEWEST_SAMPLES)]
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """As many allocations of one shape as a median needs, which begin at once."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)), apps(app("app", "root.a")))
+    driver.scheduler.partitions[DEFAULT].runtimes = Runtimes()
+    driver.do(asks(*(ask("app", key, memory=1) for key in KEYS)))
+    driver.now += 60.0
+    return driver
+
+
+def learnt(driver: Driver) -> tuple[float | None, Confidence]:
+    """What the partition expects of the next ask."""
+    runtimes = driver.scheduler.partitions[DEFAULT].runtimes
+    assert runtimes is not None
+    return runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
+
+
+def release_each(driver: Driver, why: TerminationType = TerminationType.STOPPED_BY_RM) -> None:
+    """The RM releases each of them by its key."""
+    driver.do(releases(*(release("app", key, why=why) for key in KEYS)))
+
+
+def release_all(driver: Driver) -> None:
+    """The RM releases everything of the application."""
+    driver.do(releases(release("app")))
+
+
+def remove_application(driver: Driver) -> None:
+    """The RM removes the application with what still runs."""
+    driver.do(remove_apps("app"))
+
+
+@pytest.mark.parametrize("end", [release_each, release_all, remove_application], ids=lambda end: end.__name__)
+def test_an_end_by_the_rm_is_learnt_from(driver: Driver, end: Callable[[Driver], None]) -> None:
+    """However the RM ends allocations, the time since they began is learnt for their leaf and shape."""
+    end(driver)
+    assert learnt(driver) == (60.0, Confidence.LEARNT)
+
+
+def fail_on_rm(driver: Driver) -> None:
+    """The RM could not run them."""
+    release_each(driver, TerminationType.SCHEDULING_FAILED_ON_RM)
+
+
+def preempt(driver: Driver) -> None:
+    """The RM says that they were preempted."""
+    release_each(driver, TerminationType.PREEMPTED_BY_SCHEDULER)
+
+
+def lose_node(driver: Driver) -> None:
+    """Their node goes."""
+    driver.do(nodes(node("n1", memory=9, action=NodeAction.DECOMISSION)))
+
+
+def stop(driver: Driver) -> None:
+    """An operator stops the application, and the RM confirms the end of each."""
+    driver.do(kill("app"))
+    release_each(driver)
+
+
+@pytest.mark.parametrize("end", [fail_on_rm, preempt, lose_node, stop], ids=lambda end: end.__name__)
+def test_a_cut_run_is_not_learnt_from(driver: Driver, end: Callable[[Driver], None]) -> None:
+    """A run that something cut short says nothing of how long the next one takes."""
+    end(driver)
+    assert learnt(driver) == (None, Confidence.UNKNOWN)
+
+
+def test_a_replayed_run_is_not_learnt_from(driver: Driver) -> None:
+    """The beginning of an allocation that was there before is not known, so neither is its length."""
+    running = (ask("app", f"old-{key}", memory=1, on_node="n1") for key in KEYS)
+    driver.do(asks(*running))
+    driver.do(releases(*(release("app", f"old-{key}") for key in KEYS)))
+    assert learnt(driver) == (None, Confidence.UNKNOWN)
+
+
+def test_a_placeholder_is_not_learnt_from(driver: Driver) -> None:
+    """A placeholder keeps room and runs nothing: its time is not learnt."""
+    wanted = (ask("app", f"p-{key}", memory=1, placeholder=True, group="g") for key in KEYS)
+    driver.do(asks(*wanted))
+    driver.do(releases(*(release("app", f"p-{key}") for key in KEYS)))
+    assert learnt(driver) == (None, Confidence.UNKNOWN)

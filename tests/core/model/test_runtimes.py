@@ -1,0 +1,76 @@
+"""Learnt runtimes: the median of what ran, bounded and repeatable."""
+
+from random import Random
+from statistics import median_high
+
+import pytest
+
+from licorne_core.model.runtimes import FEWEST_SAMPLES, MOST_MEDIANS, MOST_SAMPLES, Confidence, Runtimes
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import NodeId, QueuePath
+
+LEAF = QueuePath("root.a")
+SHAPE = Shape({"vcore": 1000})
+
+
+def runtimes_of(*seconds: float) -> Runtimes:
+    """What was learnt of some runs, in order."""
+    runtimes = Runtimes()
+    for each in seconds:
+        runtimes.learn(LEAF, SHAPE, each)
+    return runtimes
+
+
+@pytest.mark.parametrize("number", range(FEWEST_SAMPLES))
+def test_few_runs_are_no_number(number: int) -> None:
+    """Before there are enough runs the runtime is unknown, and has no number."""
+    assert runtimes_of(*[7.0] * number).expected(LEAF, SHAPE) == (None, Confidence.UNKNOWN)
+
+
+def test_a_declared_runtime_goes_before_what_ran() -> None:
+    """What the RM says is taken as it is, whatever ran."""
+    runtimes = runtimes_of(*[7.0] * FEWEST_SAMPLES)
+    assert runtimes.expected(LEAF, SHAPE, 3600.0) == (3600.0, Confidence.DECLARED)
+
+
+def test_the_median_is_that_of_the_latest_runs() -> None:
+    """After each run the median is that of the latest ones, the longer of two in the middle."""
+    random = Random(29)
+    runtimes, ran = Runtimes(), []
+    for _ in range(4 * MOST_SAMPLES):
+        ran.append(float(random.randint(1, 1000)))
+        runtimes.learn(LEAF, SHAPE, ran[-1])
+        if len(ran) >= FEWEST_SAMPLES:
+            assert runtimes.expected(LEAF, SHAPE) == (median_high(ran[-MOST_SAMPLES:]), Confidence.LEARNT)
+
+
+def test_leaves_and_amounts_are_apart_and_required_nodes_are_not() -> None:
+    """An ask learns from its own leaf and amounts, on whatever node they ran."""
+    runtimes = Runtimes()
+    for number in range(FEWEST_SAMPLES):
+        runtimes.learn(LEAF, Shape({"vcore": 1000}, NodeId(f"n{number}")), 5.0)
+    assert runtimes.expected(LEAF, SHAPE) == (5.0, Confidence.LEARNT)
+    assert runtimes.expected(QueuePath("root.b"), SHAPE) == (None, Confidence.UNKNOWN)
+    assert runtimes.expected(LEAF, Shape({"vcore": 2000})) == (None, Confidence.UNKNOWN)
+
+
+def test_a_clock_that_went_back_is_no_negative_run() -> None:
+    """A run that ended before it began counts as none at all in length."""
+    assert runtimes_of(*[-5.0] * FEWEST_SAMPLES).expected(LEAF, SHAPE) == (0.0, Confidence.LEARNT)
+
+
+def test_what_ended_longest_ago_is_forgotten_first() -> None:
+    """Beyond the bound the leaf and shape without an end for longest goes; asking keeps none."""
+    runtimes = Runtimes()
+    for number in range(MOST_MEDIANS):
+        for _ in range(FEWEST_SAMPLES):
+            runtimes.learn(QueuePath(f"root.q{number}"), SHAPE, 5.0)
+    runtimes.learn(QueuePath("root.q0"), SHAPE, 5.0)
+    assert runtimes.expected(QueuePath("root.q1"), SHAPE) == (5.0, Confidence.LEARNT)
+    runtimes.learn(QueuePath("root.new"), SHAPE, 5.0)
+    known = [
+        number
+        for number in range(MOST_MEDIANS)
+        if runtimes.expected(QueuePath(f"root.q{number}"), SHAPE)[0] is not None
+    ]
+    assert known == [0, *range(2, MOST_MEDIANS)]
