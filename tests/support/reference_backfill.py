@@ -1,0 +1,203 @@
+"""Plain backfill on identical processors, as textbooks have it: first come, EASY and conservative.
+
+Each policy looks at everything again whenever a job comes or ends. Nothing here knows of the core. Times
+are whole seconds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that needs `size` processors at once.
+
+    It says that it runs for `requested` seconds, and runs for `runtime`, which is never more.
+    """
+
+    number: int
+    submit: int
+    size: int
+    requested: int
+    runtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job and its start."""
+
+    job: Job
+    start: int
+
+    @property
+    def end(self) -> int:
+        """When it ends."""
+        return self.start + self.job.runtime
+
+    @property
+    def told_end(self) -> int:
+        """When it ends at the latest, as anybody may know."""
+        return self.start + self.job.requested
+
+
+Choice = Callable[[int, int, Sequence[Job], Sequence[Running]], list[Job]]
+"""The jobs that start: of a time, the processors, waiting jobs in order of arrival, and running ones."""
+
+
+def played(jobs: Iterable[Job], processors: int, choose: Choice) -> dict[int, int]:
+    """The start of each job by its number. At one time ends come first, then arrivals, then starts."""
+    coming = sorted(jobs, key=lambda job: (job.submit, job.number))
+    waiting: list[Job] = []
+    running: list[Running] = []
+    starts: dict[int, int] = {}
+    while coming or waiting:
+        now = min([job.submit for job in coming[:1]] + [one.end for one in running])
+        running = [one for one in running if one.end > now]
+        waiting += [job for job in coming if job.submit <= now]
+        coming = [job for job in coming if job.submit > now]
+        for job in choose(now, processors, waiting, running):
+            waiting.remove(job)
+            running.append(Running(job, now))
+            starts[job.number] = now
+            assert sum(one.job.size for one in running) <= processors
+    return starts
+
+
+def first_come(now: int, processors: int, waiting: Sequence[Job], running: Sequence[Running]) -> list[Job]:
+    """Start jobs in order, up to the first that does not fit."""
+    free = processors - sum(one.job.size for one in running)
+    started: list[Job] = []
+    for job in waiting:
+        if job.size > free:
+            break
+        started.append(job)
+        free -= job.size
+    return started
+
+
+def easy(now: int, processors: int, waiting: Sequence[Job], running: Sequence[Running]) -> list[Job]:
+    """EASY: others may pass the first blocked job where they do not delay its shadow start.
+
+    They end by then, or leave enough processors at that time.
+    """
+    started = first_come(now, processors, waiting, running)
+    if len(started) == len(waiting):
+        return started
+    held = [*running, *(Running(job, now) for job in started)]
+    first, *others = waiting[len(started) :]
+    shadow = shadow_start(first, processors, held)
+    free = processors - sum(one.job.size for one in held)
+    spare = processors - sum(one.job.size for one in held if one.told_end > shadow) - first.size
+    for job in others:
+        ends_by_then = now + job.requested <= shadow
+        if job.size <= free and (ends_by_then or job.size <= spare):
+            started.append(job)
+            free -= job.size
+            spare -= 0 if ends_by_then else job.size
+    return started
+
+
+def shadow_start(job: Job, processors: int, running: Iterable[Running]) -> int:
+    """When enough processors are free for a job that does not fit now, by the told ends."""
+    free = processors - sum(one.job.size for one in running)
+    for one in sorted(running, key=lambda one: one.told_end):
+        free += one.job.size
+        if free >= job.size:
+            return one.told_end
+    raise AssertionError(f"{job} is larger than the machine")
+
+
+class Conservative:
+    """Conservative: every waiting job has a planned start, which never becomes later."""
+
+    def __init__(self) -> None:
+        """Plan nothing yet."""
+        self.first_told: dict[int, int] = {}
+        """The start that each job was told when it came, by its number."""
+        self._plans: dict[int, int] = {}
+
+    def __call__(
+        self, now: int, processors: int, waiting: Sequence[Job], running: Sequence[Running]
+    ) -> list[Job]:
+        """Give each job, in order of arrival, the earliest start that delays no plan of another."""
+        runs = [(now, one.told_end, one.job.size) for one in running]
+        for job in waiting:
+            others = [
+                (self._plans[other.number], self._plans[other.number] + other.requested, other.size)
+                for other in waiting
+                if other is not job and other.number in self._plans
+            ]
+            start = earliest(job, now, processors, runs + others)
+            assert start <= self._plans.get(job.number, start), "a plan becomes no later"
+            self._plans[job.number] = start
+            self.first_told.setdefault(job.number, start)
+        started = [job for job in waiting if self._plans[job.number] == now]
+        for job in started:
+            del self._plans[job.number]
+        return started
+
+
+def earliest(job: Job, now: int, processors: int, uses: Sequence[tuple[int, int, int]]) -> int:
+    """The earliest start of a job beside the uses: start, end and processors of each."""
+    for start in sorted({now, *(end for _, end, _ in uses if end > now)}):
+        end = start + job.requested
+        times = [start, *(begin for begin, _, _ in uses if start < begin < end)]
+        most = max(sum(size for begin, until, size in uses if begin <= at < until) for at in times)
+        if most + job.size <= processors:
+            return start
+    raise AssertionError(f"{job} is larger than the machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Figures of a load that was played."""
+
+    utilisation: float
+    """Used part of the processors, from the first arrival to the last end."""
+    mean_wait: float
+    """Of all jobs, in seconds."""
+
+
+def outcome(jobs: Sequence[Job], processors: int, starts: Mapping[int, int | float]) -> Outcome:
+    """The figures of a load with these starts."""
+    begin = min(job.submit for job in jobs)
+    end = max(starts[job.number] + job.runtime for job in jobs)
+    used = sum(job.size * job.runtime for job in jobs)
+    waits = [starts[job.number] - job.submit for job in jobs]
+    return Outcome(used / (processors * (end - begin)), sum(waits) / len(waits))
+
+
+def load(seed: int, *, jobs: int = 100, processors: int = 16, truthful: bool = False) -> list[Job]:
+    """A load like those of batch systems: many small and short jobs, few large and long ones.
+
+    Sizes are mostly powers of two, runtimes are spread over two decades, arrivals come in waves, and
+    the processors are asked for nine tenths of the time. Unless `truthful`, most runtimes are
+    overstated, and rounded up to few values.
+    """
+    random = Random(seed)
+    drawn = [(_size(random, processors), round(exp(random.uniform(0, log(100))))) for _ in range(jobs)]
+    pause = sum(size * runtime for size, runtime in drawn) / (0.9 * processors * jobs)
+    made: list[Job] = []
+    now = 0.0
+    for number, (size, runtime) in enumerate(drawn):
+        rush = 0.5 if number // 20 % 2 else 1.5
+        now += random.expovariate(1 / (pause * rush))
+        requested = runtime if truthful else _requested(random, runtime)
+        made.append(Job(number, round(now), size, requested, runtime))
+    return made
+
+
+def _size(random: Random, processors: int) -> int:
+    size = round(exp(random.uniform(0, log(processors))))
+    if random.random() < 0.75:
+        size = 1 << (size.bit_length() - 1)
+    return min(size, processors)
+
+
+def _requested(random: Random, runtime: int) -> int:
+    if random.random() < 0.2:
+        return runtime
+    stated = runtime * random.uniform(1, 5)
+    return next(value for value in (10, 30, 60, 120, 300, 500) if value >= stated)
