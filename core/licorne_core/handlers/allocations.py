@@ -28,6 +28,7 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.resources import subtract
 from licorne_core.values.slices import PART
+from licorne_core.values.tags import check_tags
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
@@ -86,9 +87,11 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
     partition.counters.asks_received += 1
     try:
         _check(ask)
-        if ask.tags and is_foreign(ask):
-            take_foreign(partition, ask, now)
-            return
+        if ask.tags:
+            if is_foreign(ask):
+                take_foreign(partition, ask, now)
+                return
+            check_tags(ask.tags)
         app = partition.applications.get(ask.app_id)
         if app is None or app.state not in _TAKES_ASKS:
             raise Rejected(f"failed to find application {ask.app_id}", Refusal.UNKNOWN_APPLICATION)

@@ -39,6 +39,7 @@ from licorne_core.values.resources import EMPTY, INT64_MAX, Resources, is_strict
 from licorne_core.values.rm_caps import footprint_of, footprint_of_names
 from licorne_core.values.rule_kinds import IndexedTags, tag_value
 from licorne_core.values.slices import PART
+from licorne_core.values.tags import check_tags
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"
@@ -146,6 +147,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
             f"adding application {app_id} to partition {partition.name}, but application already existed",
             Refusal.ALREADY_THERE,
         )
+    check_tags(new.tags)
     footprint = _footprint(new)
     rm.holdings.check_application(app_id, footprint)
     user = checked_user(new, forced=is_forced(new))
