@@ -37,8 +37,10 @@ from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.gang_placement import GangPlacement
 from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
+from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
@@ -86,6 +88,17 @@ def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gan
             f"{describe(largest)}",
             Refusal.GANG_NOT_POSSIBLE,
         )
+
+
+def place_whole(partition: Partition, found: GangPlacement, now: float, outcome: Outcome) -> list[Allocation]:
+    """Book all members of a gang; the RM has accepted each of the nodes, if it has a say."""
+    leaf, app = found.leaf, found.app
+    made = []
+    for request, node in found.members:
+        allocation = partition.allocations.allocate((leaf, app, request, node), now)
+        made.append(allocation)
+        outcome.updates += allocation_made(partition, leaf, app, allocation, now)
+    return made
 
 
 def replace(partition: Partition, found: Replacement, now: float, outcome: Outcome) -> None:

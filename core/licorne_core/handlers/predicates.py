@@ -128,6 +128,8 @@ def take_answer(
     if not check.is_orphaned:
         for node in partition.results.keep(check, reasons):
             partition.dirty.mark_node(node)
+    if check.gang is not None:
+        partition.dirty.mark((check.gang,))
     settled = Settled([], [])
     _settle(partition, check, reasons, now, outcome, settled)
     for node in settled.confirmed:
@@ -151,7 +153,12 @@ def checks_overdue(
     for check in checks:
         partition.predicates.closed(check)
         partition.counters.checks_overdue += 1
+        if check.gang is not None:
+            partition.dirty.mark((check.gang,))
         if policy.fail_mode is FailMode.OPEN:
+            if check.gang is not None:
+                # Its members are booked after the answer, so that one has to stand.
+                partition.results.keep(check, {})
             _settle(partition, check, {}, now, outcome, settled)
             continue
         reasons = {node.node_id: NO_ANSWER for node in check.nodes}

@@ -6,12 +6,12 @@ Also here:
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from licorne_core.handlers.drains import drain
-from licorne_core.handlers.gangs import cancel, placeholders_overdue, replace, time_to_complete
+from licorne_core.handlers.gangs import cancel, place_whole, placeholders_overdue, replace, time_to_complete
 from licorne_core.handlers.lifecycle import allocation_made, on_time
 from licorne_core.handlers.outcome import Outcome, TimerJob
 from licorne_core.handlers.predicates import ask_again, assume, checks_overdue, reserve, take_answer
@@ -31,6 +31,7 @@ from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.gang_placement import GangPlacement, GangQuestion
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
@@ -160,9 +161,20 @@ STOPS = 8
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
-Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp
-# One look tells the rest from an ask that is placed, as most decisions are.
-_PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear, ToGiveUp)
+Measure = (
+    ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | GangPlacement | GangQuestion
+)
+# One look tells the rest from a single ask that is placed, as most decisions are.
+_MEASURES = (
+    ToReserve,
+    Replacement,
+    Cancellation,
+    ToPreempt,
+    ToClear,
+    ToGiveUp,
+    GangPlacement,
+    GangQuestion,
+)
 
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
@@ -224,8 +236,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         if decision is None:
             partition.wakeups.waiting.runnable = cycle.tired or cycle.postponed
             break
-        if isinstance(decision, _PLACES_NOBODY):
-            _carry_out(partition, decision, now, outcome)
+        if isinstance(decision, _MEASURES):
+            made += _carry_out(partition, decision, now, outcome)
             continue
         leaf, app, request, node = decision
         ask_class = request.ask.ask_class
@@ -253,9 +265,13 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     return effects
 
 
-def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Outcome) -> None:
-    """Carry out a decision by which no ask is placed yet."""
-    if isinstance(decision, ToReserve):
+def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Outcome) -> Sequence[Allocation]:
+    """Carry out a decision by which no ask is placed yet, or a whole gang is; return its allocations."""
+    if isinstance(decision, GangPlacement):
+        return place_whole(partition, decision, now, outcome)
+    if isinstance(decision, GangQuestion):
+        partition.predicates.ask_for_gang(decision.app, decision.request, decision.nodes)
+    elif isinstance(decision, ToReserve):
         reserve(partition, decision, now)
     elif isinstance(decision, Replacement):
         replace(partition, decision, now, outcome)
@@ -267,6 +283,7 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
         partition.reservations.give_up(decision, now)
     else:
         clear(partition, decision, now, outcome)
+    return ()
 
 
 def _inspect_later(partition: Partition, now: float) -> None:

@@ -183,6 +183,8 @@ class PendingAsks:
             self._dirty.mark_app(app)
         else:
             self._dirty.mark_leaf(leaf)
+        if ask.placeholder and app.gang.is_parked:
+            self._wakeups.waiting.try_whole(app)
 
     def leave(self, app: Application, request: Request) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
@@ -197,6 +199,9 @@ class PendingAsks:
             settle_priority(leaf)
         if group.waiting:
             self._wakeups.waiting.rank(group)
+        if ask.placeholder and app.gang.is_parked:
+            self._wakeups.waiting.try_whole(app)
+        if group.waiting:
             return
         self._wakeups.waiting.withdraw(group)
         if group.reservation_request is not None or group.preemption_request is not None:

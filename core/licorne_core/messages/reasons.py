@@ -11,6 +11,7 @@ from typing import Final
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.operators import UNKNOWN_MARK, HeldCheck, OperatorMark, told
+from licorne_core.messages.topology import TopologyCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
@@ -390,6 +391,7 @@ Check = (
     | QueueCheck
     | BudgetCheck
     | GangCheck
+    | TopologyCheck
     | AnswersCheck
     | NodesCheck
     | PreemptionCheck

@@ -28,7 +28,6 @@ from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
-from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
@@ -38,6 +37,7 @@ from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.preemption.quota_change import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -129,6 +129,7 @@ class Partition:
             self.applications,
             self.holds,
             self.nodes.by_id,
+            self.nodes,
             self.index,
             self.dirty,
             self.wakeups,

@@ -6,62 +6,31 @@ Explanations, the census and plans ask for reports. The tables at the end list a
 the reason for its position.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
 from licorne_core.messages import reasons
-from licorne_core.messages.commands import Hold
 from licorne_core.messages.operators import APPLICATION_HELD, UNKNOWN_MARK, HeldCheck, OperatorMark
+from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
-from licorne_core.model.budgets import BudgetBook, BudgetQuota
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import Queue, stopped_above
-from licorne_core.model.queues.tree import QueueTree, is_state_aware
+from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
-from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.predicates import AnswersOwed, PredicateChecks
-from licorne_core.scheduling.preempting import Preemption
+from licorne_core.scheduling.predicates import AnswersOwed
 from licorne_core.scheduling.reservations.promises import Promise
+from licorne_core.scheduling.rules import CheckContext, Checks, Rule
 from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
-from licorne_core.scheduling.waiting.waiting import Watch
-from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.ids import AppId, NodeId, PartitionName
 from licorne_core.values.resources import Items
-from licorne_core.values.timers import Due, Timer, Timers
-
-Checks = Iterable[reasons.Check]
-
-
-@dataclass(slots=True, eq=False)
-class CheckContext:
-    """Parts of a partition that rules and measures read, in addition to the ask."""
-
-    partition: PartitionName
-    tree: QueueTree
-    applications: Mapping[AppId, Application]
-    holds: Mapping[Hold, None]
-    nodes: Mapping[NodeId, Node]
-    index: NodeIndex
-    dirty: Dirty
-    wakeups: Wakeups
-    escalation: Escalation
-    predicates: PredicateChecks
-    timers: Timers[Timer]
-    preemption: Preemption
-    watch: Watch
-    budgets: BudgetBook
+from licorne_core.values.timers import Due, Timer
 
 
 class Asking:
@@ -73,7 +42,7 @@ class Asking:
         """Create a subject; `request` is one ask that may have a reservation or a back-off."""
         self.app = app
         self.group = group
-        self.items: Items = group.ask_class.items
+        self.items: Items = group.together or group.ask_class.items
         self.request = request
         self.is_reserved = request is not None and request.reservation is not None
         # The amounts reserved for this ask (spec § 9.4).
@@ -82,42 +51,6 @@ class Asking:
     def needs(self, quota: Quota) -> Items:
         """Amounts needed in a quota, in addition to those reserved there for this ask."""
         return self.items if self.promise is None else self.promise.lacks(quota)
-
-
-class Rule(ABC):
-    """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`."""
-
-    def __init__(
-        self,
-        codes: tuple[str, ...],
-        parks: type[Blocker] | None = None,
-        *,
-        spares_reserved: bool = False,
-        only_with_predicate: bool = False,
-        only_in_gangs: bool = False,
-    ) -> None:
-        """State which asks the rule is for."""
-        self.codes = codes  # of its reports
-        self.parks = parks
-        """Kind of its blockers; None if no pass tries asks that break the rule."""
-        self.spares_reserved = spares_reserved
-        """True if the rule does not stop asks with a reserved node (spec § 8.6)."""
-        self.only_with_predicate = only_with_predicate
-        """True if the rule stops only asks with a predicate, whose nodes the RM has to accept."""
-        self.only_in_gangs = only_in_gangs
-        """True if the rule stops only asks of applications that have had placeholders."""
-
-    @abstractmethod
-    def obstacle(self, context: CheckContext, who: Any) -> Any:
-        """First obstacle by this rule; None if the rule is met."""
-
-    def blocker(self, context: CheckContext, who: Any, obstacle: Any) -> Blocker | None:
-        """Blocker that asks with this obstacle are parked with."""
-        return None
-
-    @abstractmethod
-    def reports(self, context: CheckContext, who: Any, obstacle: Any) -> Checks:
-        """All comparisons of the rule with their operands; with an obstacle, one has failed."""
 
 
 class _PartitionSchedules(Rule):
@@ -283,7 +216,7 @@ class _WithinMaxima(Rule):
         return pool.shortage(asking.needs(obstacle))
 
     def reports(self, context: CheckContext, asking: Asking, obstacle: Quota | None) -> Checks:
-        requested = asking.group.ask_class.resources
+        requested = dict(asking.group.together) or asking.group.ask_class.resources
         for quota in asking.app.quotas:
             short = excess(quota, asking.needs(quota))
             allocated = dict(quotas.claimed(quota))
@@ -327,6 +260,18 @@ class _MayBeAsked(Rule):
         )
 
 
+class _HasPlaceTogether(Rule):
+    """The last search has found a place for a whole gang (`gang_placement.py`)."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> Blocker | None:
+        blocker: Blocker | None = asking.group.blocker
+        return blocker if type(blocker) is self.parks else None
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: Any) -> Checks:
+        if obstacle is not None:
+            yield obstacle.lack
+
+
 QUEUE_RUNS: Final = _QueueRuns((reasons.QUEUE_STOPPED,), blockers.StoppedQueue)
 
 APPLICATION_RULES: Final[tuple[Rule, ...]] = (
@@ -359,6 +304,9 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
     _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
     # The RM could not be asked about a node that is found.
     _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
+    # They take the place of the search for a node.
+    _HasPlaceTogether((GANG_INCOMPLETE,), Incomplete, found_by_search=True),
+    _HasPlaceTogether((TOPOLOGY_NO_DOMAIN,), NoDomain, found_by_search=True),
 )
 """Rules that come before the search for a node, which costs most (`NodeIndex.best`)."""
 
@@ -371,6 +319,7 @@ _FOR_ASKS: Final = {
         rule
         for rule in ASK_RULES
         if rule.parks
+        and not rule.found_by_search
         and (in_gang or not rule.only_in_gangs)
         and (has_predicate or not rule.only_with_predicate)
         and not (reserved and rule.spares_reserved)

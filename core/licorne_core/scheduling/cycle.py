@@ -13,11 +13,11 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, CheckContext, application_blocker, ask_blocker
-from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve, first_blocker
+from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker
+from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangPlacement, GangQuestion, GangSearch
+from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve, first_blocker, note_over_quota
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, refusals
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
@@ -29,15 +29,12 @@ from licorne_core.scheduling.replacing import (
     ReplacementSearch,
 )
 from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker, backs_off
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.asks import AskClass, Reservation
-
-NO_USER_QUOTA = "Not enough user quota"
-NO_BUDGET = "Not enough budget"
-NO_QUEUE_QUOTA = "Not enough queue quota"
 
 # Reading it from the enumeration costs as much as two calls, for every allocation.
 _ACCEPTED: Final = AppState.ACCEPTED
@@ -47,7 +44,8 @@ Candidate = tuple[Queue, Application, Request, Node]
 """A decision: leaf, application, its ask, and the node that the ask goes to."""
 
 
-Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp
+Together = GangPlacement | GangQuestion
+Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together
 
 
 class Cycle:
@@ -69,6 +67,7 @@ class Cycle:
         "_replacements",
         "_root",
         "_search",
+        "gangs",
         "postponed",
         "reserving",
         "review",
@@ -87,6 +86,8 @@ class Cycle:
         self._preemption = context.preemption
         self._search = context.preemption.search
         self._measures = Measures(context)
+        self.gangs = GangSearch(context)
+        """The search for whole gangs."""
         self.review = Review(context)
         self._parking = options.tuning.parking
         self.reserving = options.reservations
@@ -156,6 +157,7 @@ class Cycle:
             + self._search.work // ALLOCATIONS_OF_A_TRY
             + self._replacements.looked_at // PLACEHOLDERS_OF_A_TRY
             + self.review.work // LOOKS_OF_A_TRY
+            + self.gangs.work // NODES_OF_A_TRY
         )
 
     def _is_spent(self) -> bool:
@@ -295,7 +297,7 @@ class Cycle:
                 return None
             if self._is_spent():
                 return None
-            found: Node | Blocker | ToReserve | ToPreempt | None
+            found: Node | Blocker | ToReserve | ToPreempt | Together | None
             if isinstance(item, AskGroup):
                 found = self._for_group(leaf, app, item)
                 if isinstance(found, Node):
@@ -304,6 +306,8 @@ class Cycle:
                         return None
                     item.attempted = True
                     return leaf, app, place.request, found
+                if isinstance(found, GangPlacement | GangQuestion):
+                    return None if threshold and self._backs_off(leaf, app, item.heap[0]) else found
             else:
                 found = self._measures.decide(item, self.turn_time)
                 if isinstance(found, ToReserve | ToPreempt):
@@ -312,8 +316,10 @@ class Cycle:
             if found is not None:
                 self._park(item, found)
 
-    def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker:
+    def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
+        if group.key[2] and self.gangs.always:
+            return self.gangs.decide(leaf, app, group, self.turn_time)
         blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             self._context.watch.room(leaf, group, blocker, self.turn_time)
@@ -348,11 +354,7 @@ class Cycle:
                     group.refused_at = self.turn_time
                     self._context.watch.refused(group, reasons, self.turn_time)
         elif isinstance(blocker, QuotaShortage):
-            by_queue = isinstance(blocker.quota, Queue)
-            group.attempted |= by_queue
-            by_budget = isinstance(blocker.quota, BudgetQuota)
-            reason = NO_QUEUE_QUOTA if by_queue else NO_BUDGET if by_budget else NO_USER_QUOTA
-            group.note(reason, self.turn_time)
+            note_over_quota(group, blocker, self.turn_time)
 
     def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""

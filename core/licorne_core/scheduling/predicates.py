@@ -14,7 +14,7 @@ while, and is never reported as a refusal.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
 from licorne_core.messages.effects import AskedCheck
@@ -83,6 +83,7 @@ class PredicateCheck(Call):
         "ask_class",
         "assumed",
         "first",
+        "gang",
         "nodes",
         "request",
         "reservations",
@@ -104,6 +105,8 @@ class PredicateCheck(Call):
         """Requests that wait for the answer, each booked on one of the nodes."""
         self.reservations: list[Reservation] = []
         """Reservations that end if the RM refuses."""
+        self.gang: Application | None = None
+        """Application whose whole gang waits for the answer."""
 
     @property
     def is_orphaned(self) -> bool:
@@ -155,6 +158,7 @@ class PredicateChecks:
         "_rm",
         "_spared",
         "_waiting",
+        "closed_checks",
         "owed",
     )
 
@@ -167,6 +171,8 @@ class PredicateChecks:
         self._waiting: dict[Request, PredicateCheck] = {}
         # `n` of TIMES_THE_LAST, for classes with a check that covered several asks.
         self._spared: dict[AskClass, int] = {}
+        self.closed_checks = 0
+        """Number of checks that were closed."""
         self.owed = AnswersOwed(self._waiting)
         """Blocks asks while too many wait for answers."""
 
@@ -222,6 +228,15 @@ class PredicateChecks:
         """Return the check that decides if the node may be reserved for the ask."""
         check = self._open_about(request.ask.ask_class, node, allocate=False)
         return check or self._put(request, [node], allocate=False)
+
+    def is_asked(self, ask_class: AskClass, node: Node) -> bool:
+        """True if an open check will tell if the node may be kept for asks of the class."""
+        return self._open_about(ask_class, node, allocate=False) is not None
+
+    def ask_for_gang(self, app: Application, request: Request, nodes: Sequence[Node]) -> None:
+        """Ask about nodes for a whole gang, whose members are not booked before the answer."""
+        for start in range(0, len(nodes), BATCH):
+            self._put(request, nodes[start : start + BATCH], allocate=False).gang = app
 
     def ask_to_preempt(self, proposal: Proposal) -> None:
         """Ask about the nodes of the plans of a proposal, for its ask."""
@@ -302,6 +317,7 @@ class PredicateChecks:
 
     def closed(self, check: PredicateCheck) -> None:
         """Forget a closed check."""
+        self.closed_checks += 1
         for node in check.nodes:
             name = (check.ask_class, check.allocate, node)
             if self._about.get(name) is check:

@@ -26,9 +26,10 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, Asking, CheckContext, Rule
+from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, Asking
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
+from licorne_core.scheduling.rules import CheckContext, Rule
 from licorne_core.values.asks import HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey

@@ -26,6 +26,7 @@ from licorne_core.messages.reasons import (
     StoppedQueueCheck,
 )
 from licorne_core.messages.reports import Explanation, OutstandingShape
+from licorne_core.messages.topology import TopologyCheck
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
@@ -76,7 +77,9 @@ def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
 
 
 partition_message = filled(pb.Partition, PartitionReport)
-queue_message = filled(pb.Queue, QueueReport, {"stop": ("stop", mark_message), "fair_share": None, "hours_budgets": None})
+queue_message = filled(
+    pb.Queue, QueueReport, {"stop": ("stop", mark_message), "fair_share": None, "hours_budgets": None}
+)
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
 application_message = filled(
     pb.Application,
@@ -321,9 +324,8 @@ def _check_message(check: Check) -> pb.Check:
             _add_budget(message, check)
         case AnswersCheck():
             message.kind = "predicates"
-        case GangCheck():
-            message.kind, message.subject = "gang", check.task_group
-            message.until = nanoseconds(check.until)
+        case GangCheck() | TopologyCheck():
+            _add_gang(message, check)
         case PreemptionCheck():
             _add_preemption(message, check)
         case NodesCheck():
@@ -331,6 +333,14 @@ def _check_message(check: Check) -> pb.Check:
         case _:
             assert_never(check)
     return message
+
+
+def _add_gang(message: pb.Check, check: GangCheck | TopologyCheck) -> None:
+    if isinstance(check, GangCheck):
+        message.kind, message.subject = "gang", check.task_group
+        message.until = nanoseconds(check.until)
+    else:
+        message.kind, message.subject = "topology", check.domain
 
 
 def _add_budget(message: pb.Check, check: BudgetCheck) -> None:

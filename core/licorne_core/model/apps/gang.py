@@ -105,7 +105,7 @@ def _arrival(placeholder: Request) -> int:
 class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
-    __slots__ = ("free_count", "groups", "placeholder_ask", "style", "timeout")
+    __slots__ = ("free_count", "groups", "is_parked", "placeholder_ask", "style", "timeout")
 
     def __init__(
         self,
@@ -121,6 +121,9 @@ class Gang:
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
         """Placeholders that keep room for real asks that are not there yet."""
+        self.is_parked = False
+        """True if groups of its placeholders are parked as parts of a whole: each change of one of them
+        is a reason to try all."""
 
     def group_of(self, ask: Ask) -> TaskGroup:
         """The task group of a placeholder."""

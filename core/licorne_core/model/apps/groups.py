@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from licorne_core.model.apps.requests import PENDING, Place, Request
 from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.resources import Items
 
 SLACK: Final = 64
 """Places of departed asks that a group may keep, in addition to one for each present ask."""
@@ -77,6 +78,11 @@ class AskGroup:
     nowhere: bool
     """True if they exceeded the size of the cluster when they were tried last, or no node took
     them. A try that ends at another check says nothing of it."""
+    together: Items
+    """Amounts of all asks that are placed with these, as of their last try: of a whole gang
+    (`scheduling/gang_placement.py`). Empty for asks that are placed one by one."""
+    no_domain: bool
+    """True if the whole gang had no place, or exceeded the size of the cluster, when it was tried last."""
     over_queue: bool
     """True if it was published that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool
@@ -104,6 +110,8 @@ class AskGroup:
         self.attempted = False
         self.unplaceable = False
         self.nowhere = False
+        self.together = ()
+        self.no_domain = False
         self.over_queue = False
         self.over_quota = False
         self.over_budget = ""
@@ -159,6 +167,8 @@ class AskGroup:
             _forget(place)
         self.heap.clear()
         self._unreported = None
+        self.together = ()
+        self.no_domain = False
         self.over_queue = self.over_quota = False
         self.over_budget = ""
 

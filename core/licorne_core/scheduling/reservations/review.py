@@ -31,10 +31,11 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.checks import Asking, CheckContext
+from licorne_core.scheduling.checks import Asking
 from licorne_core.scheduling.measures import first_blocker, is_cluster
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.preemption import is_within_guarantee
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.resources import Items

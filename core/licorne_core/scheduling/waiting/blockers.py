@@ -340,6 +340,6 @@ def _is_stuck(group: AskGroup, *, asking: bool) -> bool:
     if group.app.gang.open_group(task_group, placeholder=is_placeholder) is not None:
         # It was tried before there were placeholders that it waits for now (§ 6.4).
         return False
-    items = group.ask_class.items
+    items = group.together or group.ask_class.items
     tried = asking or group.ask_class.predicate is None
     return tried and all(within_max(quota, items) for quota in group.app.quotas)

@@ -325,6 +325,9 @@ class Dirty:
                 wakeups.waiting.changed(kept)
             if wakeups.replacing.wake_on(node):
                 wakeups.waiting.runnable = True
+            if wakeups.gangs:
+                for gang in [one for one in wakeups.gangs if one.may_use(node)]:
+                    wakeups.waiting.changed(gang)
             if node.reservations:
                 self._touched(node)
 

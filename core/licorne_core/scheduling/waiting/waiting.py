@@ -185,6 +185,13 @@ class Waiting:
             self.unpark(item)
             yield 1
 
+    def try_whole(self, app: Application) -> None:
+        """Unpark the groups of a whole gang, of which a member has come or gone."""
+        app.gang.is_parked = False
+        for group in app.groups.values():
+            if group.key[2]:
+                self.unpark(group)
+
     def release(self, app: Application) -> None:
         """Unpark the application, and its parked items: it is not searched until it comes back."""
         if app.blocker is not None:

@@ -13,6 +13,7 @@ from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.reservations.promises import ReservationLimits
 from licorne_core.scheduling.waiting.blockers import Blockers
+from licorne_core.scheduling.waiting.gangs import NoDomain
 from licorne_core.scheduling.waiting.shortages import KeptNodes
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.ids import PartitionName
@@ -74,6 +75,7 @@ class Wakeups:
     __slots__ = (
         "backlog",
         "blockers",
+        "gangs",
         "kept_nodes",
         "replacing",
         "reservation_limits",
@@ -90,6 +92,8 @@ class Wakeups:
         self.replacing = ReplacingApps()
         self.kept_nodes = KeptNodes()
         self.backlog = Backlog()
+        self.gangs: dict[NoDomain, None] = {}
+        """Blockers of gangs that wait for a place together."""
 
     def clear(self) -> None:
         """Forget all waiting items."""
@@ -99,3 +103,4 @@ class Wakeups:
         self.replacing = ReplacingApps()
         self.kept_nodes.clear()
         self.backlog.clear()
+        self.gangs.clear()

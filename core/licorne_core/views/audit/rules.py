@@ -5,7 +5,7 @@ holdings of an RM, which are the sum over its partitions.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
@@ -25,6 +25,7 @@ from licorne_core.scheduling.waiting.blockers import (
     RunningLimit,
     StoppedQueue,
 )
+from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
@@ -256,11 +257,24 @@ def _check_waiting_lines(partition: Partition) -> None:
                     raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
 
 
+_KINDS: Final[tuple[type[Blocker], ...]] = (
+    RunningLimit,
+    OpenPlaceholders,
+    StoppedQueue,
+    BackOff,
+    ReservationLimit,
+    NextTurn,
+    NoDomain,
+    Incomplete,
+)
+"""Kinds of blockers that go with their last item."""
+
+
 def _blockers(partition: Partition) -> Iterator[Blocker]:
     blockers = partition.wakeups.blockers
     for pool in blockers.of(QuotaPool).values():
         yield from pool.known.values()
-    for kind in (RunningLimit, OpenPlaceholders, StoppedQueue, BackOff, ReservationLimit, NextTurn):
+    for kind in _KINDS:
         yield from blockers.of(kind).values()
 
 

@@ -1,0 +1,155 @@
+"""Packing: how many gang members of each kind go to each room, so that all have a place.
+
+A *room* is a node, or a domain that takes whole gang slices. A packing goes through the rooms in their
+order, and gives each room as many of the first kind as it can, then of the second, and so on. Where that
+leaves members without a place it steps back. The first packing that is found counts.
+
+With one kind it never has to step back. With several kinds the problem is NP-hard: `Effort` bounds the
+steps, and a packing that needs more of them counts as none.
+"""
+
+from collections.abc import Callable, Sequence
+
+from licorne_core.model.nodes.node import Node
+from licorne_core.values.asks import AskClass
+from licorne_core.values.resources import Items
+
+Most = Callable[[int, int, Sequence[int]], int]
+"""Most members of a kind that a room takes beside the given numbers of the kinds before it."""
+
+_NOTHING: dict[str, int] = {}
+
+
+class Effort:
+    """Steps that a search may still take; `is_spent` once it was stopped for want of them."""
+
+    __slots__ = ("is_spent", "left")
+
+    def __init__(self, steps: int) -> None:
+        """Start with so many steps."""
+        self.left = steps
+        self.is_spent = False
+
+    def spend(self) -> bool:
+        """Take another step; False if there is none left."""
+        if self.left <= 0:
+            self.is_spent = True
+            return False
+        self.left -= 1
+        return True
+
+
+def pack(rooms: int, counts: Sequence[int], most: Most, effort: Effort) -> list[int] | None:
+    """Numbers by room and kind, for as many rooms as are needed; None if not all have a place.
+
+    `rooms` is the number of rooms, `counts` that of the members of each kind.
+    """
+    if len(counts) == 1:
+        return _pack_alike(rooms, counts[0], most)
+    kinds = len(counts)
+    tails = _tails(rooms, kinds, most)
+    left = list(counts)
+    picks: list[int] = []
+    dead: set[tuple[int, tuple[int, ...]]] = set()
+    while any(left):
+        room, kind = divmod(len(picks), kinds)
+        if kind or _may_go_on(room, left, tails, dead):
+            if not effort.spend():
+                return None
+            pick = min(left[kind], most(room, kind, picks[room * kinds :]))
+            picks.append(pick)
+            left[kind] -= pick
+            continue
+        while picks and not picks[-1]:
+            picks.pop()
+            if not len(picks) % kinds:
+                dead.add((len(picks) // kinds, tuple(left)))
+        if not picks:
+            return None
+        picks[-1] -= 1
+        left[(len(picks) - 1) % kinds] += 1
+    return picks
+
+
+def _pack_alike(rooms: int, count: int, most: Most) -> list[int] | None:
+    picks: list[int] = []
+    for room in range(rooms):
+        if not count:
+            break
+        pick = min(count, most(room, 0, ()))
+        picks.append(pick)
+        count -= pick
+    return None if count else picks
+
+
+def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
+    """Most members of each kind alone that the rooms from each one on take together."""
+    tails = [[0] * kinds]
+    for room in range(rooms - 1, -1, -1):
+        after = tails[-1]
+        tails.append([after[kind] + most(room, kind, (0,) * kind) for kind in range(kinds)])
+    tails.reverse()
+    return tails
+
+
+def _may_go_on(
+    room: int, left: list[int], tails: list[list[int]], dead: set[tuple[int, tuple[int, ...]]]
+) -> bool:
+    """True if the rooms from this one on may take what is left, as far as known."""
+    if room == len(tails) - 1:
+        return False
+    rest = tails[room]
+    return all(wanted <= rest[kind] for kind, wanted in enumerate(left)) and (room, tuple(left)) not in dead
+
+
+def slots_on(node: Node, ask_class: AskClass) -> int:
+    """Number of asks of the class that the node takes now, as far as known.
+
+    Unlike a single ask, a gang is asked about without consequences, as for a reservation: so both
+    answers of the RM count.
+    """
+    if node.refusal(ask_class) is not None:
+        return 0
+    if ask_class.predicate is not None and node.results.get((ask_class, False)):
+        return 0
+    return _times(node, ask_class, ())
+
+
+def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
+    """The same for the class of the kind, beside so many asks of the classes before it."""
+    ask_class = classes[kind]
+    slots = slots_on(node, ask_class)
+    if not slots or not any(picks):
+        return slots
+    taken: list[tuple[str, int]] = []
+    for number, pick in enumerate(picks):
+        taken += [(name, value * pick) for name, value in classes[number].items]
+    return max(0, _times(node, ask_class, tuple(taken)))
+
+
+def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
+    kept = _NOTHING if ask_class.required_node is not None else node.kept
+    available = node.available
+    if taken:
+        available = dict(available)
+        for name, value in taken:
+            available[name] = available.get(name, 0) - value
+    fewest = -1
+    for name, value in ask_class.items:
+        slots = (available.get(name, 0) - kept.get(name, 0)) // value
+        if fewest < 0 or slots < fewest:
+            fewest = slots
+            if fewest <= 0:
+                return 0
+    return fewest
+
+
+def on_nodes(
+    nodes: Sequence[Node], classes: Sequence[AskClass], counts: Sequence[int], effort: Effort
+) -> list[int] | None:
+    """Pack so many members of each class on the nodes, in their order (`pack`)."""
+
+    def most(room: int, kind: int, picks: Sequence[int]) -> int:
+        return slots_beside(nodes[room], classes, kind, picks)
+
+    return pack(len(nodes), counts, most, effort)

@@ -1,0 +1,205 @@
+"""Whole gangs: all pending placeholders of an application get their nodes in one turn, or none does.
+
+The search takes the asks as they stand in their groups: one *kind* for each ask group. In: an application
+with pending placeholders. Out: a `GangPlacement`, which `handlers/gangs.py` books at once; a
+`GangQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
+`GangBlocker` that its groups are parked with.
+
+The nodes are taken in the partition's node order, each filled before the next (`gang_packing.py`). A node
+counts only if the RM's answer about it is yes, or still unknown; the unknown ones of a placement are asked
+about first. So a refusal leads to another search, and never to a gang without some of its members.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, waits
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.checks import Asking, ask_blocker
+from licorne_core.scheduling.gang_packing import Effort, on_nodes, slots_on
+from licorne_core.scheduling.measures import note_over_quota
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.values.asks import AskClass
+from licorne_core.values.resources import Items, Resources, describe
+
+STEPS = 20_000
+"""Most steps of one search to pack members of several kinds."""
+
+NODES_OF_A_TRY = 8
+"""Nodes whose examination for a gang costs as much as trying one ask."""
+
+
+Place = tuple[AskGroup, Node, int]
+"""So many members of a group on one node."""
+
+
+class GangPlacement(NamedTuple):
+    """A decision: these asks go to these nodes, all of them in one turn."""
+
+    leaf: Queue
+    app: Application
+    members: Sequence[tuple[Request, Node]]
+
+
+class GangQuestion(NamedTuple):
+    """A decision: ask the RM about these nodes for the class of the ask, and place nothing yet."""
+
+    app: Application
+    request: Request
+    nodes: Sequence[Node]
+
+
+class GangSearch:
+    """Finds the places of whole gangs in one partition; books nothing."""
+
+    __slots__ = ("_context", "always", "work")
+
+    def __init__(self, context: CheckContext) -> None:
+        """Search in the partition of the context."""
+        self._context = context
+        self.always = False
+        """True if all gangs are placed whole, and not only those that ask for it."""
+        self.work = 0
+        """Nodes examined and members placed so far; `NODES_OF_A_TRY` cost as much as a try."""
+
+    def decide(
+        self, leaf: Queue, app: Application, group: AskGroup, now: float
+    ) -> GangPlacement | GangQuestion | Blocker:
+        """Places of the whole gang that the placeholders of the group belong to, or its blocker.
+
+        The whole gang has to fit in all quotas. It has no node reserved and nobody preempted: one node is
+        of no use to some of it.
+        """
+        context = self._context
+        group.together = amounts_of(gang_groups(app))
+        blocker = ask_blocker(context, Asking(app, group))
+        if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
+            context.watch.room(leaf, group, blocker, now)
+        group.no_domain = group.unplaceable = False
+        if blocker is None:
+            group.attempted = True
+            found = self.find(leaf, app)
+            if isinstance(found, GangPlacement | GangQuestion):
+                return found
+            blocker = found
+            group.no_domain = group.unplaceable = isinstance(found, NoDomain)
+        elif isinstance(blocker, QuotaShortage):
+            group.no_domain = blocker.quota is context.tree.root
+            note_over_quota(group, blocker, now)
+        app.gang.is_parked = True
+        return blocker
+
+    def find(self, leaf: Queue, app: Application) -> GangPlacement | GangQuestion | Blocker:
+        """Places of all pending placeholders of the application, or the blocker of their groups."""
+        groups = gang_groups(app)
+        blockers = self._context.wakeups.blockers
+        missing = missing_of(app, groups)
+        if missing:
+            waits = blockers.get(Incomplete, app)
+            text = f"asks for {describe(missing)} of its announced placeholders have not come"
+            waits.lack = TopologyCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text=text)
+            return waits
+        known = blockers.of(NoDomain).get(app)
+        stamp = (
+            self._context.index.version,
+            app.arrivals,
+            app.pending_count,
+            self._context.predicates.closed_checks,
+        )
+        if known is not None and known.tried_at == stamp:
+            return known
+        found = self._find(leaf, app, groups)
+        if isinstance(found, TopologyCheck):
+            blocker = blockers.get(NoDomain, app, self._context.wakeups.gangs)
+            blocker.tried_at, blocker.lack = stamp, found
+            blocker.classes = tuple(group.ask_class for group in groups)
+            return blocker
+        return found
+
+    def _find(
+        self, leaf: Queue, app: Application, groups: list[AskGroup]
+    ) -> GangPlacement | GangQuestion | TopologyCheck:
+        classes = [group.ask_class for group in groups]
+        counts = [group.waiting for group in groups]
+        nodes = self._in_order(self._context.nodes.values(), classes)
+        picks = on_nodes(nodes, classes, counts, Effort(STEPS))
+        self.work += len(self._context.nodes) + sum(counts)
+        if picks is None:
+            return _no_domain(app, sum(counts), "its placeholders have no room together")
+        kinds = len(groups)
+        found = [(divmod(place, kinds), pick) for place, pick in enumerate(picks) if pick]
+        places = [(groups[kind], nodes[room], pick) for (room, kind), pick in found]
+        return self._question(app, places) or GangPlacement(leaf, app, _members(groups, places))
+
+    def _in_order(self, nodes: Iterable[Node], classes: Sequence[AskClass]) -> list[Node]:
+        """The nodes that take a member, in node order."""
+        fitting = [node for node in nodes if any(slots_on(node, ask_class) for ask_class in classes)]
+        return sorted(fitting, key=_rank)
+
+    def _question(self, app: Application, places: Sequence[Place]) -> GangQuestion | TopologyCheck | None:
+        """Ask about the nodes that the RM has not judged for a group; None if it has judged all."""
+        unknown: dict[AskGroup, list[Node]] = {}
+        for group, node, _ in places:
+            if self._context.predicates.is_needed(group.ask_class, node, allocate=False):
+                unknown.setdefault(group, []).append(node)
+        for group, nodes in unknown.items():
+            unasked = [node for node in nodes if not self._context.predicates.is_asked(group.ask_class, node)]
+            if unasked:
+                return GangQuestion(app, group.first().request, unasked)
+        members = sum(pick for _, _, pick in places)
+        return _no_domain(app, members, "the RM is asked about nodes for it") if unknown else None
+
+
+def _no_domain(app: Application, members: int, text: str) -> TopologyCheck:
+    return TopologyCheck(app_id=app.app_id, code=TOPOLOGY_NO_DOMAIN, text=text, members=members)
+
+
+def _rank(node: Node) -> tuple[object, str]:
+    return node.score, node.node_id
+
+
+def _members(groups: Sequence[AskGroup], places: Sequence[Place]) -> list[tuple[Request, Node]]:
+    """The asks of each group in order, on their nodes in order."""
+    asks = {group: iter(sorted(place for place in group.heap if waits(place))) for group in groups}
+    return [(next(asks[group]).request, node) for group, node, pick in places for _ in range(pick)]
+
+
+def gang_groups(app: Application) -> list[AskGroup]:
+    """The groups of pending placeholders, in the order of their first asks."""
+    groups = [group for group in app.groups.values() if group.key[2] and group.waiting]
+    groups.sort(key=_first_place)
+    return groups
+
+
+def _first_place(group: AskGroup) -> tuple[int, float, int]:
+    return group.heap[0][:3]
+
+
+def amounts_of(groups: Iterable[AskGroup]) -> Items:
+    """Amounts of all asks of the groups together."""
+    total: dict[str, int] = {}
+    for group in groups:
+        for name, value in group.ask_class.items:
+            total[name] = total.get(name, 0) + value * group.waiting
+    return tuple(sorted(total.items()))
+
+
+def missing_of(app: Application, groups: Iterable[AskGroup]) -> Resources:
+    """Amounts of the announced placeholders for which no ask has come; empty if the gang is whole.
+
+    Only types that were announced and are asked for count, as for the end of a gang's start (§ 6.7). A
+    gang that has something booked was whole before: its later asks need not wait for others.
+    """
+    announced = app.gang.placeholder_ask
+    if app.allocation_count or not announced:
+        return {}
+    come = dict(amounts_of(groups))
+    shared = announced.keys() & come.keys()
+    return {name: announced[name] - come[name] for name in sorted(shared) if come[name] < announced[name]}

@@ -1,0 +1,52 @@
+"""Blockers of gangs that are placed whole or not at all."""
+
+from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
+from licorne_core.values.asks import AskClass
+
+
+class NoDomain(OfThing):
+    """The placeholders of an application have no place together.
+
+    It opens when a node that takes one of them has changed, and when the RM has judged nodes for them.
+    """
+
+    __slots__ = ("_waiting_gangs", "classes", "lack", "tried_at")
+
+    def __init__(self, app: Application, blockers: Blockers, waiting_gangs: "dict[NoDomain, None]") -> None:
+        """Start without a search; it is one of `waiting_gangs` as long as items wait."""
+        super().__init__(app, blockers)
+        self._waiting_gangs = waiting_gangs
+        waiting_gangs[self] = None
+        self.classes: tuple[AskClass, ...] = ()
+        """Classes of the members without a place."""
+        self.tried_at: object = None
+        """Versions of the nodes, of the gang and of the RM's answers at the last search."""
+        self.lack = TopologyCheck(app_id=app.app_id, code=TOPOLOGY_NO_DOMAIN, text="")
+        """Result of the last search."""
+
+    def may_use(self, node: Node) -> bool:
+        """True if the node takes one of the members now."""
+        return any(node.refusal(ask_class) is None for ask_class in self.classes)
+
+    def retire(self) -> None:
+        """Forget it."""
+        del self._waiting_gangs[self]
+        super().retire()
+
+
+class Incomplete(OfThing):
+    """Asks for some of the placeholders that an application has announced have not come.
+
+    It never opens by itself: another placeholder unparks the groups of the others.
+    """
+
+    __slots__ = ("lack",)
+
+    def __init__(self, app: Application, blockers: Blockers) -> None:
+        """Create one of these blockers."""
+        super().__init__(app, blockers)
+        self.lack = TopologyCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text="")
+        """What has not come."""
