@@ -76,7 +76,7 @@ WIRE = (
     ),
     Defect(
         "lock-of-a-directory-that-is-gone",
-        "StateDir._check_locked",
+        "FolderLock.check",
         never("is_ours"),
         "two servers write into one state directory",
         ("test_state_dir",),

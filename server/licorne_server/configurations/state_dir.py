@@ -10,7 +10,6 @@ Each write is one transaction: the database has the old or the new state, whenev
 An RM has a current record of its revisions, and perhaps a prepared record that will replace it.
 """
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Collection, Iterator
@@ -31,11 +30,11 @@ from licorne_server.configurations.revisions import (
     texts_of,
 )
 from licorne_server.coordination.store import Document
+from licorne_server.process.folder_lock import FolderLock
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.configurations.state_dir")
 
-LOCK = "lock"
 DATABASE = "state.sqlite"
 NEW = "state.sqlite.new"
 EARLIER = "rms"
@@ -70,7 +69,7 @@ class StateDir:
         """Nothing is read or written before `open`."""
         self._path = path
         self._file = path / DATABASE
-        self._lock = -1
+        self._lock = FolderLock(path)
         self._database: sqlite3.Connection | None = None
 
     def open(self) -> list[Revisions]:
@@ -102,9 +101,7 @@ class StateDir:
         if self._database is not None:
             self._database.close()
             self._database = None
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def prepare(self, revisions: Revisions) -> None:
         """Write the new record besides the current one; `commit` needs hardly more room on the disk.
@@ -184,30 +181,8 @@ class StateDir:
             database.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", row)
 
     def _take_lock(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._lock = os.open(self._path / LOCK, flags, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise SettingsError(f"--state-dir {self._path} cannot be used: another server uses it") from None
-        self._check_locked()
-
-    def _check_locked(self) -> None:
-        """Refuse a directory that is not the locked one, as another server may use it.
-
-        Raises:
-            OSError: the directory was removed or replaced; nothing may be written.
-        """
-        try:
-            is_ours = os.path.samestat(os.fstat(self._lock), os.lstat(self._path / LOCK))
-        except FileNotFoundError:
-            is_ours = False
-        if not is_ours:
-            raise OSError(
-                f"{self._path} was removed or replaced since this server locked it, and may belong "
-                "to another one now: put it back, or restart this server"
-            )
+        if not self._lock.take():
+            raise SettingsError(f"--state-dir {self._path} cannot be used: another server uses it")
 
     def _make(self) -> None:
         """Create the database, with imported files of an earlier version, whole or not at all.
@@ -274,7 +249,7 @@ class StateDir:
         Raises:
             OSError: the database cannot be written, or the directory was replaced.
         """
-        self._check_locked()
+        self._lock.check()
         assert self._database is not None
         with _as_os_error(self._file), self._database as database:
             database.execute("BEGIN IMMEDIATE")
