@@ -1,0 +1,111 @@
+"""The sum of all decisions, equal for a journal's server and for its replay.
+
+It covers what the core has decided, and nothing else: registrations and configurations, accepted and
+rejected nodes, applications and asks, states of applications, allocations with their nodes, releases, checks
+asked of an RM (those of reservations among them), asks for an autoscaler, and outcomes of operators'
+commands. Texts for people are left out, and so are times, which are inputs.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from licorne_core.messages.effects import (
+    AllocationsMade,
+    AllocationsRejected,
+    AllocationsReleased,
+    ApplicationsAnswered,
+    ApplicationStopped,
+    ApplicationsUpdated,
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    ContainerStatesChanged,
+    Effect,
+    Happened,
+    NodeDrainBegun,
+    NodesAnswered,
+    NodeSchedulableSet,
+    NotRegistered,
+    OperatorRefused,
+    PredicatesAsked,
+    PreemptionsAsked,
+    QueueStoppedSet,
+    Registered,
+    RegistrationFailed,
+    ReplayEnded,
+    Unfinished,
+)
+from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
+from licorne_server.journal.forms import Convert, packer
+
+BYTES = 16
+"""Bytes of a digest."""
+
+MOST_PARTS = 512
+"""Effects that are summed at once, which is quicker than one after the other."""
+
+
+def _rows(*paths: str) -> Convert:
+    get = packer(dict.fromkeys(paths))
+    return lambda values: list(map(get, values))
+
+
+SUMMED: dict[type, dict[str, Convert | None]] = {
+    AllocationsMade: {"partition": None, "allocations": _rows("ask.app_id", "ask.key", "node_id")},
+    AllocationsReleased: {"partition": None, "releases": _rows("app_id", "key", "termination")},
+    AllocationsRejected: {"rejections": _rows("item", "app_id", "key", "code")},
+    ApplicationsAnswered: {"accepted": list, "rejected": _rows("app_id", "code")},
+    ApplicationsUpdated: {"updates": _rows("app_id", "state")},
+    NodesAnswered: {"accepted": list, "rejected": _rows("node_id", "code")},
+    PredicatesAsked: {"partition": None, "checks": list},
+    PreemptionsAsked: {"partition": None, "checks": list},
+    ContainerStatesChanged: {"partition": None, "states": _rows("app_id", "key")},
+    Registered: {"session": None},
+    RegistrationFailed: {},
+    NotRegistered: {},
+    ConfigurationUpdated: {"changed": None},
+    ConfigurationRefused: {},
+    ReplayEnded: {"missing": None},
+    OperatorRefused: {"refusal": None},
+    NodeSchedulableSet: {"changed": None, "allocations": None},
+    NodeDrainBegun: {"terms.start": None, "terms.deadline": None, "terms.allocations": None, "exempt": None},
+    ApplicationStopped: {"allocations": None, "asks": None},
+    QueueStoppedSet: {"changed": None, "state": None},
+    ApplicationHeld: {"changed": None, "asks": None, "allocations": None},
+    ApplicationChanged: {"changed": None, "queue": None, "marks.priority": None, "marks.queue": None},
+}
+_PACKS = {kind: (kind.__name__, packer({"rm_id": None, **columns})) for kind, columns in SUMMED.items()}
+
+LEFT_OUT = frozenset({Unfinished, Happened, MarksEnded})
+"""Effects that decide nothing: a rest to come, facts for people, and marks that nobody needs any more."""
+
+_encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
+
+
+class DigestOf:
+    """A running sum of effects."""
+
+    def __init__(self) -> None:
+        """Begin with no effects."""
+        self._sum = blake2b(digest_size=BYTES)
+        self._parts: list[bytes] = []
+
+    def saw(self, effects: Sequence[Effect]) -> None:
+        """Add the effects of one command; of a `TickFailed` those that it has."""
+        parts = self._parts
+        for effect in effects:
+            pack = _PACKS.get(type(effect))
+            if pack is not None:
+                parts.append(_encode((pack[0], pack[1](effect))))
+        if len(parts) > MOST_PARTS:
+            self._add()
+
+    def value(self) -> bytes:
+        """The sum so far."""
+        self._add()
+        return self._sum.digest()
+
+    def _add(self) -> None:
+        self._sum.update(b"".join(self._parts))
+        self._parts.clear()

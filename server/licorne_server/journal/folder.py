@@ -1,0 +1,141 @@
+r"""The directory of a journal: its lock, its files, and the bound on their size.
+
+::
+
+    lock                held by the server that writes there
+    000007-0001.ljr     the first file of run 7
+
+The files of a run go together, because none of them is of use without those before it.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from licorne_server.process.folder_lock import FolderLock
+
+OURS_ONLY = 0o700
+_NAME = re.compile(r"([0-9]{6,9})-([0-9]{4,9})\.ljr")
+
+
+class Segment(NamedTuple):
+    """A file of a run."""
+
+    run: int
+    number: int
+    path: Path
+
+
+def segments(folder: Path) -> list[Segment]:
+    """The files of a journal, in order. Raises OSError if the directory cannot be read."""
+    names = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted(Segment(int(match[1]), int(match[2]), path) for match, path in names if match)
+
+
+class Full(Exception):
+    """The run takes all that the journal may take."""
+
+
+def create(path: Path) -> int:
+    """Make a file that only this user may read; returns its descriptor."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+class Folder:
+    """The files of a journal that is being written. Methods wait for the disk."""
+
+    run: int
+    """Number of the run that is written; 0 before `open`."""
+    size: int
+    """Bytes of all files."""
+
+    def __init__(self, path: Path, most: int, create: Callable[[Path], int] = create) -> None:
+        """Write into a directory, `most` bytes in all. `create` makes a file that is to be written."""
+        self.path = path
+        self.run = self.size = 0
+        self._most = most
+        self._create = create
+        self._lock = FolderLock(path)
+        self._sizes: dict[int, int] = {}
+        self._number = 0
+        self._file = -1
+        self._written = 0
+
+    def open(self) -> bool:
+        """Make the directory if missing, and lock it; False if another server writes there.
+
+        Raises:
+            OSError: it cannot be used.
+        """
+        self.path.mkdir(OURS_ONLY, parents=True, exist_ok=True)
+        if not self._lock.take():
+            return False
+        for run, _, path in segments(self.path):
+            self._sizes[run] = self._sizes.get(run, 0) + path.stat().st_size
+        self.run = max(self._sizes, default=0) + 1
+        self._sizes[self.run] = 0
+        self.size = sum(self._sizes.values())
+        return True
+
+    def begin(self, start: bytes) -> None:
+        """Begin the next file of the run with these bytes. Raises as `write` does."""
+        self._end_file()
+        self._number += 1
+        self._file = self._create(self.path / f"{self.run:06}-{self._number:04}.ljr")
+        self._written = 0
+        self.write(start)
+
+    def write(self, data: bytes) -> None:
+        """Append to the file of `begin`, and remove the oldest runs if there is no room for it.
+
+        Raises:
+            Full: the run alone takes all that there may be.
+            OSError: the disk is full, or fails; the file ends with the last whole piece.
+        """
+        self._lock.check()
+        self._make_room(len(data))
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._written)
+            raise
+        self._written += len(data)
+        self.size += len(data)
+        self._sizes[self.run] += len(data)
+
+    @property
+    def written(self) -> int:
+        """Bytes of the file of `begin`."""
+        return self._written
+
+    def close(self) -> None:
+        """End the file, and unlock the directory."""
+        try:
+            self._end_file()
+        finally:
+            self._lock.release()
+
+    def _end_file(self) -> None:
+        """End the file, so that it outlives the machine's failure."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            try:
+                os.fdatasync(file)
+            finally:
+                os.close(file)
+
+    def _make_room(self, more: int) -> None:
+        while self.size + more > self._most:
+            oldest = min(self._sizes)
+            if oldest == self.run:
+                raise Full
+            for run, _, path in segments(self.path):
+                if run == oldest:
+                    path.unlink()
+            self.size -= self._sizes.pop(oldest)

@@ -1,0 +1,57 @@
+"""Records of a journal, as a reader gets them."""
+
+from dataclasses import dataclass
+
+from licorne_core.messages.commands import Command, Options
+
+FORMAT = 1
+"""Number of the layout of files and records. The fields of commands are named in each file."""
+
+
+class Unreadable(Exception):
+    """Bytes that are no part of a journal; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The beginning of a run: a server has started with an empty core."""
+
+    run: int
+    """Number of the run; it rises with each start."""
+    version: str
+    """Version of Licorne that wrote the run."""
+    start: float
+    """Time of the start, in unix seconds."""
+    options: Options
+    """All that decides beside the commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A command that the core got at `now`, in unix seconds.
+
+    The rest of a large command is the same object again, because the core knows it by identity.
+    """
+
+    now: float
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The sum of the decisions of the run's first `count` inputs."""
+
+    count: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """Nothing of the run can be read from here on; `offset` is in bytes of the file."""
+
+    file: str
+    offset: int
+    reason: str
+
+
+Record = Header | Input | Digest | Torn
