@@ -1,13 +1,13 @@
-"""Required node, predicate class and traceparent of an ask: real fields, which travel as tags."""
+"""Fields of asks and applications that travel as tags."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from licorne import Ask, PredicateCheck, Rejected
+from licorne import Application, Ask, PredicateCheck, Rejected
 from licorne.cache import Cache
-from licorne.wire import allocation
+from licorne.wire import allocation, application
 from licorne_server.testing import FakeRM, serve
 from support.core.steps import last, listed
 
@@ -17,8 +17,22 @@ TAGS = {
     "required_node": "yunikorn.apache.org/requiredNode",
     "predicate_class": "licorne/predicate-class",
     "traceparent": "licorne/traceparent",
+    "runtime": "licorne/runtime",
+    "start_by": "licorne/start-by",
 }
-VALUES = {"required_node": "n7", "predicate_class": "gpu", "traceparent": TRACE}
+VALUES: dict[str, Any] = {
+    "required_node": "n7",
+    "predicate_class": "gpu",
+    "traceparent": TRACE,
+    "runtime": 3600,
+    "start_by": NOW,
+}
+OF_APPLICATIONS: dict[str, tuple[str, Any, str]] = {
+    "runtime": ("licorne/runtime", 3600, "3600"),
+    "start_by": ("licorne/start-by", NOW, str(NOW)),
+    "topology": ("licorne/topology", "required=topology.kubernetes.io/zone", ""),
+    "gang_slice": ("licorne/slice", "size=18,level=nvlink", ""),
+}
 
 
 def ask(tags: Mapping[str, str] | None = None, **fields: Any) -> Ask:
@@ -30,7 +44,7 @@ def ask(tags: Mapping[str, str] | None = None, **fields: Any) -> Ask:
 def test_a_field_travels_as_the_tag_that_means_it(field: str) -> None:
     """The server gets the tag of the published name, beside the tags that the caller gives."""
     message = allocation(ask({"zone": "a"}, **{field: VALUES[field]}))
-    assert dict(message.allocationTags) == {"zone": "a", TAGS[field]: VALUES[field]}
+    assert dict(message.allocationTags) == {"zone": "a", TAGS[field]: str(VALUES[field])}
 
 
 def test_empty_fields_say_nothing() -> None:
@@ -43,8 +57,8 @@ def test_a_tag_that_agrees_stays_as_it_is_written(field: str) -> None:
     """A field and a tag of the same value are one tag, in the letters that the caller chose."""
     tag = TAGS[field].upper()
     cache = Cache()
-    [message] = cache.ask([ask({tag: VALUES[field]}, **{field: VALUES[field]})], NOW)
-    assert dict(message.allocationTags) == {tag: VALUES[field]}
+    [message] = cache.ask([ask({tag: str(VALUES[field])}, **{field: VALUES[field]})], NOW)
+    assert dict(message.allocationTags) == {tag: str(VALUES[field])}
 
 
 @pytest.mark.parametrize("field", TAGS)
@@ -55,7 +69,7 @@ def test_a_tag_that_contradicts_is_refused(field: str) -> None:
     with pytest.raises(Rejected) as error:
         cache.ask([ask({tag: "other"}, **{field: VALUES[field]})], NOW)
     assert error.value.key == "k1"
-    assert error.value.reason.startswith(f"{field} is '{VALUES[field][:9]}"[:20])
+    assert error.value.reason.startswith(f"{field} is {VALUES[field]!r}"[:20])
     assert error.value.reason.endswith(f"the tag '{tag}' is 'other'")
     assert cache.asks == {}
 
@@ -100,6 +114,72 @@ def test_names_that_the_server_would_refuse_are_refused(field: str, value: str, 
     """A name beyond the server's bounds is refused with the field, before anything is sent."""
     with pytest.raises(Rejected, match=f"k1: {field} {reason}"):
         Cache().ask([ask(None, **{field: value})], NOW)
+
+
+@pytest.mark.parametrize("field", OF_APPLICATIONS)
+def test_a_field_of_an_application_travels_as_its_tag(field: str) -> None:
+    """The server gets the tag, also of an application that is forced; a tag that differs is refused."""
+    tag, value, text = OF_APPLICATIONS[field]
+    app = Application(application_id="app", tags={"zone": "a"}, **{field: value})
+    assert dict(application(app).tags) == {"zone": "a", tag: text or value}
+    assert application(app, force=True).tags[tag] == (text or value)
+    other = Application(application_id="app", tags={tag.upper(): "other"}, **{field: value})
+    with pytest.raises(Rejected, match=f"app: {field} is .*: the tag '{tag.upper()}' is 'other'"):
+        Cache().submit([other])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("runtime", -1, "is -1: it must lie between 0 and 1000000000"),
+        ("runtime", 0.5, "is 0.5: it must be a whole number"),
+        ("runtime", True, "is True: it must be a whole number"),
+        ("start_by", 2**60, "must lie between 0 and"),
+        ("topology", "rack", "is 'rack': it must be required=<level> or preferred=<level>"),
+        ("topology", "required=", "is 'required=': it must be required"),
+        ("topology", "needed=rack", "is 'needed=rack': it must be required"),
+        ("topology", "required=rack,preferred=zone", "it must be required"),
+        ("topology", 7, "is 7: it must be a text"),
+        ("gang_slice", "18", "is '18': it must be size=<members>,level=<level>"),
+        ("gang_slice", "size=0,level=rack", "it must be size=<members>"),
+        ("gang_slice", "size=²,level=rack", "it must be size=<members>"),
+        ("gang_slice", "size=18,level=", "it must be size=<members>"),
+        ("gang_slice", "size=18,level=rack,", "it must be size=<members>"),
+        ("gang_slice", "level=rack", "it must be size=<members>"),
+    ],
+)
+def test_what_a_tag_cannot_say_is_refused(field: str, value: Any, reason: str) -> None:
+    """A bad value is refused with field and value before anything is sent, of asks as of applications."""
+    cache = Cache()
+    with pytest.raises(Rejected) as error:
+        cache.submit([Application(application_id="app", **{field: value})])
+    assert error.value.reason.startswith(f"{field} is ")
+    assert reason in error.value.reason
+    if field in TAGS:
+        with pytest.raises(Rejected) as error:
+            cache.ask([ask(**{field: value})], NOW)
+        assert reason in error.value.reason
+
+
+def test_slices_may_be_named_in_either_order() -> None:
+    """Size and level of slices are one value, whichever comes first."""
+    cache = Cache()
+    [message] = cache.submit([Application(application_id="app", gang_slice="level=rack,size=4")])[0]
+    assert message.tags["licorne/slice"] == "level=rack,size=4"
+
+
+async def test_the_test_kit_takes_the_fields() -> None:
+    """The tags of `submit` and `ask` arrive at the server."""
+    async with serve() as server, FakeRM(server.target) as rm:
+        await rm.submit(
+            "app", runtime=60, start_by=NOW, topology="preferred=rack", gang_slice="size=2,level=rack"
+        )
+        await rm.ask("app", runtime=5, start_by=NOW + 1)
+        partition = server.views.partitions()[0].name
+        await rm.until(lambda: server.views.application(partition, "app").pending_count == 1, "the ask")
+        [waiting] = listed(server.views.asks(partition, "app"))
+        assert waiting.ask.tags["licorne/runtime"] == "5"
+        assert waiting.ask.tags["licorne/start-by"] == str(NOW + 1)
 
 
 async def test_a_required_node_is_kept_to() -> None:

@@ -18,6 +18,7 @@ from licorne.errors import Rejected
 from licorne.events import AppKey, KnownApplication, KnownAsk, KnownNode, Released
 from licorne.model import Allocation, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
+from licorne.values import shown
 
 
 class Dropped:
@@ -253,7 +254,7 @@ class Cache:
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
         """Remove asks and allocations. Unknown keys need no message."""
         if not isinstance(termination, Termination):
-            raise TypeError(f"termination is {fields.shown(termination)}: it must be a Termination")
+            raise TypeError(f"termination is {shown(termination)}: it must be a Termination")
         messages = []
         given = fields.keys(keys)
         self.dropped.forget(given)
@@ -356,5 +357,5 @@ def _check_kind(known: Ask, ask: Ask) -> None:
     for name in ("placeholder", "task_group"):
         before, given = getattr(known, name), getattr(ask, name)
         if before != given:
-            reason = f"the ask of this key has {fields.shown(before)}"
-            raise Rejected(ask.key, f"{name} is {fields.shown(given)}: {reason}")
+            reason = f"the ask of this key has {shown(before)}"
+            raise Rejected(ask.key, f"{name} is {shown(given)}: {reason}")

@@ -12,10 +12,10 @@ from typing import Any
 from google.protobuf.descriptor import EnumValueDescriptor
 
 from licorne.cache import Cache
-from licorne.fields import Range, seconds, shown, whole
 from licorne.model import Ask
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as pb
+from licorne.values import Range, seconds, shown, whole
 
 
 @dataclass(frozen=True, slots=True)

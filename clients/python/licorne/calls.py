@@ -24,8 +24,8 @@ from licorne.errors import (
     StaleRevision,
     Unauthorized,
 )
-from licorne.fields import INT32, Check, Range, flag, seconds, shown, tags, text, whole
 from licorne.model import DEFAULT_PARTITION
+from licorne.values import INT32, Check, Range, flag, seconds, shown, tags, text, whole
 
 if TYPE_CHECKING:
     from grpc.aio import UnaryStreamMultiCallable, UnaryUnaryMultiCallable

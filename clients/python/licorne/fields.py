@@ -5,144 +5,32 @@ would accept None as unset and bytes as text. An argument of the wrong type is a
 it raises TypeError.
 """
 
-import math
-import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import NamedTuple, SupportsIndex, TypeVar
+from typing import TypeVar
 
 from licorne.errors import Rejected
-from licorne.model import (
-    Allocation,
-    Application,
-    Ask,
-    Node,
-    TaskGroup,
-    contradiction,
-    has_fields,
-    placeholder_ask,
-    placeholder_key,
+from licorne.model import Allocation, Application, Ask, Node, TaskGroup, placeholder_ask, placeholder_key
+from licorne.tags import APPLICATION_FIELDS, ASK_FIELDS, contradiction
+from licorne.values import (
+    AMOUNT,
+    INSTANCE,
+    INT32,
+    MAX_KEY,
+    MAX_TIMEOUT,
+    MEMBERS,
+    Check,
+    amounts,
+    flag,
+    seconds,
+    shown,
+    tags,
+    text,
+    texts,
+    whole,
 )
 
-MAX_SHOWN = 64
-"""Characters of a value that an error repeats."""
-
-Check = Callable[[str, object], str]
-"""Takes the name of a field and its value; returns the problem, or the empty text."""
-
 T = TypeVar("T")
-
-# The plain class first: `isinstance` is slow with an abstract one, and asks come by the million.
-_MAPPINGS = (dict, Mapping)
-
-
-class Range(NamedTuple):
-    """The whole numbers that a field can carry."""
-
-    low: int
-    high: int
-    bounds: str
-    """Both bounds in the words of an error."""
-    subject: str = "it"
-    """Name of the number in an error."""
-
-
-MOST = 2**63 - 1
-AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
-INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
-INT64 = Range(-(2**63), 2**63 - 1, "-2^63 and 2^63 - 1")
-MEMBERS = Range(1, 1_000_000, "1 and 1000000")
-MAX_TIMEOUT = 1e9
-"""Seconds, some thirty years; the server counts in nanoseconds, of which it has 2^63."""
-INSTANCE = Range(1, 2**64 - 1, "1 and 2^64 - 1")
-
-
-def shown(value: object) -> str:
-    """A value as an error repeats it: short, on one line, and in characters of any encoding."""
-    if isinstance(value, int) and value.bit_length() > 200:
-        # Python refuses to print a number of thousands of digits.
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-def text(field: str, value: object) -> str:
-    """The problem of a text, or the empty text."""
-    if not isinstance(value, str):
-        return f"{field} is {shown(value)}: it must be a text"
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return f"{field} is {shown(value)}: it holds a lone surrogate, which UTF-8 has not"
-    return ""
-
-
-def whole(limits: Range, field: str, value: object) -> str:
-    """The problem of a whole number, of whatever type, or the empty text."""
-    if type(value) is int and limits.low <= value <= limits.high:
-        return ""
-    number: int | None = None
-    # Python counts True as 1, which is hardly ever intended.
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        with suppress(TypeError):
-            number = operator.index(value)
-    if number is None:
-        return f"{field} is {shown(value)}: {limits.subject} must be a whole number"
-    if not limits.low <= number <= limits.high:
-        return f"{field} is {shown(number)}: {limits.subject} must lie between {limits.bounds}"
-    return ""
-
-
-def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
-    """The problem of a time in seconds, or the empty text."""
-    # "Not a number" lies between no two numbers.
-    if isinstance(value, int | float) and low <= value <= high:
-        return ""
-    bounds = f"{low:g} or more" if high == math.inf else f"between {low:g} and {high:g}"
-    return f"{field} is {shown(value)}: it must be seconds, {bounds}"
-
-
-def flag(field: str, value: object) -> str:
-    """The problem of a flag, or the empty text."""
-    if value is False or value is True or (isinstance(value, int) and value in (0, 1)):
-        return ""
-    return f"{field} is {shown(value)}: it must be True or False"
-
-
-def texts(field: str, value: object) -> str:
-    """The problem of a list of texts, or the empty text."""
-    if isinstance(value, str | bytes) or not isinstance(value, Collection):
-        return f"{field} is {shown(value)}: it must be a list of texts"
-    problems = (text(f"{field}[{number}]", item) for number, item in enumerate(value))
-    return next(filter(None, problems), "")
-
-
-def tags(field: str, value: object) -> str:
-    """The problem of a mapping of texts to texts, or the empty text."""
-    if not isinstance(value, _MAPPINGS):
-        return f"{field} is {shown(value)}: it must be a mapping of texts to texts"
-    for name, content in value.items():
-        problem = text(f"a key of {field}", name) or text(f"{field}[{shown(name)}]", content)
-        if problem:
-            return problem
-    return ""
-
-
-def amounts(field: str, value: object) -> str:
-    """The problem of the amounts of resources, or the empty text."""
-    if not isinstance(value, _MAPPINGS):
-        return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
-    for name, amount in value.items():
-        if type(name) is str and name.isascii() and type(amount) is int and 0 <= amount <= MOST:
-            # The short way for nearly all amounts, of which there may be millions.
-            continue
-        problem = text(f"a name in {field}", name) or whole(AMOUNT, name, amount)
-        if problem:
-            return problem
-    return ""
-
 
 _NODE: Mapping[str, Check] = {
     "node_id": text,
@@ -154,8 +42,6 @@ _NODE: Mapping[str, Check] = {
 STYLES = ("", "Soft", "Hard")
 MAX_GROUPS = 1000
 """Task groups of an application that the server takes."""
-MAX_KEY = 512
-"""Characters of a key that the server takes."""
 
 
 def _group_name(field: str, value: object) -> str:
@@ -206,43 +92,6 @@ def task_groups(field: str, value: object) -> str:
     return ""
 
 
-def _name(field: str, value: object) -> str:
-    """The problem of a name in a tag, or the empty text; the name itself may be empty."""
-    problem = text(field, value)
-    if problem or not isinstance(value, str) or not value:
-        return problem
-    if len(value) > MAX_KEY:
-        return f"{field} has {len(value)} characters: {MAX_KEY} at most can be sent"
-    return "" if value.isprintable() else f"{field} is {shown(value)}: it must be printable"
-
-
-TRACEPARENT = "00-<32 digits of the trace>-<16 of the span>-<2 of flags>"
-_TRACE_PARTS = (2, 32, 16, 2)
-
-
-def _traceparent(field: str, value: object) -> str:
-    """The problem of a traceparent of W3C Trace Context, or the empty text."""
-    problem = text(field, value)
-    if problem or not isinstance(value, str) or not value or _is_traceparent(value):
-        return problem
-    return (
-        f"{field} is {shown(value)}: it must be {TRACEPARENT}, in lower-case hexadecimal digits, "
-        "neither trace nor span all zero"
-    )
-
-
-def _is_traceparent(value: str) -> bool:
-    parts = value.split("-")
-    if tuple(map(len, parts[:4])) != _TRACE_PARTS or len(value) > MAX_KEY:
-        return False
-    if any(digit not in "0123456789abcdef" for part in parts[:4] for digit in part):
-        return False
-    version, trace, span = parts[:3]
-    # Later versions may say more behind the flags; ff is no version.
-    is_known = len(parts) == 4 if version == "00" else version != "ff"
-    return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
-
-
 _APPLICATION: Mapping[str, Check] = {
     "application_id": text,
     "queue": text,
@@ -254,6 +103,7 @@ _APPLICATION: Mapping[str, Check] = {
     "placeholder_resources": amounts,
     "placeholder_timeout": partial(seconds, high=MAX_TIMEOUT),
     "gang_style": _style,
+    **APPLICATION_FIELDS,
 }
 _ASK: Mapping[str, Check] = {
     "key": text,
@@ -267,9 +117,7 @@ _ASK: Mapping[str, Check] = {
     "allow_preempt_other": flag,
     "placeholder": flag,
     "task_group": text,
-    "required_node": _name,
-    "predicate_class": _name,
-    "traceparent": _traceparent,
+    **ASK_FIELDS,
 }
 _REGISTRATION: Mapping[str, Check] = {
     "rm_id": text,
@@ -295,6 +143,7 @@ def applications(given: Iterable[Application]) -> list[Application]:
     taken = _listed("applications", "Application", Application, given)
     for item in taken:
         _check(item, _APPLICATION, item.application_id)
+        _check_tags(item, item.application_id)
         if item.task_groups:
             _check_gang(item)
     return taken
@@ -319,11 +168,15 @@ def asks(given: Iterable[Ask], name: str = "asks") -> list[Ask]:
     taken = _listed(name, "Ask", Ask, given)
     for item in taken:
         _check(item, _ASK, item.key)
-        if has_fields(item) and (found := contradiction(item)):
-            field, tag = found
-            value, content = shown(getattr(item, field)), shown(item.tags[tag])
-            raise Rejected(item.key, f"{field} is {value}: the tag {shown(tag)} is {content}")
+        _check_tags(item, item.key)
     return taken
+
+
+def _check_tags(item: Ask | Application, key: str) -> None:
+    if item.tags and (found := contradiction(item)):
+        field, tag = found
+        value, content = shown(getattr(item, field)), shown(item.tags[tag])
+        raise Rejected(key, f"{field} is {value}: the tag {shown(tag)} is {content}")
 
 
 def allocations(given: Iterable[Allocation]) -> list[Allocation]:

@@ -61,6 +61,17 @@ class Application:
     gang_style: str = ""
     """For a gang whose placeholders have timed out: ``Hard`` fails it, ``Soft`` lets it run on
     without them. Empty means ``Soft``."""
+    runtime: int = 0
+    """Seconds that each of its asks runs, unless the ask says so itself; 0 for unknown. It is a promise that
+    decisions rest on, and nothing ends with it."""
+    start_by: int = 0
+    """The latest wanted start of its asks, in unix seconds; 0 for none."""
+    topology: str = ""
+    """For a gang: ``required=rack`` places it inside one domain of that level or not at all, and
+    ``preferred=rack`` if it can."""
+    gang_slice: str = ""
+    """For a gang: ``size=18,level=nvlink`` places its members in slices of 18, each inside one domain of
+    that level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +109,10 @@ class Ask:
     traceparent: str = ""
     """The trace that it belongs to, as W3C Trace Context writes it:
     ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty for none."""
+    runtime: int = 0
+    """Seconds that it runs, as `Application.runtime`, which it replaces; 0 for what that says."""
+    start_by: int = 0
+    """The latest wanted start, in unix seconds, in place of its application's; 0 for what that says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,46 +170,3 @@ def placeholders(application: Application) -> list[Ask]:
         for group in application.task_groups
         for number in range(1, group.members + 1)
     ]
-
-
-TAGS: Mapping[str, str] = {
-    "required_node": "yunikorn.apache.org/requiredNode",
-    "predicate_class": "licorne/predicate-class",
-    "traceparent": "licorne/traceparent",
-}
-"""By field of `Ask`: the tag that carries it, as the published interface has no such fields.
-
-The server compares the names of tags without regard to case, and so do these functions.
-"""
-
-
-def contradiction(ask: Ask) -> tuple[str, str] | None:
-    """A field of an ask and the tag that says something else; None if there is none.
-
-    Fields and tags must be of the right types.
-    """
-    for attribute, name in TAGS.items():
-        value = getattr(ask, attribute)
-        if value:
-            for tag, content in ask.tags.items():
-                if tag.lower() == name.lower() and content != value:
-                    return attribute, tag
-    return None
-
-
-def has_fields(ask: Ask) -> bool:
-    """True if an ask sets any of these fields."""
-    return bool(ask.required_node or ask.predicate_class or ask.traceparent)
-
-
-def all_tags(ask: Ask) -> Mapping[str, str]:
-    """The tags of an ask, with those of its fields. A field that a tag says too adds nothing."""
-    if not has_fields(ask):
-        return ask.tags
-    there = {tag.lower() for tag in ask.tags}
-    said = {
-        name: getattr(ask, attribute)
-        for attribute, name in TAGS.items()
-        if getattr(ask, attribute) and name.lower() not in there
-    }
-    return {**ask.tags, **said}

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 
 from licorne.errors import Unauthorized
-from licorne.fields import flag, seconds, shown
+from licorne.values import flag, seconds, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone, check_arguments
 from licorne.channel import Backoff, Dialer
 from licorne.errors import ConnectionLost, EventsMissed, NotFound
 from licorne.events import AppKey
-from licorne.fields import shown
 from licorne.model import DEFAULT_PARTITION
 from licorne.options import RetryConfig, TlsConfig, Token
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne.values import shown
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

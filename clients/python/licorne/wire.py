@@ -11,8 +11,9 @@ from google.protobuf.message import Message
 
 from licorne.errors import Rejected
 from licorne.fields import check_registration
-from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination, all_tags, placeholder_ask
+from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination, placeholder_ask
 from licorne.si.v1 import si_pb2 as si
+from licorne.tags import all_tags
 
 PARTITION_ATTRIBUTE = "si/node-partition"
 CREATION_TIME_TAG = "creationTime"
@@ -114,7 +115,9 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
     """An application. With `force` the server never rejects it; use it for a running one."""
     if not item.application_id:
         raise Rejected("", "an application must have an id")
-    tags = {**item.tags, FORCE_TAG: "true"} if force else item.tags
+    tags = all_tags(item)
+    if force:
+        tags = {**tags, FORCE_TAG: "true"}
     request = si.AddApplicationRequest(
         applicationID=item.application_id,
         queueName=item.queue,

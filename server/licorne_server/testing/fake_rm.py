@@ -235,10 +235,15 @@ class FakeRM:
         task_groups: Sequence[TaskGroup] = (),
         gang_style: str = "",
         placeholder_timeout: float = 0,
+        runtime: int = 0,
+        start_by: int = 0,
+        topology: str = "",
+        gang_slice: str = "",
     ) -> None:
         """Submit an application, which is a gang with `task_groups`.
 
-        Placeholders have the keys of `licorne.placeholder_key`.
+        Placeholders have the keys of `licorne.placeholder_key`. The last four arguments are those of
+        `licorne.Application`.
         """
         application = Application(
             application_id=application_id,
@@ -251,6 +256,10 @@ class FakeRM:
             task_groups=tuple(task_groups),
             gang_style=gang_style,
             placeholder_timeout=placeholder_timeout,
+            runtime=runtime,
+            start_by=start_by,
+            topology=topology,
+            gang_slice=gang_slice,
         )
         self._received.forget_answer("application", application_id)
         await self.client.submit_applications([application])
@@ -272,6 +281,8 @@ class FakeRM:
         required_node: str = "",
         predicate_class: str = "",
         traceparent: str = "",
+        runtime: int = 0,
+        start_by: int = 0,
         **resources: int,
     ) -> list[str]:
         """Submit asks of an application; returns their keys, ``<application>-1`` and so on.
@@ -296,6 +307,8 @@ class FakeRM:
                 required_node=required_node,
                 predicate_class=predicate_class,
                 traceparent=traceparent,
+                runtime=runtime,
+                start_by=start_by,
             )
             for key in keys
         )

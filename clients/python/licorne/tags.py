@@ -1,0 +1,167 @@
+"""Fields of applications and asks that travel as tags, as the published interface has no such fields.
+
+The server compares the names of tags without regard to case, and so do these functions.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from operator import attrgetter, index
+
+from licorne.model import Application, Ask
+from licorne.values import MAX_KEY, MAX_TIMEOUT, Check, Range, shown, text, whole
+
+RUNTIME_TAG = "licorne/runtime"
+START_BY_TAG = "licorne/start-by"
+
+TAGS: Mapping[str, str] = {
+    "required_node": "yunikorn.apache.org/requiredNode",
+    "predicate_class": "licorne/predicate-class",
+    "traceparent": "licorne/traceparent",
+    "runtime": RUNTIME_TAG,
+    "start_by": START_BY_TAG,
+}
+"""By field of `Ask`: the tag that carries it."""
+
+APPLICATION_TAGS: Mapping[str, str] = {
+    "runtime": RUNTIME_TAG,
+    "start_by": START_BY_TAG,
+    "topology": "licorne/topology",
+    "gang_slice": "licorne/slice",
+}
+"""By field of `Application`: the tag that carries it."""
+
+RUNTIME = Range(0, int(MAX_TIMEOUT), "0 and 1000000000")
+MOMENT = Range(0, 2**53, "0 and 2^53")
+
+
+def _name(field: str, value: object) -> str:
+    """The problem of a name in a tag, or the empty text; the name itself may be empty."""
+    problem = text(field, value)
+    if problem or not isinstance(value, str) or not value:
+        return problem
+    if len(value) > MAX_KEY:
+        return f"{field} has {len(value)} characters: {MAX_KEY} at most can be sent"
+    return "" if value.isprintable() else f"{field} is {shown(value)}: it must be printable"
+
+
+TRACEPARENT = "00-<32 digits of the trace>-<16 of the span>-<2 of flags>"
+_TRACE_PARTS = (2, 32, 16, 2)
+
+
+def _traceparent(field: str, value: object) -> str:
+    """The problem of a traceparent of W3C Trace Context, or the empty text."""
+    problem = text(field, value)
+    if problem or not isinstance(value, str) or not value or _is_traceparent(value):
+        return problem
+    return (
+        f"{field} is {shown(value)}: it must be {TRACEPARENT}, in lower-case hexadecimal digits, "
+        "neither trace nor span all zero"
+    )
+
+
+def _is_traceparent(value: str) -> bool:
+    parts = value.split("-")
+    if tuple(map(len, parts[:4])) != _TRACE_PARTS or len(value) > MAX_KEY:
+        return False
+    if any(digit not in "0123456789abcdef" for part in parts[:4] for digit in part):
+        return False
+    version, trace, span = parts[:3]
+    # Later versions may say more behind the flags; ff is no version.
+    is_known = len(parts) == 4 if version == "00" else version != "ff"
+    return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
+
+
+TOPOLOGY = "required=<level> or preferred=<level>"
+SLICE = "size=<members>,level=<level>"
+
+
+def _topology(field: str, value: object) -> str:
+    """The problem of a gang's topology, or the empty text."""
+    problem = _name(field, value)
+    if problem or not isinstance(value, str) or not value:
+        return problem
+    kind, _, level = value.partition("=")
+    if kind in ("required", "preferred") and _is_level(level):
+        return ""
+    return f"{field} is {shown(value)}: it must be {TOPOLOGY}"
+
+
+def _gang_slice(field: str, value: object) -> str:
+    """The problem of the slices of a gang, or the empty text."""
+    problem = _name(field, value)
+    if problem or not isinstance(value, str) or not value:
+        return problem
+    parts = dict(part.partition("=")[::2] for part in value.split(","))
+    size = parts.get("size", "")
+    if value.count(",") == 1 and _is_level(parts.get("level", "")) and _is_count(size):
+        return ""
+    return f"{field} is {shown(value)}: it must be {SLICE}"
+
+
+def _is_level(name: str) -> bool:
+    return bool(name) and name == name.strip() and "=" not in name and "," not in name
+
+
+def _is_count(digits: str) -> bool:
+    return digits.isascii() and digits.isdigit() and len(digits) < 8 and int(digits) > 0
+
+
+_runtime = partial(whole, RUNTIME)
+_moment = partial(whole, MOMENT)
+
+ASK_FIELDS: Mapping[str, Check] = {
+    "required_node": _name,
+    "predicate_class": _name,
+    "traceparent": _traceparent,
+    "runtime": _runtime,
+    "start_by": _moment,
+}
+APPLICATION_FIELDS: Mapping[str, Check] = {
+    "runtime": _runtime,
+    "start_by": _moment,
+    "topology": _topology,
+    "gang_slice": _gang_slice,
+}
+
+
+def contradiction(item: Ask | Application) -> tuple[str, str] | None:
+    """A field of an item and the tag that says something else; None if there is none.
+
+    Fields and tags must be of the right types.
+    """
+    names = _names(item)
+    for attribute, content in _given(item).items():
+        name = names[attribute].lower()
+        for tag, other in item.tags.items():
+            if tag.lower() == name and other != content:
+                return attribute, tag
+    return None
+
+
+def all_tags(item: Ask | Application) -> Mapping[str, str]:
+    """The tags of an item, with those of its fields. A field that a tag says too adds nothing."""
+    given = _given(item)
+    if not given:
+        return item.tags
+    there = {tag.lower() for tag in item.tags}
+    names = _names(item)
+    said = {names[name]: content for name, content in given.items() if names[name].lower() not in there}
+    return {**item.tags, **said}
+
+
+_OF_ASK = attrgetter(*TAGS)
+_OF_APPLICATION = attrgetter(*APPLICATION_TAGS)
+
+
+def _names(item: Ask | Application) -> Mapping[str, str]:
+    return TAGS if isinstance(item, Ask) else APPLICATION_TAGS
+
+
+def _given(item: Ask | Application) -> Mapping[str, str]:
+    """The fields that an item sets, as its tags say them."""
+    values = _OF_ASK(item) if isinstance(item, Ask) else _OF_APPLICATION(item)
+    # Asks come by the million, and most set none.
+    if not any(values):
+        return {}
+    given = zip(_names(item), values, strict=True)
+    return {name: value if isinstance(value, str) else str(index(value)) for name, value in given if value}

@@ -1,0 +1,129 @@
+"""Checks of single values, before they are put into a message.
+
+A check takes the name of a field and its value, and returns the problem, or the empty text.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import NamedTuple, SupportsIndex
+
+MAX_KEY = 512
+"""Characters of a key that the server takes."""
+
+MAX_SHOWN = 64
+"""Characters of a value that an error repeats."""
+
+Check = Callable[[str, object], str]
+"""Takes the name of a field and its value; returns the problem, or the empty text."""
+
+# The plain class first: `isinstance` is slow with an abstract one, and asks come by the million.
+_MAPPINGS = (dict, Mapping)
+
+
+class Range(NamedTuple):
+    """The whole numbers that a field can carry."""
+
+    low: int
+    high: int
+    bounds: str
+    """Both bounds in the words of an error."""
+    subject: str = "it"
+    """Name of the number in an error."""
+
+
+MOST = 2**63 - 1
+AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
+INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
+INT64 = Range(-(2**63), 2**63 - 1, "-2^63 and 2^63 - 1")
+MEMBERS = Range(1, 1_000_000, "1 and 1000000")
+MAX_TIMEOUT = 1e9
+"""Seconds, some thirty years; the server counts in nanoseconds, of which it has 2^63."""
+INSTANCE = Range(1, 2**64 - 1, "1 and 2^64 - 1")
+
+
+def shown(value: object) -> str:
+    """A value as an error repeats it: short, on one line, and in characters of any encoding."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        # Python refuses to print a number of thousands of digits.
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def text(field: str, value: object) -> str:
+    """The problem of a text, or the empty text."""
+    if not isinstance(value, str):
+        return f"{field} is {shown(value)}: it must be a text"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"{field} is {shown(value)}: it holds a lone surrogate, which UTF-8 has not"
+    return ""
+
+
+def whole(limits: Range, field: str, value: object) -> str:
+    """The problem of a whole number, of whatever type, or the empty text."""
+    if type(value) is int and limits.low <= value <= limits.high:
+        return ""
+    number: int | None = None
+    # Python counts True as 1, which is hardly ever intended.
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        with suppress(TypeError):
+            number = operator.index(value)
+    if number is None:
+        return f"{field} is {shown(value)}: {limits.subject} must be a whole number"
+    if not limits.low <= number <= limits.high:
+        return f"{field} is {shown(number)}: {limits.subject} must lie between {limits.bounds}"
+    return ""
+
+
+def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
+    """The problem of a time in seconds, or the empty text."""
+    # "Not a number" lies between no two numbers.
+    if isinstance(value, int | float) and low <= value <= high:
+        return ""
+    bounds = f"{low:g} or more" if high == math.inf else f"between {low:g} and {high:g}"
+    return f"{field} is {shown(value)}: it must be seconds, {bounds}"
+
+
+def flag(field: str, value: object) -> str:
+    """The problem of a flag, or the empty text."""
+    if value is False or value is True or (isinstance(value, int) and value in (0, 1)):
+        return ""
+    return f"{field} is {shown(value)}: it must be True or False"
+
+
+def texts(field: str, value: object) -> str:
+    """The problem of a list of texts, or the empty text."""
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        return f"{field} is {shown(value)}: it must be a list of texts"
+    problems = (text(f"{field}[{number}]", item) for number, item in enumerate(value))
+    return next(filter(None, problems), "")
+
+
+def tags(field: str, value: object) -> str:
+    """The problem of a mapping of texts to texts, or the empty text."""
+    if not isinstance(value, _MAPPINGS):
+        return f"{field} is {shown(value)}: it must be a mapping of texts to texts"
+    for name, content in value.items():
+        problem = text(f"a key of {field}", name) or text(f"{field}[{shown(name)}]", content)
+        if problem:
+            return problem
+    return ""
+
+
+def amounts(field: str, value: object) -> str:
+    """The problem of the amounts of resources, or the empty text."""
+    if not isinstance(value, _MAPPINGS):
+        return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
+    for name, amount in value.items():
+        if type(name) is str and name.isascii() and type(amount) is int and 0 <= amount <= MOST:
+            # The short way for nearly all amounts, of which there may be millions.
+            continue
+        problem = text(f"a name in {field}", name) or whole(AMOUNT, name, amount)
+        if problem:
+            return problem
+    return ""
