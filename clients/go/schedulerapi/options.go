@@ -35,6 +35,8 @@ type Options struct {
 	// same nodes. It saves checks where many pods are alike. An empty class shares with none, and
 	// nil means that for every ask. A wrong class puts asks on nodes that the shim would refuse.
 	PredicateClass func(*si.Allocation) string
+	// Cluster adds annotations of pods and labels of nodes to what the shim sends. Nil adds nothing.
+	Cluster Cluster
 	// RecheckInterval is how often refusals are judged again. 0 means a second.
 	RecheckInterval time.Duration
 	// Retry says when to connect again after a loss. The zero value means the numbers of the contract.

@@ -51,6 +51,7 @@ type rm struct {
 	refusals      *refusals
 	keeper        *keeper
 	configuration *configuration
+	later         *later
 
 	running context.Context
 	end     context.CancelFunc
@@ -81,6 +82,7 @@ func newDetached(options Options, rmID string, callback api.ResourceManagerCallb
 		callback: callback,
 		books:    newBooks(),
 		refusals: newRefusals(options.RecheckInterval),
+		later:    newLater(),
 
 		registered: make(chan error, 1),
 	}
@@ -155,6 +157,7 @@ func (r *rm) start() {
 		}
 	})
 	r.background(func() { r.keeper.run(r.running) })
+	r.background(func() { r.later.run(r.running) })
 }
 
 func (r *rm) tellEnd(err error) {
@@ -227,8 +230,8 @@ func (r *rm) changed(change licorne.SessionChange) {
 // updateAllocation notes what the shim asks for and releases, and queues it. A request that is refused
 // is not noted.
 func (r *rm) updateAllocation(request *si.AllocationRequest) error {
-	if r.options.PredicateClass != nil {
-		request = r.classed(request)
+	if r.options.PredicateClass != nil || r.options.Cluster != nil {
+		request = r.tagged(request)
 	}
 	if err := r.session.CheckAllocations(request); err != nil {
 		return err
@@ -244,17 +247,12 @@ func (r *rm) updateAllocation(request *si.AllocationRequest) error {
 	return r.session.UpdateAllocations(request)
 }
 
-// classed is the request with the classes of its asks. The shim's own message stays as it is.
-func (r *rm) classed(request *si.AllocationRequest) *si.AllocationRequest {
+// tagged is the request with the classes of its asks and what their pods say. The shim's own message stays
+// as it is.
+func (r *rm) tagged(request *si.AllocationRequest) *si.AllocationRequest {
 	with := &si.AllocationRequest{RmID: request.GetRmID(), Releases: request.GetReleases()}
 	for _, allocation := range request.GetAllocations() {
-		class := r.options.PredicateClass(allocation)
-		if class != "" && !isForeign(allocation) {
-			tags := make(map[string]string, len(allocation.GetAllocationTags())+1)
-			for name, value := range allocation.GetAllocationTags() {
-				tags[name] = value
-			}
-			tags[ClassTag] = class
+		if tags := r.moreTags(allocation); len(tags) > 0 {
 			allocation = onNode(allocation, allocation.GetNodeID())
 			allocation.AllocationTags = tags
 		}
@@ -263,10 +261,41 @@ func (r *rm) classed(request *si.AllocationRequest) *si.AllocationRequest {
 	return with
 }
 
+// moreTags are all tags of an allocation; nil if there are no more than its own.
+func (r *rm) moreTags(allocation *si.Allocation) map[string]string {
+	if isForeign(allocation) {
+		return nil
+	}
+	tags := map[string]string{}
+	if r.options.Cluster != nil {
+		tags = r.askTags(allocation)
+	}
+	class := ""
+	if r.options.PredicateClass != nil {
+		class = r.options.PredicateClass(allocation)
+	}
+	if class == "" && len(tags) == 0 {
+		return nil
+	}
+	tags = joined(tags, allocation.GetAllocationTags())
+	if class != "" {
+		tags[ClassTag] = class
+	}
+	return tags
+}
+
 func (r *rm) updateApplication(request *si.ApplicationRequest) error {
 	if err := r.session.CheckApplications(request); err != nil {
 		return err
 	}
+	if r.options.Cluster == nil {
+		return r.sendApplications(request)
+	}
+	r.describeLater(request)
+	return nil
+}
+
+func (r *rm) sendApplications(request *si.ApplicationRequest) error {
 	r.order.RLock()
 	defer r.order.RUnlock()
 	for _, removed := range request.GetRemove() {
@@ -278,6 +307,9 @@ func (r *rm) updateApplication(request *si.ApplicationRequest) error {
 // updateNode notes what becomes of nodes. What was taken on a node that goes away, and may be pending
 // at the server, ends with the node as everything there does.
 func (r *rm) updateNode(request *si.NodeRequest) error {
+	if r.options.Cluster != nil {
+		request = r.labelled(request)
+	}
 	if err := r.session.CheckNodes(request); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ var unread = slog.New(slog.DiscardHandler)
 type script struct {
 	mu       sync.Mutex
 	sent     []string
+	requests []any // as they came
 	assumed  map[string]string
 	refuse   error // what the client has against the next requests
 	configs  []string
@@ -51,6 +52,12 @@ func (s *script) note(format string, args ...any) error {
 	return nil
 }
 
+func (s *script) keep(request any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, request)
+}
+
 func (s *script) Run(ctx context.Context) error   { <-ctx.Done(); return nil }
 func (s *script) Ready(ctx context.Context) error { return ctx.Err() }
 
@@ -65,6 +72,7 @@ func (s *script) CheckApplications(*si.ApplicationRequest) error { return s.refu
 func (s *script) CheckAllocations(*si.AllocationRequest) error   { return s.refusal() }
 
 func (s *script) UpdateNodes(request *si.NodeRequest) error {
+	s.keep(request)
 	if meanwhile := s.queueing; meanwhile != nil {
 		s.queueing = nil
 		meanwhile()
@@ -77,10 +85,12 @@ func (s *script) UpdateNodes(request *si.NodeRequest) error {
 }
 
 func (s *script) UpdateApplications(request *si.ApplicationRequest) error {
+	s.keep(request)
 	return s.note("applications +%d -%d", len(request.GetNew()), len(request.GetRemove()))
 }
 
 func (s *script) UpdateAllocations(request *si.AllocationRequest) error {
+	s.keep(request)
 	for _, allocation := range request.GetAllocations() {
 		text := "ask " + allocation.GetAllocationKey()
 		if node := allocation.GetNodeID(); node != "" {

@@ -18,6 +18,8 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/dispatcher"
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/api"
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/shimtest/objects"
 )
 
 const (
@@ -49,6 +51,7 @@ type cluster struct {
 	changes    []func(*client.MockedAPIProvider) // that the shim has not been told of
 	changed    *sync.Cond
 	shim       *shim
+	objects    *objects.Objects // for a scheduler that asks for annotations and labels; nil for none
 }
 
 // shim is one life of the shim's process.
@@ -119,6 +122,9 @@ func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
 	s.provider.MockDeleteFn(c.delete)
 	events.SetRecorder(silent{})
 	s.context = cache.NewContext(s.provider)
+	if c.objects != nil {
+		c.objects.Watch(s.context)
+	}
 	s.callback = watched{cache.NewAsyncRMCallback(s.context), c}
 	cache.NewPlaceholderManager(apis)
 	dispatcher.UnregisterAllEventHandlers()

@@ -31,7 +31,7 @@ APPLICATION_TAGS: Mapping[str, str] = {
 """By field of `Application`: the tag that carries it."""
 
 RUNTIME = Range(0, int(MAX_TIMEOUT), "0 and 1000000000")
-MOMENT = Range(0, 2**53, "0 and 2^53")
+MOMENT = Range(0, 9_999_999_999, "0 and 9999999999")
 
 
 def _name(field: str, value: object) -> str:

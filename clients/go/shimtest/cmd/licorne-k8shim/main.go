@@ -14,12 +14,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"k8s.io/client-go/informers"
+	corev1 "k8s.io/client-go/listers/core/v1"
+
 	"github.com/apache/yunikorn-k8shim/pkg/client"
 	"github.com/apache/yunikorn-k8shim/pkg/conf"
 	"github.com/apache/yunikorn-k8shim/pkg/plugin/predicates"
 	"github.com/apache/yunikorn-k8shim/pkg/shim"
 
 	"licorne.dev/clients/go/schedulerapi"
+	"licorne.dev/clients/go/shimtest/objects"
 	"licorne.dev/clients/go/shimtest/transport"
 )
 
@@ -44,17 +48,22 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	nodes, stopNodes := listNodes()
+	defer stopNodes()
+	cluster := objects.Of(nodes)
 	ended := make(chan error, 1)
 	scheduler, err := schedulerapi.New(schedulerapi.Options{
-		Target: target(),
-		TLS:    security,
-		Ended:  func(err error) { ended <- err },
+		Target:  target(),
+		TLS:     security,
+		Cluster: cluster,
+		Ended:   func(err error) { ended <- err },
 	})
 	if err != nil {
 		return err
 	}
 	defer scheduler.Stop()
 	ss := shim.NewShimScheduler(scheduler, conf.GetSchedulerConf(), configMaps)
+	cluster.Watch(ss.GetContext())
 	if err := ss.Run(); err != nil {
 		return fmt.Errorf("the shim cannot start: %w", err)
 	}
@@ -67,6 +76,17 @@ func run() error {
 	case err := <-ended:
 		return err
 	}
+}
+
+// listNodes waits for the nodes of the cluster, and keeps up with them until it is stopped.
+func listNodes() (corev1.NodeLister, func()) {
+	kube := client.NewKubeClient(conf.GetSchedulerConf().KubeConfig)
+	factory := informers.NewSharedInformerFactory(kube.GetClientSet(), 0)
+	nodes := factory.Core().V1().Nodes().Lister()
+	stop := make(chan struct{})
+	factory.Start(stop)
+	factory.WaitForCacheSync(stop)
+	return nodes, func() { close(stop) }
 }
 
 func target() string {

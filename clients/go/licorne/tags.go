@@ -1,0 +1,146 @@
+package licorne
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+)
+
+// Tags of applications and asks that tell the scheduler what the published messages have no fields for.
+const (
+	// TagRuntime has whole seconds that an allocation runs: a promise that nothing enforces.
+	TagRuntime = "licorne/runtime"
+	// TagStartBy has the latest wanted start, in unix seconds.
+	TagStartBy = "licorne/start-by"
+	// TagTopology has the level inside one domain of which a gang is placed, and whether it must be.
+	TagTopology = "licorne/topology"
+	// TagSlice has size and level of the slices of a gang.
+	TagSlice = "licorne/slice"
+)
+
+const (
+	maxRuntime  = 1_000_000_000 * time.Second
+	maxUnix     = 9_999_999_999
+	maxSlice    = 1_000_000
+	maxTagValue = 512
+)
+
+// Tags are the four by their meaning. What is zero says nothing. A tag of an ask wins over that of its
+// application.
+type Tags struct {
+	// Runtime is in whole seconds.
+	Runtime time.Duration
+	// StartBy is rounded down to a second.
+	StartBy time.Time
+	// Topology is for applications that are gangs.
+	Topology Topology
+	// Slice is for applications that are gangs.
+	Slice Slice
+}
+
+// Topology keeps a gang inside one domain of a level, which is the name of a node attribute.
+type Topology struct {
+	Level string
+	// Preferred lets the gang run where no domain of the level takes it.
+	Preferred bool
+}
+
+// Slice cuts a gang into parts of Size members, each inside one domain of Level.
+type Slice struct {
+	Size  int
+	Level string
+}
+
+// OnApplication sets the tags of an application before it is sent. Other tags stay. With an error, which
+// is an *InvalidError, nothing is set.
+func (t Tags) OnApplication(application *si.AddApplicationRequest) error {
+	texts, err := t.texts()
+	if err != nil {
+		return err
+	}
+	application.Tags = joined(application.Tags, texts)
+	return nil
+}
+
+// OnAsk sets the tags of an ask before it is sent, as OnApplication does. Topology and Slice are not for
+// asks.
+func (t Tags) OnAsk(ask *si.Allocation) error {
+	if t.Topology != (Topology{}) {
+		return invalid("Topology", shown(t.Topology.Level), "it is for the application of a gang, not for an ask")
+	}
+	if t.Slice != (Slice{}) {
+		return invalid("Slice", shown(t.Slice.Level), "it is for the application of a gang, not for an ask")
+	}
+	texts, err := t.texts()
+	if err != nil {
+		return err
+	}
+	ask.AllocationTags = joined(ask.AllocationTags, texts)
+	return nil
+}
+
+// joined is a copy of a map with more in it, or the map itself if there is nothing more.
+func joined(tags, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return tags
+	}
+	together := make(map[string]string, len(tags)+len(more))
+	for name, value := range tags {
+		together[name] = value
+	}
+	for name, value := range more {
+		together[name] = value
+	}
+	return together
+}
+
+// texts are the tags as they are sent.
+func (t Tags) texts() (map[string]string, error) {
+	texts := map[string]string{}
+	if t.Runtime != 0 {
+		if t.Runtime < 0 || t.Runtime > maxRuntime || t.Runtime%time.Second != 0 {
+			return nil, invalid("Runtime", t.Runtime.String(), "it must be whole seconds, 1000000000 at most")
+		}
+		texts[TagRuntime] = strconv.FormatInt(int64(t.Runtime/time.Second), 10)
+	}
+	if !t.StartBy.IsZero() {
+		unix := t.StartBy.Unix()
+		if unix < 1 || unix > maxUnix {
+			return nil, invalid("StartBy", t.StartBy.Format(time.RFC3339), "it must lie between 1970 and 2286")
+		}
+		texts[TagStartBy] = strconv.FormatInt(unix, 10)
+	}
+	if t.Topology != (Topology{}) {
+		if !isLevel(t.Topology.Level) {
+			return nil, invalid("Topology.Level", shown(t.Topology.Level), levelProblem)
+		}
+		kind := "required="
+		if t.Topology.Preferred {
+			kind = "preferred="
+		}
+		texts[TagTopology] = kind + t.Topology.Level
+	}
+	if t.Slice != (Slice{}) {
+		if !isLevel(t.Slice.Level) {
+			return nil, invalid("Slice.Level", shown(t.Slice.Level), levelProblem)
+		}
+		if t.Slice.Size < 1 || t.Slice.Size > maxSlice {
+			return nil, invalid("Slice.Size", strconv.Itoa(t.Slice.Size), "it must lie between 1 and 1000000")
+		}
+		texts[TagSlice] = "size=" + strconv.Itoa(t.Slice.Size) + ",level=" + t.Slice.Level
+	}
+	return texts, nil
+}
+
+const levelProblem = "it must be the name of a node attribute, without spaces around it, commas and equals signs"
+
+func isLevel(name string) bool {
+	if name == "" || len(name) > maxTagValue || strings.TrimSpace(name) != name {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(char rune) bool {
+		return char == ',' || char == '=' || !strconv.IsPrint(char)
+	})
+}

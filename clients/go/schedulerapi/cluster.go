@@ -1,0 +1,155 @@
+package schedulerapi
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licorne"
+)
+
+// Cluster has what a shim knows and its messages leave out. The server gets it as tags and attributes.
+// Its methods may be called from any goroutine. What they return is not changed.
+type Cluster interface {
+	// PodAnnotations are those of the pod with an allocation key; nil if there is none. The shim may hold
+	// locks of the pod and its application.
+	PodAnnotations(allocationKey string) map[string]string
+	// ApplicationAnnotations are those of the pod that an application began with. It is called without a
+	// lock of the shim, and may wait for the shim.
+	ApplicationAnnotations(applicationID string) map[string]string
+	// NodeLabels are those of a node that is created; nil if it is not known.
+	NodeLabels(nodeID string) map[string]string
+}
+
+// annotations are those of pods that become tags.
+var annotations = map[string]string{
+	"licorne.dev/runtime":  licorne.TagRuntime,
+	"licorne.dev/start-by": licorne.TagStartBy,
+	"licorne.dev/topology": licorne.TagTopology,
+	"licorne.dev/slice":    licorne.TagSlice,
+}
+
+// ofApplications are the tags that an ask has no use for.
+var ofApplications = map[string]bool{licorne.TagTopology: true, licorne.TagSlice: true}
+
+// ownAttributes begin the names of attributes with a meaning, which no label may have.
+const ownAttributes = "si/"
+
+// askTags are the tags of an ask that the annotations of its pod say.
+func (r *rm) askTags(allocation *si.Allocation) map[string]string {
+	tags := map[string]string{}
+	for annotation, value := range r.options.Cluster.PodAnnotations(allocation.GetAllocationKey()) {
+		if tag := annotations[annotation]; tag != "" && !ofApplications[tag] {
+			tags[tag] = value
+		}
+	}
+	return tags
+}
+
+// described is the request with the tags of its new applications. The shim's own message stays as it is.
+func (r *rm) described(request *si.ApplicationRequest) *si.ApplicationRequest {
+	with := &si.ApplicationRequest{RmID: request.GetRmID(), Remove: request.GetRemove()}
+	for _, application := range request.GetNew() {
+		tags := map[string]string{}
+		for annotation, value := range r.options.Cluster.ApplicationAnnotations(application.GetApplicationID()) {
+			if tag := annotations[annotation]; tag != "" {
+				tags[tag] = value
+			}
+		}
+		if len(tags) > 0 {
+			application = &si.AddApplicationRequest{
+				ApplicationID:                application.GetApplicationID(),
+				QueueName:                    application.GetQueueName(),
+				PartitionName:                application.GetPartitionName(),
+				Ugi:                          application.GetUgi(),
+				Tags:                         joined(tags, application.GetTags()),
+				ExecutionTimeoutMilliSeconds: application.GetExecutionTimeoutMilliSeconds(),
+				PlaceholderAsk:               application.GetPlaceholderAsk(),
+				GangSchedulingStyle:          application.GetGangSchedulingStyle(),
+			}
+		}
+		with.New = append(with.New, application)
+	}
+	return with
+}
+
+// labelled is the request with the labels of its new nodes as attributes. The shim's own message stays as
+// it is.
+func (r *rm) labelled(request *si.NodeRequest) *si.NodeRequest {
+	with := &si.NodeRequest{RmID: request.GetRmID()}
+	for _, node := range request.GetNodes() {
+		action := node.GetAction()
+		if action == si.NodeInfo_CREATE || action == si.NodeInfo_CREATE_DRAIN {
+			attributes := map[string]string{}
+			for label, value := range r.options.Cluster.NodeLabels(node.GetNodeID()) {
+				if !strings.HasPrefix(label, ownAttributes) {
+					attributes[label] = value
+				}
+			}
+			node = &si.NodeInfo{
+				NodeID:              node.GetNodeID(),
+				Action:              action,
+				Attributes:          joined(attributes, node.GetAttributes()),
+				SchedulableResource: node.GetSchedulableResource(),
+			}
+		}
+		with.Nodes = append(with.Nodes, node)
+	}
+	return with
+}
+
+// joined adds what the shim says itself, which wins.
+func joined(more, own map[string]string) map[string]string {
+	for name, value := range own {
+		more[name] = value
+	}
+	return more
+}
+
+// later does work in its order, one after the other, and outside of the call that asks for it.
+type later struct {
+	mu      sync.Mutex
+	waiting []func()
+	more    chan struct{}
+}
+
+func newLater() *later { return &later{more: make(chan struct{}, 1)} }
+
+func (l *later) put(work func()) {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, work)
+	l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+func (l *later) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.more:
+		}
+		l.mu.Lock()
+		work := l.waiting
+		l.waiting = nil
+		l.mu.Unlock()
+		for _, each := range work {
+			each()
+		}
+	}
+}
+
+// describeLater sends a request when its applications are described. The shim calls with a lock of the
+// application, which has to be free for that.
+func (r *rm) describeLater(request *si.ApplicationRequest) {
+	r.later.put(func() {
+		if err := r.sendApplications(r.described(request)); err != nil {
+			r.log.Warn("applications were not sent", "error", err)
+		}
+	})
+}

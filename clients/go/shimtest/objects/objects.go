@@ -1,0 +1,91 @@
+// Package objects reads from a running shim what its messages leave out: annotations of pods, and labels
+// of nodes.
+package objects
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/client-go/listers/core/v1"
+
+	"github.com/apache/yunikorn-k8shim/pkg/cache"
+
+	"licorne.dev/clients/go/schedulerapi"
+)
+
+// Objects are those of one shim. They are made before the shim, which is made with the scheduler that asks
+// them.
+type Objects struct {
+	nodes corev1.NodeLister
+	shim  atomic.Pointer[cache.Context]
+}
+
+var _ schedulerapi.Cluster = (*Objects)(nil)
+
+// Of are objects with the nodes of a lister. Watch says whose pods they are.
+func Of(nodes corev1.NodeLister) *Objects { return &Objects{nodes: nodes} }
+
+// Watch is called before the shim starts.
+func (o *Objects) Watch(shim *cache.Context) { o.shim.Store(shim) }
+
+// PodAnnotations are those of the pod with that UID. Only the shim's cache of pods is locked for it.
+func (o *Objects) PodAnnotations(uid string) map[string]string {
+	shim := o.shim.Load()
+	if shim == nil {
+		return nil
+	}
+	pod := shim.GetSchedulerCache().GetPod(uid)
+	if pod == nil {
+		return nil
+	}
+	return pod.GetAnnotations()
+}
+
+// ApplicationAnnotations are those of the pod that the application began with. After a restart of the shim
+// that may have gone: then they are those of its oldest pod.
+func (o *Objects) ApplicationAnnotations(id string) map[string]string {
+	shim := o.shim.Load()
+	if shim == nil {
+		return nil
+	}
+	application := shim.GetApplication(id)
+	if application == nil {
+		return nil
+	}
+	if first := application.GetOriginatingTask(); first != nil {
+		return first.GetTaskPod().GetAnnotations()
+	}
+	tasks := slices.Concat(application.GetNewTasks(), application.GetPendingTasks(),
+		application.GetAllocatedTasks(), application.GetBoundTasks())
+	if len(tasks) == 0 {
+		return nil
+	}
+	oldest := slices.MinFunc(tasks, func(one, other *cache.Task) int {
+		return byAge(one.GetTaskPod(), other.GetTaskPod())
+	})
+	return oldest.GetTaskPod().GetAnnotations()
+}
+
+func byAge(one, other *v1.Pod) int {
+	return cmp.Or(
+		one.GetCreationTimestamp().Compare(other.GetCreationTimestamp().Time),
+		cmp.Compare(one.GetName(), other.GetName()),
+	)
+}
+
+// NodeLabels are those of a node at this time. The shim's cache has a node that is new before the shim
+// registers it, and the lister those with which the shim starts.
+func (o *Objects) NodeLabels(name string) map[string]string {
+	if shim := o.shim.Load(); shim != nil {
+		if known := shim.GetSchedulerCache().GetNode(name); known != nil && known.Node() != nil {
+			return known.Node().GetLabels()
+		}
+	}
+	node, err := o.nodes.Get(name)
+	if err != nil {
+		return nil
+	}
+	return node.GetLabels()
+}
