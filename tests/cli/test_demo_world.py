@@ -1,12 +1,28 @@
 """What the demo plays."""
 
+from collections import Counter
+
 import pytest
 
 from licorne_core.config import load
-from licorne_server.commands.demo.world import BORROWING, CLAIMING, NIGHTLY, SIMULATION, World, worlds
+from licorne_server.commands.demo.planned import LARGE, PRETRAINING, RANKS, planned_worlds
+from licorne_server.commands.demo.rm import DemoRm
+from licorne_server.commands.demo.world import (
+    BORROWING,
+    CLAIMING,
+    NIGHTLY,
+    SIMULATION,
+    STANDING,
+    World,
+    worlds,
+)
 
 
-@pytest.mark.parametrize("world", worlds(), ids=lambda world: world.rm_id)
+@pytest.mark.parametrize(
+    "world",
+    [*worlds(), *planned_worlds()],
+    ids=lambda world: f"{world.rm_id}{' planned' * world.declares}",
+)
 def test_worlds_are_valid(world: World) -> None:
     """The configuration is taken, ids are unique, and work comes in order of time."""
     load(world.config)
@@ -49,3 +65,28 @@ def test_what_is_claimed_is_all_borrowed() -> None:
     [owner] = [queue for queue in shared.queues if queue.name == "owner"]
     assert shared.max == {"vcore": borrowed}
     assert owner.guaranteed == {"vcore": claimed}
+
+
+def test_what_is_planned_can_be_and_does_not_come_by_itself() -> None:
+    """A large ask takes a whole node of its RM, and the gang most of one rack, but no two racks."""
+    batch, _, research = planned_worlds()
+    assert all(node.capacity == LARGE.asks[0].resources for node in batch.nodes)
+    assert LARGE in batch.submissions
+    assert PRETRAINING in research.submissions
+    racks: Counter[tuple[str, str]] = Counter()
+    for node in research.nodes:
+        place = node.attributes["zone"], node.attributes["rack"]
+        racks[place] += min(node.capacity[name] // RANKS.resources[name] for name in RANKS.resources)
+    assert len(racks) == 4
+    assert all(slots // 2 < RANKS.members <= slots for slots in racks.values())
+    [settings] = {load(research.config).partitions[0].root.properties["topology.levels"]}
+    assert settings == "zone,rack"
+    assert load(batch.config).partitions[0].root.properties["backfill"] == "easy"
+
+
+def test_declared_runtimes_are_kept() -> None:
+    """What is declared is no shorter than what is played, in whole seconds; what never ends has none."""
+    rm = DemoRm(planned_worlds()[0], 60.0)
+    assert rm.declared(LARGE) == 10
+    assert rm.declared(STANDING) == 0
+    assert DemoRm(worlds()[0], 60.0).declared(LARGE) == 0

@@ -23,6 +23,7 @@ from licorne_cli.screen.source import Source
 from licorne_cli.screen.terminal import console_on
 from licorne_cli.screen.top import Watch, Words
 from licorne_cli.screen.tree import Opened, Snapshot
+from licorne_server.commands.demo.planned import RACK_GANG, planned_worlds
 from licorne_server.commands.demo.rm import DemoRm, Tally
 from licorne_server.commands.demo.world import (
     BORROWER,
@@ -31,7 +32,6 @@ from licorne_server.commands.demo.world import (
     OWNER,
     OWNER_QUEUE,
     WAITING_APPLICATION,
-    worlds,
 )
 from licorne_server.commands.server_process import ServerFailed, Usage, running_server
 
@@ -125,7 +125,7 @@ def each_of(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
 
 async def play(length: float) -> None:
     """Start a server, play all RMs, and print the summary."""
-    rms = [DemoRm(world, length) for world in worlds()]
+    rms = [DemoRm(world, length) for world in planned_worlds()]
     names = ", ".join(rm.world.rm_id for rm in rms)
     say(f"for {length:.0f} s a real server schedules three fake resource managers: {names}")
     async with running_server(http="127.0.0.1:0") as server:
@@ -268,6 +268,7 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
         f" {placed / spectator.seconds:,.0f} a second as they came"
         " (for the most there can be: licorne bench shim)",
         "gang": together(tally_of(rms, GANG_RM)),
+        "in one rack": together(tally_of(rms, GANG_RM), RACK_GANG),
         "preemption": taken_back(tally_of(rms, EXPLAINED_RM)),
         "latency": latency(tally_of(rms, PROMPT_RM)),
         "server": f"{usage.cpu_seconds:.1f} s CPU, {human_bytes(usage.peak_rss)} memory at most",
@@ -281,11 +282,11 @@ def tally_of(rms: Sequence[DemoRm], rm_id: str) -> Tally:
     return next(rm.tally for rm in rms if rm.world.rm_id == rm_id)
 
 
-def together(tally: Tally) -> str:
-    """Progress of the gang."""
+def together(tally: Tally, gang: str = GANG) -> str:
+    """Progress of a gang."""
     return (
-        f"{GANG}: {tally.placeholders[GANG]} placeholders came together,"
-        f" {tally.placed[GANG]} allocations took their places"
+        f"{gang}: {tally.placeholders[gang]} placeholders came together,"
+        f" {tally.placed[gang]} allocations took their places"
     )
 
 

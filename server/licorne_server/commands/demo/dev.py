@@ -10,8 +10,9 @@ from licorne import LicorneError
 from licorne_cli.connection.target import DEFAULT_TARGET
 from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import seconds
+from licorne_server.commands.demo.planned import planned_worlds
 from licorne_server.commands.demo.rm import STEP_SECONDS, DemoRm
-from licorne_server.commands.demo.world import STANDING_APPLICATION, endless, worlds
+from licorne_server.commands.demo.world import STANDING_APPLICATION, endless
 from licorne_server.commands.ports import Ports
 from licorne_server.commands.server_process import ServerFailed, ServerProcess, running_server
 from licorne_server.process.settings import Settings
@@ -81,7 +82,7 @@ async def serve_until_signal(args: argparse.Namespace) -> None:
 
 async def serve(args: argparse.Namespace) -> None:
     """Serve, and play all RMs until the server ends."""
-    rms = [DemoRm(world, args.round) for world in worlds()]
+    rms = [DemoRm(world, args.round) for world in planned_worlds()]
     async with running_server(listen=args.listen, http=args.http) as server:
         for line in introduction(server, ", ".join(rm.world.rm_id for rm in rms)):
             print(line, flush=True)

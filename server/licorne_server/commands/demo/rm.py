@@ -5,7 +5,8 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil, isinf
 from time import perf_counter
 
 from licorne import (
@@ -112,9 +113,17 @@ class DemoRm:
             await self._finish(client, now)
             await asyncio.sleep(STEP_SECONDS)
 
+    def declared(self, submission: Submission) -> int:
+        """The runtime that the application declares, in seconds; 0 for none."""
+        if not self.world.declares or isinf(submission.runs):
+            return 0
+        # A declared runtime is a promise, and releases come a little late.
+        return ceil(submission.runs * self._unit) + 1
+
     async def _submit(self, client: Client, submission: Submission) -> None:
         app = submission.application
         self._runs[app.application_id] = submission.runs * self._unit
+        app = replace(app, runtime=self.declared(submission))
         missing = sum(group.members for group in app.task_groups)
         if missing:
             self._gangs[app.application_id] = missing, submission.asks

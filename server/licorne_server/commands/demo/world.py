@@ -45,6 +45,7 @@ def submission(
     priority: int,
     queue: str = "",
     task_groups: tuple[TaskGroup, ...] = (),
+    topology: str = "",
     **of_asks: Any,
 ) -> Submission:
     """An application of a user, with `count` equal asks."""
@@ -55,6 +56,7 @@ def submission(
         groups=(user,),
         tags=tags,
         task_groups=task_groups,
+        topology=topology,
     )
     asks = tuple(
         Ask(key=f"{name}-{n:03}", application_id=name, resources=resources, priority=priority, **of_asks)
@@ -219,6 +221,8 @@ class World:
     submissions: tuple[Submission, ...]
     standing: tuple[Submission, ...] = ()
     """Applications that never end."""
+    declares: bool = False
+    """True if its applications declare their runtimes."""
 
     @property
     def asks(self) -> int:

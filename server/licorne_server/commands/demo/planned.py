@@ -1,0 +1,77 @@
+"""The worlds of the demo with plans in time and place: runtimes, large asks to pass by, a gang in one rack.
+
+`batch` has backfill, and asks as large as a node that wait until one is free. `research` has racks, and a
+gang that runs inside one of them or not at all.
+"""
+
+from dataclasses import replace
+
+from licorne import Node, TaskGroup
+from licorne_server.commands.demo.world import GI, Submission, World, submission, worlds
+
+LARGE_APPLICATION = "monthend-0001"
+LARGE = submission(
+    LARGE_APPLICATION,
+    at=0.2,
+    runs=0.15,
+    queue="root.reports",
+    user="bob",
+    tags={"namespace": "finance"},
+    count=6,
+    resources={"vcore": 32_000, "memory": 128 * GI},
+    priority=10,
+)
+"""Each of its asks takes a whole node, which no running application leaves free by itself."""
+
+RACK_GANG = "pretraining-0001"
+RANKS = TaskGroup(name="ranks", members=8, resources={"vcore": 16_000, "memory": 64 * GI}, priority=10)
+PRETRAINING = submission(
+    RACK_GANG,
+    at=0.15,
+    runs=0.2,
+    user="kim",
+    tags={"namespace": "research", "project": "language"},
+    count=RANKS.members,
+    resources=RANKS.resources,
+    priority=RANKS.priority,
+    task_groups=(RANKS,),
+    topology="required=rack",
+    task_group=RANKS.name,
+)
+"""It takes most of a rack."""
+
+ROOT = """\
+      - name: root
+        submitacl: "*"
+"""
+ZONES, RACKS_OF_A_ZONE = 2, 2
+
+
+def planned_worlds() -> tuple[World, ...]:
+    """The three resource managers of the demo, whose applications declare their runtimes."""
+    batch, services, research = worlds()
+    return tuple(
+        replace(one, declares=True)
+        for one in (
+            _with(batch, 'backfill: easy, reserve.after: "1s"', LARGE),
+            services,
+            replace(
+                _with(research, 'topology.levels: "zone,rack"', PRETRAINING),
+                nodes=tuple(_placed(number, node) for number, node in enumerate(research.nodes)),
+            ),
+        )
+    )
+
+
+def _with(world: World, properties: str, more: Submission) -> World:
+    """A world with properties of root, and one application more."""
+    work = sorted((*world.submissions, more), key=lambda item: item.at)
+    config = world.config.replace(ROOT, f"{ROOT}        properties: {{{properties}}}\n")
+    return replace(world, config=config, submissions=tuple(work))
+
+
+def _placed(number: int, node: Node) -> Node:
+    """A node in its zone and rack."""
+    zone, rack = number % ZONES, number // ZONES % RACKS_OF_A_ZONE
+    place = {"zone": f"zone-{zone + 1}", "rack": f"rack-{rack + 1}"}
+    return replace(node, attributes={**node.attributes, **place})
