@@ -9,7 +9,7 @@ from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.keys import Key, Kind, section
 from licorne_core.config.report import meant_by, not_usual
-from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import ConfigError, shown
 from licorne_core.values.names import Pattern
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
@@ -91,6 +91,13 @@ def _read_delay(text: str) -> float:
     return seconds
 
 
+def _read_wait(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or seconds < 0:
+        raise _UnusableError("is no duration from zero up, such as 10m")
+    return seconds
+
+
 def _read_amounts(text: str) -> Items:
     """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name."""
     number = text.count(",") + 1
@@ -108,6 +115,7 @@ def _read_amounts(text: str) -> Items:
 
 _FLAG = replace(_one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
 _DELAY = _Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
+_WAIT = _Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
 _AMOUNTS = _Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")
 
 
@@ -246,6 +254,22 @@ _PROPERTIES = (
         _DELAY,
         "how long a node stays reserved for an ask that a maximum, a limit or the RM stops",
         "8.6",
+    ),
+    _property(
+        "backfill",
+        "backfill",
+        _member_of(Backfill),
+        "`easy`: the first blocked ask holds a shadow start, and others pass it if they end before, "
+        "or take nothing that it needs; `conservative`: the first few blocked asks do",
+        "8.5",
+        "root",
+    ),
+    _property(
+        "reserve.after",
+        "reserve_after",
+        _WAIT,
+        "how long an ask waits before it may hold a shadow start",
+        "8.5",
     ),
 )
 

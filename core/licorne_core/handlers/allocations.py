@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from licorne_core.events.allocations import Asked, allocation_resized, failed_on_rm
@@ -24,6 +25,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.partitions.jobs import Jobs
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.start_search import declared_runtime
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.resources import subtract
@@ -119,6 +121,8 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
     if request is not None and request.state in WAITS_FOR_ANSWER and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
+        if partition.runtimes is not None:
+            ask = with_runtime(app, ask)
         app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
         if ask.placeholder:
             check_task_group(app, ask)
@@ -130,6 +134,16 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         _ask_again(partition, app, request, ask, now, outcome)
     else:
         _resize_allocation(partition, app, request, ask, now)
+
+
+def with_runtime(app: Application, ask: Ask, *, backfills: bool = True) -> Ask:
+    """The ask with its declared runtime in its class, or without backfill with none there."""
+    declared = declared_runtime(app, ask) if backfills else None
+    runtime = inf if declared is None else float(declared)
+    known = ask.ask_class
+    if known.runtime == runtime:
+        return ask
+    return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate, runtime))
 
 
 def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
@@ -196,7 +210,7 @@ def _resized(known: Ask, ask: Ask) -> Ask:
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class
-    resized = AskClass.of(ask.ask_class.resources, before.required_node, before.predicate)
+    resized = AskClass.of(ask.ask_class.resources, before.required_node, before.predicate, before.runtime)
     footprint = max(known.footprint, ask.footprint)
     return replace(known, ask_class=resized, footprint=footprint)
 

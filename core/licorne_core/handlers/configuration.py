@@ -11,6 +11,7 @@ from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.events.apps import group_changed
 from licorne_core.events.cluster import node_removed
 from licorne_core.handlers.apps import drop_asks, release_all
+from licorne_core.handlers.backfill import follow_backfill
 from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
@@ -89,6 +90,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for request in list(app.reserved.values()):
             partition.reservations.follow_settings(app, request)
             yield 1
+    yield from follow_backfill(partition, config.root.settings.backfill, job.now)
     yield from partition.dirty.change_everything()
     for app in list(partition.applications.values()):
         for group in list(app.groups.values()):

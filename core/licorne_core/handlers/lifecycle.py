@@ -347,7 +347,9 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
     if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
         return _expire(partition, forget_ended(partition, due, app_id), now)
     app = partition.applications[app_id]
-    if due is Due.STARTED:
+    if due is Due.SHADOW:
+        partition.shadows.overdue(app.requests[key].shadow)
+    elif due is Due.STARTED:
         _end_start(partition, partition.leaf_of(app), app)
     elif due is Due.ESCALATE:
         partition.escalation.on_time(app, now)

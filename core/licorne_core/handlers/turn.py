@@ -37,6 +37,7 @@ from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.scheduling.reservations.review import ToGiveUp
+from licorne_core.scheduling.shadows import Lapsed, Plan
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
@@ -162,11 +163,22 @@ MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
 Measure = (
-    ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | GangPlacement | GangQuestion
+    ToReserve
+    | Plan
+    | Lapsed
+    | Replacement
+    | Cancellation
+    | ToPreempt
+    | ToClear
+    | ToGiveUp
+    | GangPlacement
+    | GangQuestion
 )
 # One look tells the rest from a single ask that is placed, as most decisions are.
 _MEASURES = (
     ToReserve,
+    Plan,
+    Lapsed,
     Replacement,
     Cancellation,
     ToPreempt,
@@ -273,6 +285,10 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
         partition.predicates.ask_for_gang(decision.app, decision.request, decision.nodes)
     elif isinstance(decision, ToReserve):
         reserve(partition, decision, now)
+    elif isinstance(decision, Plan):
+        partition.shadows.hold(decision, now)
+    elif isinstance(decision, Lapsed):
+        partition.shadows.give_up(decision.shadow, now)
     elif isinstance(decision, Replacement):
         replace(partition, decision, now, outcome)
     elif isinstance(decision, Cancellation):

@@ -26,6 +26,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
+from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.resources import Items, Resources
@@ -274,10 +275,13 @@ class Moves:
 class Cluster:
     """Changes the nodes of one partition, and marks them."""
 
-    __slots__ = ("_dirty", "_nodes", "_reservations", "_root")
+    __slots__ = ("_dirty", "_nodes", "_reservations", "_root", "_shadows")
 
-    def __init__(self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations) -> None:
+    def __init__(
+        self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations, shadows: Shadows
+    ) -> None:
         """Book in one partition."""
+        self._shadows = shadows
         self._root = root
         self._nodes = nodes
         self._dirty = dirty
@@ -293,6 +297,7 @@ class Cluster:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self._nodes.resize(node, capacity)
         node.note_known_change(narrowed=True)
+        self._shadows.lose(node)
         self._reservations.shrunk(node, now)
         self._resized()
         self._dirty.mark_node(node)
@@ -300,6 +305,7 @@ class Cluster:
     def remove(self, node: Node, now: float) -> None:
         """Remove an empty node; the cluster shrinks."""
         self._reservations.leave(node, now)
+        self._shadows.lose(node)
         self._nodes.remove(node)
         self._dirty.forget_node(node)
         self._resized()
@@ -326,12 +332,14 @@ class Cluster:
         changed = node.schedulable != before
         if changed:
             node.note_known_change(narrowed=True)
+            self._shadows.lose(node)
         self._dirty.mark_node(node)
         return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace the amounts of a foreign allocation on a node (spec § 7.3)."""
         book_foreign(before, after, node)
+        self._shadows.lose(node)
         node.note_known_change(narrowed=bool(after))
         self._dirty.mark_node(node)
 

@@ -10,6 +10,7 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import Reservations
+from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Ask
@@ -72,7 +73,15 @@ class Placeholders:
 class PendingAsks:
     """Books the account of pending asks, in the order of all of them as well."""
 
-    __slots__ = ("_dirty", "_escalation", "_index", "_placeholders", "_reservations", "_wakeups")
+    __slots__ = (
+        "_dirty",
+        "_escalation",
+        "_index",
+        "_placeholders",
+        "_reservations",
+        "_shadows",
+        "_wakeups",
+    )
 
     def __init__(
         self,
@@ -82,8 +91,10 @@ class PendingAsks:
         placeholders: Placeholders,
         escalation: Escalation,
         reservations: Reservations,
+        shadows: Shadows,
     ) -> None:
         """Book in one partition."""
+        self._shadows = shadows
         self._index = index
         self._wakeups = wakeups
         self._dirty = dirty
@@ -188,6 +199,8 @@ class PendingAsks:
 
     def leave(self, app: Application, request: Request) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
+        if request.shadow is not None:
+            self._shadows.end(request.shadow)
         leaf: Queue = app.leaf
         ask = request.ask
         group: AskGroup = request.group

@@ -8,7 +8,7 @@ that ended first gives way.
 
 from typing import Any
 
-from licorne_core.config.schema import PartitionConfig
+from licorne_core.config.schema import Backfill, PartitionConfig
 from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
@@ -38,6 +38,8 @@ from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.preemption.quota_change import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.shadows import Shadows
+from licorne_core.scheduling.start_search import StartSearch
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -54,6 +56,8 @@ class Partition:
     so that a queue, its ancestors, the application and the node can never disagree.
     """
 
+    foreign: dict[AllocationKey, Node]
+    """The node that each foreign allocation is on."""
     runtimes: Runtimes | None
     """Learnt runtimes; None where backfill is off."""
 
@@ -66,8 +70,7 @@ class Partition:
         options: Options,
     ) -> None:
         """Build an empty partition; raises ConfigError if it cannot be built."""
-        self.name = name
-        self.config = config
+        self.name, self.config = name, config
         self.state_time = now
         """Time at which it was made, in unix seconds."""
         self.rm_id: RmId = rm_of(name)
@@ -80,25 +83,33 @@ class Partition:
         work of a deadline that has begun and not ended: `Due.GO_ON` goes with it."""
         self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
-        self.placer = Placer(config.placement_rules)
+        self.placer, self.tally = Placer(config.placement_rules), Tally()
         self.applications: dict[AppId, Application] = {}
         self.awaited: dict[AppId, ApplicationMarks] = {}  # marked before the registration; not come since
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
-        self.tally = Tally()
         self.nodes = NodeBook(config.node_sort, rm.holdings)
         self.limits = LimitBook(PartitionBudgets(rm.budgets, name))
-        self.foreign: dict[AllocationKey, Node] = {}
-        """The node that each foreign allocation is on."""
         self.types: dict[str, None] = {}  # resource types heard of
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
-        self.counters, self.meter, self.runtimes = Counters(), Meter(now), None
+        self.counters, self.meter, self.foreign = Counters(), Meter(now), {}
+        mode = config.root.settings.backfill
+        self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
         self.dirty = Dirty(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
+        self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
+        """The shadow starts that blocked asks hold."""
         self.reservations = Reservations(
-            self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.counters
+            self.nodes,
+            self.wakeups,
+            self.dirty,
+            self.escalation,
+            self.timers,
+            self.journal,
+            self.counters,
+            self.shadows,
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
@@ -106,23 +117,23 @@ class Partition:
         self.results = PredicateResults(self.index, self.timers)
         keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
-            self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations
+            self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations, self.shadows
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
             self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
-        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations)
+        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows)
         self.losses, self.ledger = Losses(), Ledger()
         """The latter has records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         self.preemption = self._preemption(enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
-        self.check_context = self._check_context()
+        self.check_context = self._check_context(options.tuning.fill_work)
         self.cycle = Cycle(self.check_context, options)
 
-    def _check_context(self) -> CheckContext:
+    def _check_context(self, fill_work: int) -> CheckContext:
         return CheckContext(
             self.name,
             self.tree,
@@ -139,6 +150,8 @@ class Partition:
             self.preemption,
             Watch(self.journal),
             self.rm.budgets,
+            self.shadows,
+            StartSearch(self.nodes, self.applications, fill_work, self.runtimes),
         )
 
     def _preemption(self, *, enabled: bool) -> Preemption:

@@ -80,7 +80,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     while nodes:
         _, node = nodes.popitem()
         partition.nodes.changed.forget(node)
-        for things in (node.allocations, node.foreign, node.reservations):
+        for things in (node.allocations, node.foreign, node.reservations, node.plans):
             yield from _empty(things)
         yield 1
     yield from _empty(partition.foreign)

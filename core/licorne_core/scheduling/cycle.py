@@ -8,6 +8,7 @@ with their blockers, so the next pass does not try them again.
 from math import inf
 from typing import Final
 
+from licorne_core.config.schema import Backfill
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -17,7 +18,14 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangPlacement, GangQuestion, GangSearch
-from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve, first_blocker, note_over_quota
+from licorne_core.scheduling.measures import (
+    REFUSAL_TIME,
+    Measures,
+    ToReserve,
+    first_blocker,
+    is_cluster,
+    note_over_quota,
+)
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, refusals
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
@@ -30,6 +38,7 @@ from licorne_core.scheduling.replacing import (
 )
 from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.shadows import Lapsed, Plan
 from licorne_core.scheduling.waiting.blockers import Blocker, backs_off
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
@@ -45,7 +54,18 @@ Candidate = tuple[Queue, Application, Request, Node]
 
 
 Together = GangPlacement | GangQuestion
-Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together
+Decision = (
+    Candidate
+    | ToReserve
+    | Plan
+    | Lapsed
+    | Replacement
+    | Cancellation
+    | ToPreempt
+    | ToClear
+    | ToGiveUp
+    | Together
+)
 
 
 class Cycle:
@@ -105,7 +125,7 @@ class Cycle:
 
     def begin_turn(self, now: float, work: int) -> None:
         """Begin a turn at unix seconds `now`, with about so much `work` to spend (see `cost`)."""
-        self.turn_time = now
+        self.turn_time = self._context.shadows.time.now = now
         for blocker in self._preemption.begin_turn():
             self._context.wakeups.waiting.changed(blocker)
         self._limit = self.cost + work if self._parking else None
@@ -135,7 +155,9 @@ class Cycle:
         decision: Decision | None = None
         if self.turn_time >= review.due_since + OVERDUE:
             decision = review.decide(self.turn_time)
-        if decision is None and wakeups.reserved.ready:
+        if decision is None and self._context.shadows.starts:
+            decision = self._among_planned()
+        if decision is None and not self.tired and wakeups.reserved.ready:
             decision = self._among_reserved()
         if decision is None and not self.tired and wakeups.replacing.ready:
             decision = self._among_replacing()
@@ -155,6 +177,7 @@ class Cycle:
             self.tried
             + self._heaps.work // WORK_OF_A_TRY
             + self._search.work // ALLOCATIONS_OF_A_TRY
+            + self._context.start_search.work // LOOKS_OF_A_TRY
             + self._replacements.looked_at // PLACEHOLDERS_OF_A_TRY
             + self.review.work // LOOKS_OF_A_TRY
             + self.gangs.work // NODES_OF_A_TRY
@@ -167,6 +190,29 @@ class Cycle:
             return True
         self.tried += 1
         return False
+
+    # Asks with a shadow start
+
+    def _among_planned(self) -> Candidate | Plan | Lapsed | None:
+        """First ask that fits on the node that it is planned for, or whose start is planned again."""
+        context = self._context
+        for shadow in list(context.shadows):
+            if self._is_spent():
+                return None
+            app, request = shadow.app, shadow.request
+            may_start = app in app.leaf.ranking
+            blocker = first_blocker(context, Asking(app, request.group, request)) if may_start else None
+            if may_start and blocker is None:
+                for node in shadow.places:
+                    if node.takes(request.ask.ask_class, holder=shadow):
+                        return app.leaf, app, request, node
+            if blocker is not None:
+                may_start = is_cluster(blocker, app.leaf)
+                blocker.retire_if_unused()
+            if shadow.is_stale:
+                plan = context.start_search.plan(app, request, self.turn_time) if may_start else None
+                return Lapsed(shadow) if plan is None else plan
+        return None
 
     # Reserved asks
 
@@ -297,7 +343,7 @@ class Cycle:
                 return None
             if self._is_spent():
                 return None
-            found: Node | Blocker | ToReserve | ToPreempt | Together | None
+            found: Node | Blocker | ToReserve | Plan | ToPreempt | Together | None
             if isinstance(item, AskGroup):
                 found = self._for_group(leaf, app, item)
                 if isinstance(found, Node):
@@ -310,7 +356,7 @@ class Cycle:
                     return None if threshold and self._backs_off(leaf, app, item.heap[0]) else found
             else:
                 found = self._measures.decide(item, self.turn_time)
-                if isinstance(found, ToReserve | ToPreempt):
+                if isinstance(found, ToReserve | Plan | ToPreempt):
                     first = item.first()
                     return None if threshold and self._backs_off(leaf, app, first) else found
             if found is not None:
@@ -329,7 +375,10 @@ class Cycle:
             return found
         group.unplaceable = blocker is None
         if isinstance(blocker, QuotaShortage):
-            group.nowhere = group.nowhere or blocker.quota is self._root
+            if blocker.quota is self._root:
+                group.nowhere = True
+                if self.reserving and self._context.shadows.mode is not Backfill.OFF:
+                    self._context.escalation.want_node(group, self.turn_time)
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:

@@ -4,15 +4,18 @@ Each application has one heap of deadlines, and one timer of the partition for t
 An ask that its RM could not run has a timer of its own.
 """
 
+from licorne_core.config.schema import Backfill
 from licorne_core.model.apps.application import Application, Awaited, Deadline
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
+    RESERVATION_AGE,
     SEARCH_INTERVAL,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
 )
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
@@ -57,9 +60,12 @@ class Escalation:
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want_node(self, group: AskGroup, now: float) -> None:
-        """Reserve a node for an ask of the group, which found none, once the ask is old enough."""
+        """Let an ask of the group, which found none, have a node or a shadow start once it is old enough."""
         if group.reservation_request is None:
-            group.reservation_request = ReservationRequest(group, now)
+            leaf: Queue = group.app.leaf
+            backfills = leaf.lineage[-1].settings.backfill is not Backfill.OFF
+            age = leaf.settings.reserve_after if backfills else RESERVATION_AGE
+            group.reservation_request = ReservationRequest(group, age, now)
             self.rank(group.reservation_request, now)
 
     def want_victims(self, group: AskGroup, now: float) -> None:
@@ -73,9 +79,13 @@ class Escalation:
         """Pause after a failed or unusable search; the next search ignores earlier refusals."""
         wants.refused.clear()
         wants.waits_for = None
-        wants.paused_until = now + SEARCH_INTERVAL
+        self.rest(wants, now + SEARCH_INTERVAL)
+
+    def rest(self, wants: Wants, until: float) -> None:
+        """Try the request again at unix seconds `until`, and not before."""
+        wants.paused_until = until
         self._waiting.withdraw(wants)
-        self._set_deadline(wants, wants.paused_until)
+        self._set_deadline(wants, until)
 
     def wait_for(self, wants: PreemptionRequest, kept: Kept, now: float) -> None:
         """Wait until a node with victims, which is reserved for another ask, is given up."""
@@ -98,8 +108,10 @@ class Escalation:
 
     def rank(self, wants: Wants, now: float) -> None:
         """Rank a request just behind the group's first ask that is old enough."""
+        if now < wants.paused_until:
+            return
         if isinstance(wants, PreemptionRequest):
-            if wants.is_asking or now < wants.paused_until:
+            if wants.is_asking:
                 return
             if wants.has_waited(now):
                 wants.waits_for = None

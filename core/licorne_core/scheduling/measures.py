@@ -5,9 +5,11 @@ A measure is a node to reserve, or victims to stop. This module chooses them.
 
 from typing import NamedTuple
 
+from licorne_core.config.schema import Backfill
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
+    RESERVATION_AGE,
     SEARCH_INTERVAL,
     AskGroup,
     PreemptionRequest,
@@ -22,6 +24,7 @@ from licorne_core.scheduling.checks import Asking, application_blocker, ask_bloc
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.shadows import RETRY_TIME, Plan
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
 
@@ -58,7 +61,7 @@ class Measures:
 
     def decide(
         self, wants: ReservationRequest | PreemptionRequest, now: float
-    ) -> ToReserve | ToPreempt | Blocker | None:
+    ) -> ToReserve | Plan | ToPreempt | Blocker | None:
         """The measure for the first ask that is old enough, or its blocker.
 
         None if the request pauses from now on, or is ranked anew as another ask comes first by now.
@@ -69,18 +72,42 @@ class Measures:
             return None
         if isinstance(wants, PreemptionRequest):
             return self._to_preempt(wants, first.request, now)
-        return self._to_reserve(wants, first.request)
+        return self._to_reserve(wants, first.request, now)
 
-    def _to_reserve(self, wants: ReservationRequest, request: Request) -> ToReserve | Blocker:
-        """The node to reserve (spec §§ 8.5, 8.7), or the blocker."""
+    def _to_reserve(
+        self, wants: ReservationRequest, request: Request, now: float
+    ) -> ToReserve | Plan | Blocker | None:
+        """The node to reserve (spec §§ 8.5, 8.7), or the blocker; None for a pause.
+
+        With backfill it is a shadow start, unless the ends of what runs are unknown.
+        """
         context, app, ask_class = self._context, wants.app, wants.group.ask_class
         blocker = ask_blocker(context, Asking(app, wants.group))
+        backfills = context.shadows.mode is not Backfill.OFF and ask_class.required_node is None
+        if backfills and (blocker is None or is_cluster(blocker, app.leaf)):
+            planned = context.shadows.blocker() or self._plan(app, request, now)
+            if planned is not None:
+                return planned
+            may = request.create_time + RESERVATION_AGE
+            if now < may:
+                context.escalation.rest(wants, may)
+                return None
         if blocker is None and ask_class.required_node is None:
             blocker = context.wakeups.reservation_limits.blocker(app)
         if blocker is not None:
             return blocker
         found = context.index.to_reserve(ask_class)
         return ToReserve(app, request, found) if isinstance(found, Node) else found
+
+    def _plan(self, app: Application, request: Request, now: float) -> Plan | None:
+        """The shadow start of an ask; None if no end that it needs is known, now or a moment ago."""
+        shadows = self._context.shadows
+        if now < shadows.retry_at:
+            return None
+        plan = self._context.start_search.plan(app, request, now)
+        if plan is None:
+            shadows.retry_at = now + RETRY_TIME
+        return plan
 
     def _to_preempt(
         self, wants: PreemptionRequest, request: Request, now: float

@@ -16,6 +16,8 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
+from licorne_core.scheduling.shadows import Shadows
+from licorne_core.scheduling.start_search import StartSearch
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
@@ -45,6 +47,8 @@ class CheckContext:
     preemption: Preemption
     watch: Watch
     budgets: BudgetBook
+    shadows: Shadows
+    start_search: StartSearch
 
 
 class Rule(ABC):

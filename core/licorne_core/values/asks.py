@@ -6,6 +6,7 @@ arrival to release, and a million asks stay cheap.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
@@ -15,14 +16,21 @@ NO_TAGS: Mapping[str, str] = {}
 
 
 class Shape:
-    """Resources and required node of an ask. Asks of one shape fit the same nodes."""
+    """Resources and required node of an ask. Asks of one shape fit the same nodes.
 
-    __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
+    Where backfill is on, room that is held for later is free to asks that end before: there the
+    declared `runtime` belongs to the shape, in seconds. Elsewhere, and for none, it is endless.
+    """
 
-    def __init__(self, resources: Resources, required_node: NodeId | None = None) -> None:
+    __slots__ = ("_hash", "has_negative", "items", "required_node", "resources", "runtime")
+
+    def __init__(
+        self, resources: Resources, required_node: NodeId | None = None, runtime: float = inf
+    ) -> None:
         """Create a shape; resources are in bytes, milli-cores or counts."""
         self.resources = resources
         self.required_node = required_node
+        self.runtime = runtime
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
         self.has_negative = has_negative(resources)
         self._hash = hash((self.items, required_node))
@@ -32,16 +40,21 @@ class Shape:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        """True for equal resources, zeros ignored, and equal required nodes."""
+        """True for equal resources, zeros ignored, equal required nodes and equal runtimes."""
         if self is other:
             return True
         if not isinstance(other, Shape):
             return NotImplemented
-        return self.items == other.items and self.required_node == other.required_node
+        alike = self.items == other.items and self.required_node == other.required_node
+        return alike and self.runtime == other.runtime
 
     def __lt__(self, other: "Shape") -> bool:
         """Order of reports, independent of hashes."""
-        return (self.items, self.required_node or "") < (other.items, other.required_node or "")
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[Items, str, float]:
+        return self.items, self.required_node or "", self.runtime
 
     def __repr__(self) -> str:
         """``Shape(memory=10, vcore=100 @node-1)``."""
@@ -56,7 +69,7 @@ class AskClass:
     share one object among asks of equal resources.
     """
 
-    __slots__ = ("_hash", "items", "predicate", "required_node", "shape")
+    __slots__ = ("_hash", "items", "predicate", "required_node", "runtime", "shape")
 
     def __init__(self, shape: Shape, predicate: str | None = None) -> None:
         """Create the class of a shape; without a `predicate` the RM judges no nodes."""
@@ -64,6 +77,7 @@ class AskClass:
         self.predicate = predicate
         self.items: Items = shape.items
         self.required_node = shape.required_node
+        self.runtime = shape.runtime
         self._hash = hash(shape) if predicate is None else hash((shape, predicate))
 
     @classmethod
@@ -72,9 +86,10 @@ class AskClass:
         resources: Resources,
         required_node: NodeId | None = None,
         predicate: str | None = None,
+        runtime: float = inf,
     ) -> "AskClass":
         """Return the class of these resources; for callers without a shape."""
-        return cls(Shape(resources, required_node), predicate)
+        return cls(Shape(resources, required_node, runtime), predicate)
 
     @property
     def resources(self) -> Resources:

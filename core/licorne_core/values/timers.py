@@ -22,6 +22,7 @@ class Due(StrEnum):
     EXPIRE_REJECTED = "expire as rejected"
     UNRESERVE = "unreserve"
     REVIEW = "review reservations"
+    SHADOW = "plan an overdue start again"
     TRY_AGAIN = "try an ask again"
     CLEAN_QUEUES = "clean queues"
     INSPECT = "inspect what waits"

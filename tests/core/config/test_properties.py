@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import merge_properties, settings_of
-from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import ConfigError
 from support.core.configurations import find, loaded, partition_text, root
 
@@ -89,6 +89,8 @@ def test_settings() -> None:
             "application.reservation.max.nodes": "3",
             "reservation.exclusive": "True",
             "reservation.idle.timeout": "500ms",
+            "backfill": "conservative",
+            "reserve.after": "10m",
         },
         warnings,
     )
@@ -109,6 +111,8 @@ def test_settings() -> None:
         app_reserved_nodes=3,
         reservation_exclusive=True,
         reservation_idle_timeout=0.5,
+        backfill=Backfill.CONSERVATIVE,
+        reserve_after=600.0,
     )
     assert warnings == []
     standard = asdict(QueueSettings())

@@ -17,6 +17,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import Effect, PredicatesAsked, Unfinished
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.tags import RUNTIME
 from licorne_core.values.timers import Due
 from support.core.builders import (
     app,
@@ -130,6 +131,15 @@ def _reserved(n: int) -> Iterator[Command]:
     yield apps(app("one", "root.a"), app("two", "root.b"))
     yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(n)))
     yield asks(*(ask("two", f"k{n}", vcore=1, required_node=f"n{n}") for n in range(n)))
+
+
+def _overdue(n: int) -> Iterator[Command]:
+    """Full nodes whose allocations never end, and an ask with a shadow start."""
+    yield register(config("[{name: a}]", properties="{backfill: easy}"))
+    yield nodes(*(node(f"n{number}", vcore=2) for number in range(n)))
+    yield apps(app("one", "root.a", tags={RUNTIME: "60"}))
+    yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(n)))
+    yield asks(ask("one", "large", vcore=2))
 
 
 def _failed(n: int) -> Iterator[Command]:
@@ -254,6 +264,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.ESCALATE: (_old_together,),
     Due.REVIEW: (_reserved,),
     Due.UNRESERVE: (_reserved,),
+    Due.SHADOW: (_overdue,),
     Due.TRY_AGAIN: (_failed,),
     Due.QUOTA: (
         _above_max,

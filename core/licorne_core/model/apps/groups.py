@@ -248,7 +248,7 @@ class AgedAsks:
     the oldest first. Asks that do not qualify any more are forgotten when they come to the top.
     """
 
-    __slots__ = ("_age", "_ready", "_young", "app", "blocker", "group")
+    __slots__ = ("_age", "_ready", "_young", "app", "blocker", "group", "paused_until")
 
     step = 0
     """Its place among the items that are ranked by one ask: the group itself has none."""
@@ -258,6 +258,8 @@ class AgedAsks:
         self.app = group.app
         self.group = group
         self.blocker: Any = None
+        self.paused_until = -inf
+        """Time at which it may be tried again, in unix seconds."""
         self._age = age
         self._fill(now)
 
@@ -323,15 +325,16 @@ class ReservationRequest(AgedAsks):
 
     step = 1
 
-    def __init__(self, group: AskGroup, now: float) -> None:
-        """Start with all asks of the group."""
-        age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
-        super().__init__(group, age, now)
+    def __init__(self, group: AskGroup, age: float, now: float) -> None:
+        """Start with all asks of the group; those without a required node have to be `age` seconds old."""
+        super().__init__(group, age if group.ask_class.required_node is None else 0.0, now)
 
     def qualifies(self, place: Place) -> bool:
-        """True if the ask has no node reserved."""
-        reservation = place.request.reservation
-        return waits(place) and (reservation is None or reservation.node_id is None)
+        """True if the ask has no node reserved, and holds no shadow start."""
+        request = place.request
+        reservation = request.reservation
+        held = request.shadow is not None or (reservation is not None and reservation.node_id is not None)
+        return not held and waits(place)
 
 
 class PreemptionRequest(AgedAsks):
@@ -343,7 +346,6 @@ class PreemptionRequest(AgedAsks):
 
     __slots__ = (
         "is_asking",
-        "paused_until",
         "refusal",
         "refused",
         "searched_at",
@@ -356,8 +358,6 @@ class PreemptionRequest(AgedAsks):
 
     def __init__(self, group: AskGroup, delay: float, now: float) -> None:
         """Start with all asks of the group; `delay` is in seconds."""
-        self.paused_until = -inf
-        """Time at which it may be tried again, in unix seconds."""
         self.searched_at = ANY_VERSION
         """Version of the last failed search: the same search would fail again."""
         self.searched_for: Request | None = None

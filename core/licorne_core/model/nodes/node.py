@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from licorne_core.messages.operators import Cordon, DrainTerms
+from licorne_core.model.nodes.planned import PlannedRoom
 from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.resources import Items, Resources, charge, refund
@@ -17,6 +18,9 @@ NO_ANSWER = "no answer in time"
 
 RESERVED = "reserved"
 """Reason for excluding a node whose free room is reserved for others."""
+
+BEHIND = "held for a shadow start"
+"""Reason for excluding a node where the ask would take room that is held from a later time on."""
 
 CORDONED = "cordoned"
 """Reason for excluding a node that an operator has cordoned."""
@@ -56,6 +60,8 @@ class Node:
     """For which asks room is kept on it."""
     kept: dict[str, int]
     """Amounts that asks without a reservation here have to leave free, by resource name."""
+    plans: dict[Any, PlannedRoom]
+    """Room that is held from a later time on, by its shadow start (`scheduling/shadows.py`)."""
     yielded: bool
     """True if a reservation has given way here since the last review."""
     birth: int
@@ -97,6 +103,7 @@ class Node:
         self.foreign = {}
         self.reservations = {}
         self.kept = {}
+        self.plans = {}
         self.yielded = False
         self.birth = 0
         self.score = None
@@ -168,16 +175,19 @@ class Node:
             for name, value in taken.items():
                 self.available[name] = self.available.get(name, 0) - value
 
-    def takes(self, wanted: AskClass | Shape, *, reserved: bool = False) -> bool:
+    def takes(self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None) -> bool:
         """True if an ask may go here now, as far as known; see `refusal`, which says why not."""
-        return self.refusal(wanted, reserved=reserved) is None
+        return self.refusal(wanted, reserved=reserved, holder=holder) is None
 
-    def refusal(self, wanted: AskClass | Shape, *, reserved: bool = False) -> str | None:
+    def refusal(
+        self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None
+    ) -> str | None:
         """Reason that an ask may not go here now; None if it may. The one place that decides this.
 
         A cordoned node takes only asks that have it reserved (`reserved`), and asks that require it
         (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or all of the node if that
-        is exclusive. For a shape, the RM's answers do not count.
+        is exclusive. They have to leave free what is held from a later time on, too, but for asks of
+        the shadow start `holder`. For a shape, the RM's answers do not count.
         """
         required = wanted.required_node
         kept = self.kept
@@ -201,11 +211,22 @@ class Node:
                 beside = False
         if not beside:
             return RESERVED
-        if self.results and isinstance(wanted, AskClass):
-            refused = self.results.get((wanted, True))
-            if refused:
-                return refused if refused is NO_ANSWER else f"refused: {refused}"
-        return None
+        if self.plans and not self._lets(wanted, holder):
+            return BEHIND
+        return self._refused(wanted) if self.results else None
+
+    def _refused(self, wanted: AskClass | Shape) -> str | None:
+        """The RM's refusal of the class, or its silence; None for neither, and for a shape."""
+        refused = self.results.get((wanted, True)) if isinstance(wanted, AskClass) else None
+        if not refused:
+            return None
+        return refused if refused is NO_ANSWER else f"refused: {refused}"
+
+    def _lets(self, wanted: AskClass | Shape, holder: object) -> bool:
+        """True if every room that is held for another start lets the ask in now, or it requires the node."""
+        if wanted.required_node is not None:
+            return True
+        return all(room.lets(wanted, self) for start, room in self.plans.items() if start is not holder)
 
     def is_refused(self, ask_class: AskClass) -> bool:
         """True if the RM has refused the place to asks of the class; silence is no refusal."""
@@ -242,7 +263,7 @@ class Node:
             return False
         if wanted.required_node is not None:
             return wanted.required_node == self.node_id
-        if not self.schedulable or self.reservations or self.yielded:
+        if not self.schedulable or self.reservations or self.plans or self.yielded:
             return False
         if not self.holds(wanted.items):
             return False

@@ -194,7 +194,7 @@ class NodeHeaps:
             node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
             if node is not None or self._is_ruled_out(supply):
                 return node
-            if not supply.is_short and supply.nodes.rules_out(supply.items):
+            if not supply.is_short and supply.nodes.rules_out(supply.wanted):
                 supply.run_short()
             heap = self._start(supply)
         else:
@@ -255,7 +255,7 @@ class NodeHeaps:
         greatest.read_on(self._log)
         if greatest.rules_out(supply.items):
             return True
-        return not supply.nodes.rooms and supply.nodes.rules_out(supply.items)
+        return not supply.nodes.rooms and supply.nodes.rules_out(supply.wanted)
 
     @property
     def _changes(self) -> tuple[int, int]:

@@ -313,7 +313,7 @@ class VictimCounts:
 
     def _lacking(self, index: VictimIndex, node: Node) -> Vector | None:
         """Room that the node lacks; None if it cannot host the ask."""
-        if not node.schedulable:
+        if not node.schedulable or node.plans:
             return None
         if node.reservations and is_taken(node, index.applications):
             return None

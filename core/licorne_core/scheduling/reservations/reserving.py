@@ -14,6 +14,7 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.reservations.promises import Promise, Promises, reservers
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
+from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Reservation
@@ -39,6 +40,7 @@ class Reservations:
         "_escalation",
         "_journal",
         "_nodes",
+        "_shadows",
         "_timers",
         "_wakeups",
         "_yielded",
@@ -54,9 +56,11 @@ class Reservations:
         timers: Timers[Timer],
         journal: Journal,
         counters: Counters,
+        shadows: Shadows,
     ) -> None:
         """Start empty."""
         self._counters = counters
+        self._shadows = shadows
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -91,7 +95,9 @@ class Reservations:
         return reservation
 
     def _start(self, app: Application, request: Request, since: float) -> Reservation:
-        """Start a reservation without a node."""
+        """Start a reservation without a node, in place of a shadow start."""
+        if request.shadow is not None:
+            self._shadows.end(request.shadow)
         required = request.ask.ask_class.required_node is not None
         reservation = Reservation(
             app.app_id,

@@ -328,6 +328,8 @@ class Dirty:
             if wakeups.gangs:
                 for gang in [one for one in wakeups.gangs if one.may_use(node)]:
                     wakeups.waiting.changed(gang)
+            if node.plans:
+                wakeups.waiting.runnable = True
             if node.reservations:
                 self._touched(node)
 

@@ -117,7 +117,7 @@ class Kept(Blocker):
 
     def may_use(self, node: Node) -> bool:
         """True if the node is unreserved, large enough, and not refused by the RM."""
-        free = node.schedulable and not node.reservations
+        free = node.schedulable and not (node.reservations or node.plans)
         if not (free and node.holds(self.ask_class.items)):
             return False
         return not node.results.get((self.ask_class, False))
@@ -195,7 +195,7 @@ class KeptNodes:
         for node, number in reversed(self._given_up.items()):
             if number <= count or found:
                 break
-            if node.reservations:
+            if node.reservations or node.plans:
                 taken.append(node)
             found = kept.may_use(node)
         for node in taken:

@@ -9,6 +9,7 @@ nodes. `Supplies` has those of a partition, by wanted amounts, and their pools.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from math import inf
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -60,7 +61,7 @@ class NodePool(Pool):
     def ran_short(self, supply: "Supply") -> None:
         """Note that a search of all nodes failed; larger shapes need no search."""
         # What the RM says of one class says nothing of another.
-        if isinstance(supply.wanted, Shape) and not self.rules_out(supply.items):
+        if isinstance(supply.wanted, Shape) and not self.rules_out(supply.wanted):
             known = [other for other in self._short if other.is_short]
             self._short = [*known[1 - MAX_SHORT :], supply]
 
@@ -70,10 +71,15 @@ class NodePool(Pool):
         self.rooms.clear()
         self.least = self.top = None
 
-    def rules_out(self, wanted: Items) -> bool:
-        """True if a smaller search has failed: then no node would do but those in `rooms`."""
-        amounts = dict(wanted)
+    def rules_out(self, wanted: AskClass | Shape) -> bool:
+        """True if a smaller search has failed: then no node would do but those in `rooms`.
+
+        It has to have been for asks that end as early, as room may be held for later.
+        """
+        amounts = dict(wanted.items)
         for supply in self._short:
+            if supply.wanted.runtime > wanted.runtime:
+                continue
             for name, value in supply.items:
                 if amounts.get(name, 0) < value:
                     break
@@ -221,7 +227,8 @@ class SupplyHeap(NodeHeap):
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
         """Fill it from these nodes later; `sizes` notes all of them if none would do."""
-        super().__init__(steady=isinstance(supply.wanted, Shape))
+        # With a runtime, time alone takes nodes out that hold room for later.
+        super().__init__(steady=isinstance(supply.wanted, Shape) and supply.wanted.runtime == inf)
         self._supply = supply
         self._rest = iter(nodes)
         self.sizes = sizes

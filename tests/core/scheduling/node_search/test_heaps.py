@@ -180,7 +180,7 @@ def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> N
     assert nodes.heaps.first(fits) is grown
     assert nodes.heaps.first(large) is None
     pool.end_pass()
-    assert not pool.rules_out((("vcore", 4), ("memory", 4)))
+    assert not pool.rules_out(fits.wanted)
 
 
 def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:

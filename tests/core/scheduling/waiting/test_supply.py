@@ -12,7 +12,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply, fit_score
-from licorne_core.values.asks import AskClass, Reservation
+from licorne_core.values.asks import AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.resources import Items
 from licorne_core.values.slices import Tuning
@@ -101,9 +101,18 @@ def test_what_an_rm_refuses_rules_nobody_else_out() -> None:
     """A class for which all nodes are refused says nothing of others that want more."""
     pool = NodePool(Supply.amounts)
     Supply(CLASSES[2], pool).run_short()
-    assert not pool.rules_out((("vcore", 3),))
+    assert not pool.rules_out(Shape({"vcore": 3}))
     Supply(CLASSES[2].shape, pool).run_short()
-    assert pool.rules_out((("vcore", 3),))
+    assert pool.rules_out(Shape({"vcore": 3}))
+
+
+def test_a_search_for_longer_asks_rules_no_shorter_ones_out() -> None:
+    """Room may be held for later: then a larger ask fits that ends before, and a smaller one does not."""
+    pool = NodePool(Supply.amounts)
+    Supply(Shape({"vcore": 2}, runtime=60.0), pool).run_short()
+    assert pool.rules_out(Shape({"vcore": 3}, runtime=60.0))
+    assert pool.rules_out(Shape({"vcore": 3}))
+    assert not pool.rules_out(Shape({"vcore": 3}, runtime=59.0))
 
 
 def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:

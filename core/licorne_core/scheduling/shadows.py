@@ -1,0 +1,241 @@
+"""Shadow starts: the times that blocked asks are planned for, with the room that is held from then on.
+
+With `backfill` of root a blocked ask that has waited for `reserve.after` gets a shadow start: the earliest
+time at which all that it needs fits, by the expected ends of what runs. An ask passes it on a planned node
+only if its own declared end comes before, or if it leaves the planned room free at that time
+(`model/nodes/planned.py`). The holder itself is tried first in every pass, and starts as soon as it fits.
+
+A start that was told is kept. It is *stale*, and planned again in the next pass, once a node of it is lost,
+or the holder has not started `GRACE` seconds after it. Something runs longer than expected then; it is
+expected to end soon, ever less soon. Where no end is known there is no start, and the ask has a node
+reserved as without backfill.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from licorne_core.config.schema import Backfill
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.planned import AllocationId, PlannedRoom, TurnTime
+from licorne_core.model.runtimes import Confidence
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.resources import Items
+from licorne_core.values.timers import Due, Timer, Timers
+
+GRACE = 5.0
+"""Seconds that a start may be overdue: the RM has to hear of an end, and to report it."""
+
+MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
+"""Shadow starts of a partition at a time."""
+
+RETRY_TIME = 1.0
+"""Seconds from a plan that failed for unknown ends to the next one."""
+
+
+class ShadowStart:
+    """The planned start of an ask, with the room on nodes that it is planned for.
+
+    Times are in unix seconds. Compared by identity.
+    """
+
+    __slots__ = ("app", "confidence", "end", "first_told", "is_stale", "places", "request", "since", "start")
+
+    app: Application
+    request: Request
+    """The ask; of a gang the first one."""
+    start: float
+    first_told: float
+    """The start that was told first."""
+    since: float
+    """Time at which it was told first."""
+    end: float
+    """Its expected end, inf for unknown."""
+    confidence: Confidence
+    places: dict[Node, Items]
+    """Amounts that are held on nodes, by node."""
+    is_stale: bool
+    """True if it has to be planned again."""
+
+    def __init__(self, plan: "Plan", now: float) -> None:
+        """Take a plan, which is told from now on."""
+        self.app, self.request = plan.app, plan.request
+        self.first_told = plan.start
+        self.since = now
+        self.places = {}
+        self.follow(plan)
+
+    def follow(self, plan: "Plan") -> None:
+        """Take another plan for the same holder; the shadow starts book its room."""
+        self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
+        self.is_stale = False
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes with room that is held."""
+        return list(self.places)
+
+    @property
+    def timer(self) -> Timer:
+        """The name of its deadline."""
+        return Timer(Due.SHADOW, self.app.app_id, self.request.key)
+
+
+class Plan:
+    """A decision: the ask holds this start from now on; `shadow` is the one that it has so far.
+
+    `going` are the allocations on each node that are to end by the start.
+    """
+
+    __slots__ = ("app", "confidence", "end", "going", "places", "request", "shadow", "start")
+
+    def __init__(
+        self,
+        app: Application,
+        request: Request,
+        start: float,
+        end: float,
+        confidence: Confidence,
+        places: dict[Node, Items],
+        going: dict[Node, frozenset[AllocationId]],
+    ) -> None:
+        """Create a plan, unbooked."""
+        self.app = app
+        self.request = request
+        self.start = start
+        self.end = end
+        self.confidence = confidence
+        self.places = places
+        self.going = going
+        self.shadow: ShadowStart | None = request.shadow
+
+
+class Lapsed(NamedTuple):
+    """A decision: the ask loses its start, as an end that it needs is unknown, or another check stops it."""
+
+    shadow: ShadowStart
+
+
+class CalendarFull(OfThing):
+    """As many asks as may hold a shadow start do."""
+
+    __slots__ = ()
+
+    def lets_through(self) -> bool:
+        """True if another one may."""
+        shadows: Shadows = self.thing
+        return shadows.has_room
+
+
+class Shadows:
+    """The shadow starts of one partition.
+
+    Always true: the ask of a shadow start is pending and knows it, so does each node with room for it,
+    and it has a deadline.
+    """
+
+    __slots__ = (
+        "_blockers",
+        "_dirty",
+        "_escalation",
+        "_timers",
+        "_wakeups",
+        "mode",
+        "retry_at",
+        "starts",
+        "time",
+    )
+
+    def __init__(
+        self, wakeups: Wakeups, dirty: Dirty, escalation: Escalation, timers: Timers[Timer], mode: Backfill
+    ) -> None:
+        """Start empty."""
+        self._wakeups = wakeups
+        self._escalation = escalation
+        self._blockers: Blockers = wakeups.blockers
+        self._dirty = dirty
+        self._timers = timers
+        self.mode = mode
+        self.starts: dict[ShadowStart, None] = {}
+        """The shadow starts, in the order in which they were told first."""
+        self.time = TurnTime()
+        self.retry_at = 0.0
+        """Time before which no start is planned, as ends were unknown, in unix seconds."""
+
+    def __iter__(self) -> Iterator[ShadowStart]:
+        """The shadow starts, in the order in which they were told first."""
+        return iter(self.starts)
+
+    @property
+    def has_room(self) -> bool:
+        """True if another ask may hold a start."""
+        return len(self.starts) < self.most
+
+    @property
+    def most(self) -> int:
+        """Shadow starts at a time."""
+        return MOST_STARTS[self.mode]
+
+    def blocker(self) -> CalendarFull | None:
+        """Blocker of further starts, if any."""
+        return None if self.has_room else self._blockers.get(CalendarFull, self)
+
+    def hold(self, plan: Plan, now: float) -> ShadowStart:
+        """Let the ask hold the planned start, in place of the one that it has."""
+        shadow = plan.shadow
+        if shadow is None:
+            shadow = plan.request.shadow = ShadowStart(plan, now)
+            self.starts[shadow] = None
+        else:
+            self._free(shadow)
+            shadow.follow(plan)
+        for node, items in plan.places.items():
+            node.plans[shadow] = PlannedRoom(plan.start, plan.end, items, plan.going[node], now, self.time)
+            shadow.places[node] = items
+            self._dirty.mark_filled(node)
+        self._timers.set(shadow.timer, plan.start + GRACE)
+        self._wakeups.waiting.runnable = True
+        return shadow
+
+    def give_up(self, shadow: ShadowStart, now: float) -> None:
+        """The ask holds the start no more, and may have another one later."""
+        self.end(shadow)
+        self.retry_at = now + RETRY_TIME
+        wants = shadow.request.group.reservation_request
+        if wants is not None:
+            wants.add(shadow.request.place, now)
+            self._escalation.rank(wants, now)
+        self._dirty.mark_app(shadow.app)
+
+    def end(self, shadow: ShadowStart) -> None:
+        """The ask is not pending any more."""
+        del self.starts[shadow]
+        shadow.request.shadow = None
+        self._timers.cancel(shadow.timer)
+        self._free(shadow)
+        self._dirty.mark((self,))
+        self._wakeups.waiting.runnable = True
+
+    def overdue(self, shadow: ShadowStart) -> None:
+        """The holder has not started in time: its start is planned again."""
+        shadow.is_stale = True
+        self._wakeups.waiting.runnable = True
+
+    def lose(self, node: Node) -> None:
+        """The node is gone, takes no more asks, or has another size."""
+        for shadow in list(node.plans):
+            self._leave(shadow, node)
+            self.overdue(shadow)
+
+    def _free(self, shadow: ShadowStart) -> None:
+        for node in list(shadow.places):
+            self._leave(shadow, node)
+
+    def _leave(self, shadow: ShadowStart, node: Node) -> None:
+        del node.plans[shadow], shadow.places[node]
+        self._wakeups.kept_nodes.give_up(node)
+        self._dirty.mark_node(node)

@@ -1,0 +1,167 @@
+"""Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
+
+from licorne_core.messages.commands import NodeAction
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.tags import RUNTIME
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import START, Driver, placed, reserved
+
+EASY = "{backfill: easy, reservation.max.nodes: '9'}"
+
+
+def world(*sizes: int, properties: str = EASY) -> Driver:
+    """A core with a leaf, applications `first`, `second` and `third`, and nodes of these sizes."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]", properties=properties)))
+    driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(sizes))))
+    for name in ("first", "second", "third"):
+        driver.do(apps(app(name, "root.a")))
+        driver.now += 0.001
+    driver.now = START
+    return driver
+
+
+def job(app_id: str, key: str, vcore: int, seconds: int | None = None, node_id: str | None = None) -> Ask:
+    """An ask, with a declared runtime unless that is None."""
+    tags = {} if seconds is None else {RUNTIME: str(seconds)}
+    return ask(app_id, key, vcore=vcore, tags=tags, required_node=node_id)
+
+
+def starts(driver: Driver) -> dict[str, tuple[float, list[str]]]:
+    """The shadow starts: seconds after the start of the test, and nodes."""
+    shadows = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    return {
+        one.request.key: (round(one.start - START, 3), [node.node_id for node in one.nodes])
+        for one in shadows
+    }
+
+
+def at(driver: Driver, seconds: float) -> None:
+    """Let time pass until so many seconds after the start of the test."""
+    driver.wait(START + seconds - driver.now)
+
+
+def test_a_blocked_ask_holds_the_earliest_start_and_shorter_asks_pass() -> None:
+    """Asks go to the planned node if they end before, or leave the planned room free at that time."""
+    driver = world(10, 4)
+    driver.do(asks(job("first", "runs", 6, 100), job("first", "small", 4)))
+    assert starts(driver) == {}
+    driver.do(asks(job("second", "large", 8, 50)))
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+    effects = driver.do(asks(job("third", "long", 3), job("third", "ends", 2, 100), job("third", "rest", 2)))
+    assert placed(effects) == [("third", "ends", "n0"), ("third", "rest", "n0")]
+    assert reserved(driver) == {}
+    at(driver, 99.0)
+    effects = driver.do(releases(release("third", "ends"), release("first", "runs")))
+    assert placed(effects) == [("second", "large", "n0")]
+    assert starts(driver) == {"long": (149.0, ["n0"])}
+
+
+def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
+    """A runtime counts from the present turn: what may pass now may not pass later."""
+    driver = world(10)
+    driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 10, 50)))
+    at(driver, 41.0)
+    assert placed(driver.do(asks(job("third", "late", 1, 60)))) == []
+    assert placed(driver.do(asks(job("third", "ends", 1, 59)))) == [("third", "ends", "n0")]
+
+
+def test_without_known_ends_a_node_is_reserved_as_ever() -> None:
+    """An ask whose end is needed and unknown gives no shadow start, and no number."""
+    driver = world(10, 4)
+    driver.do(asks(job("first", "runs", 6)), asks(job("second", "large", 8, 50)))
+    assert (starts(driver), reserved(driver)) == ({}, {})
+    at(driver, 2.0)
+    assert (starts(driver), reserved(driver)) == ({}, {"large": "n0"})
+
+
+def test_learnt_runtimes_give_a_start_as_well() -> None:
+    """The median of what ran with the same amounts stands for a runtime that is not declared."""
+    driver = world(10)
+    for number in range(3):
+        driver.do(asks(job("first", f"k{number}", 6)))
+        driver.now += 20.0
+        driver.do(releases(release("first", f"k{number}")))
+    driver.now = START + 100
+    driver.do(asks(job("first", "runs", 6)), asks(job("second", "large", 8, 50)))
+    assert starts(driver) == {"large": (120.0, ["n0"])}
+
+
+def test_an_overrun_moves_the_start_in_growing_steps() -> None:
+    """What should have ended is expected to end soon; the holder keeps its room meanwhile."""
+    driver = world(10)
+    driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 10, 50)))
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+    at(driver, 104.0)
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+    at(driver, 105.0)
+    assert starts(driver) == {"large": (110.0, ["n0"])}
+    at(driver, 115.0)
+    assert starts(driver) == {"large": (120.0, ["n0"])}
+    assert placed(driver.do(asks(job("third", "short", 1, 60)))) == []
+    assert placed(driver.do(releases(release("first", "runs")))) == [("second", "large", "n0")]
+
+
+def test_the_start_is_planned_again_when_its_node_goes() -> None:
+    """A node that goes or is drained takes its room along; another one is held."""
+    driver = world(10, 10, 1)
+    driver.do(
+        asks(job("first", "runs", 6, 100), job("first", "goes", 6, 200)), asks(job("second", "large", 8))
+    )
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+    driver.do(nodes(node("n0", NodeAction.DRAIN_NODE)))
+    assert starts(driver) == {"large": (200.0, ["n1"])}
+    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
+    assert starts(driver) == {}
+    driver.do(nodes(node("n0", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    at(driver, 3.0)
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+
+
+def test_one_ask_holds_a_start_at_a_time_and_the_next_follows_at_once() -> None:
+    """With `easy` the first blocked ask holds; before a later ask may pass, the next one does."""
+    driver = world(10)
+    driver.do(asks(job("first", "runs", 10, 100)))
+    driver.do(asks(job("second", "large", 9, 50)), asks(job("second", "next", 10, 50)))
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+    at(driver, 100.0)
+    effects = driver.do(asks(job("third", "late", 1, 60)), releases(release("first", "runs")))
+    assert placed(effects) == [("second", "large", "n0")]
+    assert starts(driver) == {"next": (150.0, ["n0"])}
+
+
+def test_an_ask_holds_a_start_once_it_has_waited() -> None:
+    """`reserve.after` is a property of the leaf."""
+    driver = world(10, properties="{backfill: easy, reserve.after: 30s}")
+    driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8)))
+    at(driver, 29.0)
+    assert starts(driver) == {}
+    at(driver, 30.0)
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+
+
+def test_backfill_begins_and_ends_with_a_reload() -> None:
+    """Asks that wait get their runtimes when it begins; when it ends there are no shadow starts."""
+    driver = world(10, properties="{reservation.max.nodes: '0'}")
+    driver.do(
+        asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8), job("third", "short", 5, 9))
+    )
+    driver.do(reload(config("[{name: a}]", properties=EASY)))
+    assert starts(driver) == {"large": (100.0, ["n0"])}
+    driver.do(releases(release("second", "large")))
+    assert starts(driver) == {"short": (100.0, ["n0"])}
+    driver.do(reload(config("[{name: a}]")))
+    assert starts(driver) == {}
