@@ -31,6 +31,7 @@ class Kind(Enum):
     DURATION = "duration above zero"
     ANY_DURATION = "duration"
     AMOUNT_LIST = "amounts in one text"
+    NAME_LIST = "names, separated by commas"
 
 
 @dataclass(frozen=True, slots=True)

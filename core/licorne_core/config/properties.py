@@ -14,6 +14,7 @@ from licorne_core.values.errors import ConfigError, shown
 from licorne_core.values.names import Pattern
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
 from licorne_core.values.resources import Items, parse_quantity
+from licorne_core.values.tags import MAX_LEVEL_NAME
 
 APP_SORT_POLICY = "application.sort.policy"
 APP_SORT_PRIORITY = "application.sort.priority"
@@ -113,6 +114,20 @@ def _read_amounts(text: str) -> Items:
     return tuple(sorted(amounts.items()))
 
 
+MAX_LEVELS = 8
+"""Most levels of topology domains."""
+
+
+def _read_levels(text: str) -> tuple[str, ...]:
+    """Different names of node attributes, such as ``zone,rack``."""
+    names = tuple(name.strip() for name in text.split(",", MAX_LEVELS))
+    usable = all(0 < len(name) <= MAX_LEVEL_NAME and not set(name) & set("=, ") for name in names)
+    if not usable or len(names) > MAX_LEVELS or len(set(names)) < len(names):
+        raise _UnusableError(f"is no list of at most {MAX_LEVELS} different node attributes")
+    return names
+
+
+_LEVELS = _Form(Kind.NAME_LIST, _read_levels, ",".join)
 _FLAG = replace(_one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
 _DELAY = _Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
 _WAIT = _Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
@@ -270,6 +285,22 @@ _PROPERTIES = (
         _WAIT,
         "how long an ask waits before it may hold a shadow start",
         "8.5",
+    ),
+    _property(
+        "topology.levels",
+        "topology_levels",
+        _LEVELS,
+        "names of the node attributes that name topology domains, the widest first: `zone,rack,nvlink`. "
+        "None is off: tags about topology are refused",
+        "6",
+        "root",
+    ),
+    _property(
+        "topology.swap-seconds",
+        "swap_seconds",
+        _whole(0, 86_400),
+        "for how many seconds the place of a gang member is kept that was lost with its node",
+        "6",
     ),
 )
 

@@ -51,7 +51,8 @@ class QueueSettings:
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
     that the queue may lose to preemption in an hour, by resource name; a type that is not there may
     be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most nodes that may be
-    reserved at a time, None for no bound of the queue's own.
+    reserved at a time, None for no bound of the queue's own. `topology_levels`, the widest first, count
+    for root only.
     """
 
     app_sort: AppSortPolicy = AppSortPolicy.FIFO
@@ -74,6 +75,8 @@ class QueueSettings:
     """Of root, for its partition."""
     reserve_after: float = 0.0
     """Seconds that an ask waits before it may hold a shadow start."""
+    topology_levels: tuple[str, ...] = ()
+    swap_seconds: int = 300
 
 
 @dataclass(frozen=True, slots=True)

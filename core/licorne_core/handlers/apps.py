@@ -9,7 +9,7 @@ from licorne_core.config.schema import TemplateConfig
 from licorne_core.events.apps import app_added, state_entered
 from licorne_core.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
 from licorne_core.events.journal import EventChange, EventDetail
-from licorne_core.handlers.gangs import check_gang, gang_of
+from licorne_core.handlers.gangs import check_gang, check_terms, gang_of
 from licorne_core.handlers.lifecycle import (
     advance,
     drop_ask,
@@ -154,6 +154,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     # Each placement rule may look for a tag.
     placed = replace(new, user=user, tags=IndexedTags(new.tags))
     gang = gang_of(new, now)
+    if not is_forced(placed):
+        check_terms(app_id, gang, partition.tree.root.settings.topology_levels)
     leaf, brought = _place(partition, placed, gang, now)
     app = Application(
         app_id,

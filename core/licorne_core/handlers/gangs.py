@@ -41,10 +41,11 @@ from licorne_core.scheduling.gang_placement import GangPlacement
 from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.asks import Allocation
-from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
 from licorne_core.values.slices import PART, put_in_order
+from licorne_core.values.tags import SLICE, TOPOLOGY, read_terms
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """Message to the RM about a gang that timed out."""
@@ -58,7 +59,29 @@ def gang_of(new: NewApplication, now: float) -> Gang:
         new.placeholder_ask,
         GangStyle.of(new.gang_scheduling_style),
         placeholder_timeout(new.execution_timeout, new.tags, now),
+        read_terms(new.tags),
     )
+
+
+def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
+    """Refuse terms about topology without a gang, or of a level that the partition does not have."""
+    terms = gang.terms
+    if terms is None:
+        return
+    tag = SLICE if not terms.level else TOPOLOGY
+    if not gang.is_wanted:
+        raise Rejected(
+            f"application {app_id} has tag {tag}, which needs a gang, and no placeholderAsk",
+            Refusal.GANG_NOT_POSSIBLE,
+        )
+    for name, level in ((TOPOLOGY, terms.level), (SLICE, terms.slice_level)):
+        if level and level not in levels:
+            known = f"it has {', '.join(levels)}" if levels else "topology.levels is not set"
+            raise Rejected(
+                f"application {app_id}: tag {name} names topology level '{shown(level)}', which the "
+                f"partition does not have: {known}",
+                Refusal.GANG_NOT_POSSIBLE,
+            )
 
 
 def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gang) -> None:

@@ -106,7 +106,7 @@ class Cycle:
         self._preemption = context.preemption
         self._search = context.preemption.search
         self._measures = Measures(context)
-        self.gangs = GangSearch(context)
+        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4))
         """The search for whole gangs."""
         self.review = Review(context)
         self._parking = options.tuning.parking
@@ -364,7 +364,7 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
-        if group.key[2] and self.gangs.always:
+        if group.key[2] and (self.gangs.always or app.gang.terms is not None):
             return self.gangs.decide(leaf, app, group, self.turn_time)
         blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:

@@ -5,7 +5,7 @@ with pending placeholders. Out: a `GangPlacement`, which `handlers/gangs.py` boo
 `GangQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
 `GangBlocker` that its groups are parked with.
 
-The nodes are taken in the partition's node order, each filled before the next (`gang_packing.py`). A node
+`gang_domains.py` chooses the domain and the nodes. A node
 counts only if the RM's answer about it is yes, or still unknown; the unknown ones of a placement are asked
 about first. So a refusal leads to another search, and never to a gang without some of its members.
 """
@@ -17,10 +17,12 @@ from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, ask_blocker
-from licorne_core.scheduling.gang_packing import Effort, on_nodes, slots_on
+from licorne_core.scheduling.gang_domains import DomainSearch, Kind
+from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
 from licorne_core.scheduling.measures import note_over_quota
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -28,9 +30,7 @@ from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, Resources, describe
-
-STEPS = 20_000
-"""Most steps of one search to pack members of several kinds."""
+from licorne_core.values.tags import TopologyTerms
 
 NODES_OF_A_TRY = 8
 """Nodes whose examination for a gang costs as much as trying one ask."""
@@ -59,11 +59,12 @@ class GangQuestion(NamedTuple):
 class GangSearch:
     """Finds the places of whole gangs in one partition; books nothing."""
 
-    __slots__ = ("_context", "always", "work")
+    __slots__ = ("_context", "_tables", "always", "work")
 
-    def __init__(self, context: CheckContext) -> None:
-        """Search in the partition of the context."""
+    def __init__(self, context: CheckContext, part: int) -> None:
+        """Search in the partition of the context; a search looks at about `part` new nodes at a time."""
         self._context = context
+        self._tables = SlotTables(context.node_book, part)
         self.always = False
         """True if all gangs are placed whole, and not only those that ask for it."""
         self.work = 0
@@ -126,22 +127,56 @@ class GangSearch:
     def _find(
         self, leaf: Queue, app: Application, groups: list[AskGroup]
     ) -> GangPlacement | GangQuestion | TopologyCheck:
-        classes = [group.ask_class for group in groups]
-        counts = [group.waiting for group in groups]
-        nodes = self._in_order(self._context.nodes.values(), classes)
-        picks = on_nodes(nodes, classes, counts, Effort(STEPS))
-        self.work += len(self._context.nodes) + sum(counts)
-        if picks is None:
-            return _no_domain(app, sum(counts), "its placeholders have no room together")
-        kinds = len(groups)
-        found = [(divmod(place, kinds), pick) for place, pick in enumerate(picks) if pick]
-        places = [(groups[kind], nodes[room], pick) for (room, kind), pick in found]
-        return self._question(app, places) or GangPlacement(leaf, app, _members(groups, places))
+        """Search the levels from that of the gang's terms up to the last that they allow.
 
-    def _in_order(self, nodes: Iterable[Node], classes: Sequence[AskClass]) -> list[Node]:
-        """The nodes that take a member, in node order."""
-        fitting = [node for node in nodes if any(slots_on(node, ask_class) for ask_class in classes)]
-        return sorted(fitting, key=_rank)
+        Raises:
+            StillLooking: not all nodes have been looked at yet.
+        """
+        members = sum(group.waiting for group in groups)
+        self.work += members
+        if len(groups) > MAX_KINDS:
+            return _no_domain(
+                app, members, f"it has {len(groups)} kinds of members, at most {MAX_KINDS} may be"
+            )
+        terms = app.gang.terms or _ANYWHERE
+        domains = self._domains()
+        depth, slice_depth = domains.depth(terms.level), domains.depth(terms.slice_level)
+        if min(depth, slice_depth) < 0:
+            unknown = terms.level if depth < 0 else terms.slice_level
+            return _no_domain(app, members, f"the partition has no topology level {unknown}")
+        kinds = [Kind(g.ask_class, g.waiting, self._table(g.ask_class, domains)) for g in groups]
+        search = DomainSearch(kinds, domains, terms.slice_size, slice_depth)
+        last = depth if terms.required else 0
+        for level in range(depth, last - 1, -1):
+            picks = search.find(level, self._held(app, domains, level))
+            if picks is not None:
+                places = [(groups[kind], node, pick) for kind, node, pick in picks]
+                return self._question(app, places) or GangPlacement(leaf, app, _members(groups, places))
+        best = search.best(last, self._held(app, domains, last))
+        return _lack(app, members, domains, best, 0 if best is None else search.lack(best), terms)
+
+    def _domains(self) -> Domains:
+        """The domains of the partition, by the levels of its configuration."""
+        return self._context.node_book.in_domains(self._context.tree.root.settings.topology_levels)
+
+    def _table(self, ask_class: AskClass, domains: Domains) -> SlotTable:
+        before = self._tables.work
+        try:
+            return self._tables.of(ask_class, domains)
+        finally:
+            self.work += self._tables.work - before
+
+    def _held(self, app: Application, domains: Domains, depth: int) -> list[Path] | None:
+        """Paths of the domains that have members of the gang already; None if there are none."""
+        if not (depth and app.allocation_count):
+            return None
+        held: dict[Path, None] = {}
+        for request in app.booked():
+            if request.ask.task_group and request.allocation is not None:
+                domain = domains.domain_of(self._context.nodes[request.allocation.node_id], depth)
+                if domain is not None:
+                    held[domain[1]] = None
+        return list(held) or None
 
     def _question(self, app: Application, places: Sequence[Place]) -> GangQuestion | TopologyCheck | None:
         """Ask about the nodes that the RM has not judged for a group; None if it has judged all."""
@@ -157,12 +192,42 @@ class GangSearch:
         return _no_domain(app, members, "the RM is asked about nodes for it") if unknown else None
 
 
-def _no_domain(app: Application, members: int, text: str) -> TopologyCheck:
-    return TopologyCheck(app_id=app.app_id, code=TOPOLOGY_NO_DOMAIN, text=text, members=members)
+_ANYWHERE = TopologyTerms()
 
 
-def _rank(node: Node) -> tuple[object, str]:
-    return node.score, node.node_id
+def _lack(
+    app: Application,
+    members: int,
+    domains: Domains,
+    best: Domain | None,
+    short: int,
+    terms: TopologyTerms,
+) -> TopologyCheck:
+    """Report a search without a result; `best` lacks slots for `short` members."""
+    level = terms.level if terms.required else ""
+    if best is None:
+        return _no_domain(app, members, f"no node has the topology level {level}", level)
+    path = "/".join(best[1])
+    where = f"{level} {path}" if level else "the partition"
+    of_best = f" is the best of {len(domains.nodes[best[0]])} domains" if level else ""
+    what = f"{short} short" if short else "its members do not fit beside each other"
+    slices = f" in slices of {terms.slice_size}" if terms.slice_size else ""
+    text = f"{where}{of_best} for {members} gang members{slices}: {what}"
+    return _no_domain(app, members, text, level, path, short)
+
+
+def _no_domain(
+    app: Application, members: int, text: str, level: str = "", path: str = "", short: int = 0
+) -> TopologyCheck:
+    return TopologyCheck(
+        app_id=app.app_id,
+        code=TOPOLOGY_NO_DOMAIN,
+        text=text,
+        members=members,
+        level=level,
+        domain=path,
+        short=short,
+    )
 
 
 def _members(groups: Sequence[AskGroup], places: Sequence[Place]) -> list[tuple[Request, Node]]:

@@ -356,6 +356,8 @@ class PredicateResults:
                 reason = results[name] = refused.get(node.node_id, "")
                 if before and not reason:
                     taken_back.append(node)
+                elif reason:
+                    self._index.refused(node)
         return taken_back
 
     def keep_silence(self, check: PredicateCheck, now: float) -> None:

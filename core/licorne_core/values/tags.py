@@ -5,7 +5,7 @@ application or the ask. Other tags are kept and not read here.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from licorne_core.values.errors import Refusal, Rejected, shown
 
@@ -14,6 +14,15 @@ RUNTIME: Final = "licorne/runtime"
 
 START_BY: Final = "licorne/start-by"
 """The latest start that is wanted, in unix seconds."""
+
+TOPOLOGY: Final = "licorne/topology"
+"""The level of whose domains a gang has to be, or had better be, in one: ``required=rack``."""
+
+SLICE: Final = "licorne/slice"
+"""Number of gang members that have to be in one domain of a level: ``size=18,level=nvlink``."""
+
+MAX_SLICE: Final = 100_000
+MAX_LEVEL_NAME: Final = 256
 
 _MOST_DIGITS: Final = 10
 """Three hundred years of seconds have as many."""
@@ -34,9 +43,72 @@ def read_seconds(tags: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
+class TopologyTerms(NamedTuple):
+    """Terms of a gang about topology domains.
+
+    All members have to be in one domain of the `level`, if that is `required`; if not, it is the narrowest
+    domain that fits, from that level up to the whole partition. An empty level is the whole partition. Each
+    `slice_size` members of one task group have to be in one domain of `slice_level`; 0 for no gang slices.
+    """
+
+    level: str = ""
+    required: bool = False
+    slice_size: int = 0
+    slice_level: str = ""
+
+
+def read_topology(tags: Mapping[str, str], name: str = TOPOLOGY) -> tuple[str, bool]:
+    """The level, and True if it is required; an empty level without the tag.
+
+    Raises:
+        Rejected: the value is something else.
+    """
+    text = tags.get(name)
+    if text is None:
+        return "", False
+    kind, _, level = text.partition("=")
+    if kind not in ("required", "preferred") or not _is_level(level):
+        text = f"tag {name}: '{shown(text)}' is neither required=LEVEL nor preferred=LEVEL"
+        raise Rejected(text, Refusal.INVALID)
+    return level, kind == "required"
+
+
+def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
+    """Size and level of gang slices; a size of 0 without the tag.
+
+    Raises:
+        Rejected: the value is something else.
+    """
+    text = tags.get(name)
+    if text is None:
+        return 0, ""
+    parts = dict(part.partition("=")[::2] for part in text.split(",", 2))
+    size, level = parts.get("size", ""), parts.get("level", "")
+    is_number = len(size) <= _MOST_DIGITS and size.isascii() and size.isdecimal()
+    if parts.keys() != {"size", "level"} or not (is_number and _is_level(level)) or text.count(",") != 1:
+        text = f"tag {name}: '{shown(text)}' is not of the form size=NUMBER,level=LEVEL"
+        raise Rejected(text, Refusal.INVALID)
+    if not 0 < int(size) <= MAX_SLICE:
+        raise Rejected(f"tag {name}: size {size} is not from 1 to {MAX_SLICE}", Refusal.INVALID)
+    return int(size), level
+
+
+def read_terms(tags: Mapping[str, str]) -> TopologyTerms | None:
+    """Terms of a gang; None for tags without any. Raises Rejected as the readers above."""
+    if TOPOLOGY not in tags and SLICE not in tags:
+        return None
+    return TopologyTerms(*read_topology(tags), *read_slice(tags))
+
+
+def _is_level(name: str) -> bool:
+    return 0 < len(name) <= MAX_LEVEL_NAME and not any(letter in name for letter in "=, ")
+
+
 _READERS: Final[Mapping[str, Callable[[Mapping[str, str], str], Any]]] = {
     RUNTIME: read_seconds,
     START_BY: read_seconds,
+    TOPOLOGY: read_topology,
+    SLICE: read_slice,
 }
 
 

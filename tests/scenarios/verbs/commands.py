@@ -78,13 +78,13 @@ def leave(stage: Stage, _: Line) -> list[str]:
 
 
 def nodes(stage: Stage, line: Line) -> list[str]:
-    """``nodes ID... [drained] [partition=P] [zone=Z] vcore=N ...``: nodes come."""
+    """``nodes ID... [drained] [partition=P] [zone=Z] [attr:NAME=VALUE...] vcore=N ...``: nodes come."""
     drained, zone = "drained" in line.words, line.take("zone")
     new = partial(
         builders.node,
         action=NodeAction.CREATE_DRAIN if drained else NodeAction.CREATE,
         partition=line.take("partition"),
-        attributes={"zone": zone} if zone else {},
+        attributes=line.take_all("attr:") | ({"zone": zone} if zone else {}),
         size=line.resources(),
     )
     names = [word for word in line.words if word != "drained"]

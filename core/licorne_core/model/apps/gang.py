@@ -37,6 +37,7 @@ from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.values.asks import Ask
 from licorne_core.values.resources import EMPTY, Resources, is_zero
 from licorne_core.values.rule_kinds import tag_value
+from licorne_core.values.tags import TopologyTerms
 
 DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
@@ -105,19 +106,22 @@ def _arrival(placeholder: Request) -> int:
 class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
-    __slots__ = ("free_count", "groups", "is_parked", "placeholder_ask", "style", "timeout")
+    __slots__ = ("free_count", "groups", "is_parked", "placeholder_ask", "style", "terms", "timeout")
 
     def __init__(
         self,
         placeholder_ask: Resources = EMPTY,
         style: GangStyle = GangStyle.SOFT,
         timeout: float = DEFAULT_TIMEOUT,
+        terms: TopologyTerms | None = None,
     ) -> None:
         """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
         self.placeholder_ask = placeholder_ask
         """Total of all placeholders; empty for an application without a gang."""
         self.style = style
         self.timeout = timeout
+        self.terms = terms
+        """Its terms about topology domains; None for none."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
         """Placeholders that keep room for real asks that are not there yet."""

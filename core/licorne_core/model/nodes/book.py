@@ -6,6 +6,7 @@ from typing import Any, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.messages.operators import Cordon
+from licorne_core.model.nodes.domains import Domains
 from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Resources, add, subtract, without_zeros
@@ -165,7 +166,7 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
 
-    __slots__ = ("_births", "_holdings", "by_id", "changed", "cordons", "order", "total")
+    __slots__ = ("_births", "_holdings", "by_id", "changed", "cordons", "domains", "order", "total")
 
     order: NodeOrder
     """The order in which nodes are looked at."""
@@ -181,6 +182,8 @@ class NodeBook:
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """The nodes that are here, by their last changes: in size, use, victims or reservations."""
+        self.domains: Domains | None = None
+        """Their topology domains, once a gang has asked for one (`in_domains`)."""
 
     def add(self, node: Node) -> None:
         """Take a node in."""
@@ -191,6 +194,8 @@ class NodeBook:
         self.total = add(self.total, node.capacity)
         self.order.add(node)
         self.changed.note(node)
+        if self.domains is not None:
+            self.domains.add(node)
 
     def remove(self, node: Node) -> None:
         """Remove a node; other references see it as unschedulable."""
@@ -200,6 +205,14 @@ class NodeBook:
         self.total = without_zeros(subtract(self.total, node.capacity))
         self.order.remove(node)
         self.changed.forget(node)
+        if self.domains is not None:
+            self.domains.remove(node)
+
+    def in_domains(self, levels: tuple[str, ...]) -> Domains:
+        """The domains by these levels; they are derived anew when the levels are others than before."""
+        if self.domains is None or self.domains.levels != levels:
+            self.domains = Domains(levels, self.by_id.values())
+        return self.domains
 
     def resize(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity."""

@@ -155,6 +155,11 @@ class NodeIndex:
         """Note a change of the possible victims on the node; its score stays."""
         self._nodes.changed.note(node)
 
+    def refused(self, node: Node) -> None:
+        """Note that the RM has refused a class on the node, or has not answered: gangs count its room."""
+        if self._nodes.domains is not None:
+            self._nodes.changed.note(node)
+
     def left(self, node: Node) -> None:
         """Note a removed node: no heap keeps it, and scores of other nodes may be void."""
         self._void_scores(node)

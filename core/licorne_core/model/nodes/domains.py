@@ -1,0 +1,81 @@
+"""Topology domains: nodes that agree in their attributes down to one level.
+
+The levels are names of node attributes, the widest first. A domain's path has the values of the attributes
+from the widest level down to its own. A node without the attribute of a level is in no domain of that
+level. *Depth* 0 is the whole partition, with an empty path; depth 1 the widest level, and so on.
+"""
+
+from collections.abc import Iterable
+
+from licorne_core.model.nodes.node import Node
+
+Path = tuple[str, ...]
+"""Values of the attributes, an empty one for an attribute that the node lacks."""
+
+Domain = tuple[int, Path]
+"""A domain by its depth and path."""
+
+EVERYTHING: Domain = (0, ())
+"""The whole partition."""
+
+
+class Domains:
+    """The domains of one partition, and the nodes of each.
+
+    Always true: each node of the partition is in one domain of each level of which it has the attribute,
+    and each domain has nodes.
+    """
+
+    __slots__ = ("levels", "nodes")
+
+    def __init__(self, levels: tuple[str, ...], nodes: Iterable[Node]) -> None:
+        """Index these nodes."""
+        self.levels = levels
+        self.nodes: list[dict[Path, dict[Node, None]]] = [{(): {}}, *({} for _ in levels)]
+        """The nodes of each domain, by depth and path."""
+        for node in nodes:
+            self.add(node)
+
+    def depth(self, level: str) -> int:
+        """Depth of a level, 0 for no name; -1 for a level that the partition does not have."""
+        if not level:
+            return 0
+        return self.levels.index(level) + 1 if level in self.levels else -1
+
+    def paths(self, node: Node) -> list[Domain]:
+        """All domains that the node is in, the whole partition first."""
+        values = tuple(node.attributes.get(level, "") for level in self.levels)
+        found = [EVERYTHING]
+        found += [(depth, values[:depth]) for depth, value in enumerate(values, 1) if value]
+        return found
+
+    def domain_of(self, node: Node, depth: int) -> Domain | None:
+        """The domain of that depth that the node is in; None for a node that is in none."""
+        values = tuple(node.attributes.get(level, "") for level in self.levels[:depth])
+        return (depth, values) if not depth or values[-1] else None
+
+    def add(self, node: Node) -> None:
+        """Take a node in."""
+        for depth, path in self.paths(node):
+            self.nodes[depth].setdefault(path, {})[node] = None
+
+    def remove(self, node: Node) -> None:
+        """Remove a node, and domains that have no other."""
+        for depth, path in self.paths(node):
+            there = self.nodes[depth][path]
+            del there[node]
+            if not there and depth:
+                del self.nodes[depth][path]
+
+    def grouped(self, outer: int, inner: int) -> dict[Path, list[Domain]]:
+        """The domains of the inner depth by the path of the domain of the outer depth, each in order.
+
+        A domain that is itself inside of one of the inner depth has itself, and none if it is in none.
+        """
+        if inner <= outer:
+            paths = self.nodes[outer]
+            return {path: [(outer, path)] for path in paths if not inner or path[inner - 1]}
+        found: dict[Path, list[Domain]] = {}
+        for path in sorted(self.nodes[inner]):
+            found.setdefault(path[:outer], []).append((inner, path))
+        return found

@@ -1,0 +1,142 @@
+"""Topology domains: their nodes, their room, and how many gang members would fit."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from licorne_core.model.nodes.domains import Domain, Domains
+from licorne_core.model.nodes.node import Node
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.gang_packing import slots_on
+from licorne_core.values.asks import AskClass
+from licorne_core.values.resources import Resources, add
+
+STEP = 250
+"""Nodes, allocations and groups that are looked at before the reader may pause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainReport:
+    """A topology domain.
+
+    `path` has the values of the attributes from the widest level down, such as ``zone-a/rack-1``. The
+    amounts are those of its nodes, `available` those of the schedulable ones. `slots` is the number of
+    members of the report's shape that fit now. `members` is the number of members of topology gangs that
+    run or keep room there.
+    """
+
+    level: str
+    path: str
+    nodes: int
+    schedulable_nodes: int
+    capacity: Resources
+    available: Resources
+    slots: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyReport:
+    """The levels of a partition, the widest first, and its domains, each before those inside.
+
+    `shape` is what one member wants; empty if nothing waits and none was given: then there are no slots.
+    """
+
+    levels: tuple[str, ...]
+    shape: Resources
+    domains: tuple[DomainReport, ...]
+
+
+def topology(
+    partition: Partition, level: str = "", shape: Resources | None = None
+) -> Iterator[TopologyReport | None]:
+    """The domains of a level, or of all; a None before it wherever the reader may pause.
+
+    Without a `shape` it is that of the first waiting topology gang, or else of the largest waiting ask.
+    """
+    levels = partition.tree.root.settings.topology_levels
+    if shape is None:
+        shape = yield from _waiting_shape(partition)
+    wanted = AskClass.of(shape) if shape else None
+    domains = Domains(levels, ())
+    rows: dict[Domain, _Row] = {}
+    looks = 0
+    for node in list(partition.nodes.by_id.values()):
+        members = _members_on(partition, node)
+        for domain in domains.paths(node)[1:]:
+            if not level or levels[domain[0] - 1] == level:
+                rows.setdefault(domain, _Row()).add(node, wanted, members)
+        looks += 1 + len(node.allocations)
+        if looks >= STEP:
+            looks = 0
+            yield None
+    found = sorted(rows, key=_path_of)
+    yield TopologyReport(
+        levels=levels,
+        shape=shape,
+        domains=tuple(rows[domain].report(partition, levels[domain[0] - 1], domain) for domain in found),
+    )
+
+
+def _path_of(domain: Domain) -> tuple[str, ...]:
+    return domain[1]
+
+
+class _Row:
+    """Sums over the nodes of a domain."""
+
+    def __init__(self) -> None:
+        self._nodes = self._schedulable = self._slots = self._members = 0
+        self._capacity: dict[str, int] = {}
+        self._available: dict[str, int] = {}
+
+    def add(self, node: Node, wanted: AskClass | None, members: int) -> None:
+        self._nodes += 1
+        self._capacity = add(self._capacity, node.capacity)
+        self._members += members
+        if node.schedulable:
+            self._schedulable += 1
+            self._available = add(self._available, node.available)
+        if wanted is not None:
+            self._slots += slots_on(node, wanted)
+
+    def report(self, partition: Partition, level: str, domain: Domain) -> DomainReport:
+        shown = partition.rm.budgets.shown
+        return DomainReport(
+            level=level,
+            path="/".join(domain[1]),
+            nodes=self._nodes,
+            schedulable_nodes=self._schedulable,
+            capacity=shown(self._capacity),
+            available=shown(self._available),
+            slots=self._slots,
+            members=self._members,
+        )
+
+
+def _members_on(partition: Partition, node: Node) -> int:
+    """Members of topology gangs on the node."""
+    asks = (allocation.ask for allocation in node.allocations)
+    apps = (partition.applications.get(ask.app_id) for ask in asks if ask.task_group)
+    return sum(app is not None and app.gang.terms is not None for app in apps)
+
+
+def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
+    """Shape of the first waiting topology gang, or else of the waiting ask with the largest share."""
+    for blocker in partition.wakeups.gangs:
+        if blocker.classes:
+            return blocker.classes[0].resources
+    total, largest = partition.nodes.total, 0.0
+    found: Resources = {}
+    looks = 0
+    for app in list(partition.applications.values()):
+        for group in list(app.groups.values()) if app.pending_count else ():
+            shares = (value / total[name] for name, value in group.ask_class.items if total.get(name))
+            share = max(shares, default=0.0) if group.waiting else 0.0
+            if share > largest:
+                largest, found = share, group.ask_class.resources
+            looks += 1
+        looks += 1
+        if looks >= STEP:
+            looks = 0
+            yield
+    return found
