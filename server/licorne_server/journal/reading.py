@@ -14,19 +14,25 @@ from licorne_server.journal.records import Digest, Input, Record, Torn, Unreadab
 from licorne_server.journal.table import Again
 
 
-def read(folder: Path) -> Iterator[Record]:
-    """The records of a journal, run by run: a header, inputs and digests, and perhaps where it is torn.
+def read(folder: Path, run: int | None = None) -> Iterator[Record]:
+    """The records of a journal, run by run, or of one run: a header, inputs and digests.
 
-    It may be read while it is written.
+    Where a run is torn, that is its last record. A journal may be read while it is written.
 
     Raises:
         OSError: a file cannot be read.
     """
+    for number, files in runs_of(folder).items():
+        if run in (None, number):
+            yield from _Run().records(files)
+
+
+def runs_of(folder: Path) -> dict[int, list[Segment]]:
+    """The files of each run, in order. Raises OSError."""
     runs: dict[int, list[Segment]] = {}
     for segment in segments(folder):
         runs.setdefault(segment.run, []).append(segment)
-    for files in runs.values():
-        yield from _Run().records(files)
+    return runs
 
 
 class _Run:
