@@ -31,13 +31,13 @@ from licorne_core.messages.commands import (
     UpdateApplications,
 )
 from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, ApplicationsUpdated, Effect
-from licorne_core.model.apps.requests import Request, is_ask
+from licorne_core.model.apps.requests import is_ask
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.values.errors import NotFound
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId, normalize_partition
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.values.resources import EMPTY, Resources, add
-from licorne_server.simulation.summary import Places, Summary, Tally, Usage
+from licorne_server.simulation.lookup import partition_meant, request_of
+from licorne_server.simulation.summary import Summary, Tally, Totals, Usage
 from licorne_server.simulation.waits import Course
 
 STEP: Final = 1.0
@@ -120,23 +120,23 @@ class Measures:
             for since in waiting.asks.values():
                 for tally in waiting.tallies:
                     still.setdefault(id(tally), []).append(max(0.0, now - since))
-        places = Places(self._tallies, still, self._usage)
-        return places.summary(self._course, now)
+        totals = Totals(self._tallies, still, self._usage)
+        return totals.summary(self._course, now)
 
     # Asks and allocations.
 
     def _note_asks(self, command: UpdateAllocations, now: float) -> None:
         for ask in command.asks:
             if not ask.node_id:
-                partition = self._partition(command.rm_id, ask.partition)
-                request = _request(partition, ask.app_id, ask.key)
+                partition = partition_meant(self._scheduler, command.rm_id, ask.partition)
+                request = request_of(partition, ask.app_id, ask.key)
                 if partition is not None and request is not None and request.is_pending:
                     self._waits(partition, ask.app_id, ask.key, now)
         for release in command.releases:
-            partition = self._partition(command.rm_id, release.partition)
+            partition = partition_meant(self._scheduler, command.rm_id, release.partition)
             if partition is None or not release.app_id:
                 continue
-            request = _request(partition, release.app_id, release.key)
+            request = request_of(partition, release.app_id, release.key)
             if release.termination is not TerminationType.SCHEDULING_FAILED_ON_RM:
                 waiting = self._waiting.get((partition.name, release.app_id))
                 if waiting is not None and request is None and release.key in waiting.asks:
@@ -207,7 +207,7 @@ class Measures:
                         tally.lost[name] = tally.lost.get(name, 0.0) + value * ran
 
     def _note_removal(self, rm_id: RmId, removal: RemoveApplication) -> None:
-        partition = self._partition(rm_id, removal.partition)
+        partition = partition_meant(self._scheduler, rm_id, removal.partition)
         if partition is not None and removal.app_id not in partition.applications:
             self._forget(partition.name, removal.app_id)
 
@@ -234,7 +234,7 @@ class Measures:
             if partition is not None and not partition.holds:
                 gone = []
                 for key in waiting.asks:
-                    request = _request(partition, app_id, key)
+                    request = request_of(partition, app_id, key)
                     if request is None or not is_ask(request):
                         gone.append(key)
                 if gone:
@@ -242,20 +242,6 @@ class Measures:
         self._sweep_at = 2 * self._count + 1_000
 
     # Places.
-
-    def _partition(self, rm_id: RmId, named: str) -> Partition | None:
-        """The partition that an item of an RM names."""
-        name = normalize_partition(rm_id, named)
-        if name is None:
-            return None
-        known = self._scheduler.partitions
-        if name not in known:
-            # Spelled with other case.
-            try:
-                name = self._scheduler.views.resolve(name)
-            except NotFound:
-                return None
-        return known[name]
 
     def _line(self, name: PartitionName, path: str) -> tuple[Tally, ...]:
         """Tallies of a queue and of those above it."""
@@ -293,11 +279,6 @@ class Measures:
             for path in _below_guarantee(partition):
                 self._line(partition.name, path)[-1].below += seconds
         course.sampled(now, seconds, waiting, used, capacity)
-
-
-def _request(partition: Partition | None, app_id: AppId, key: AllocationKey) -> Request | None:
-    app = None if partition is None else partition.applications.get(app_id)
-    return None if app is None else app.requests.get(key)
 
 
 def _below_guarantee(partition: Partition) -> Iterator[str]:

@@ -128,7 +128,7 @@ class Usage:
         return shares(self.used, self.capacity)
 
 
-class Places(NamedTuple):
+class Totals(NamedTuple):
     """All totals: by partition and path; `still` has the waits of asks that wait, by `id` of a tally."""
 
     tallies: Mapping[PartitionName, Mapping[str, Tally]]
