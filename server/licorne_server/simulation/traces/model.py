@@ -1,0 +1,111 @@
+"""A job of a trace, in the units of the trace, and the errors of its reading."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from licorne_core.values.errors import shown
+
+
+class LeftOut(StrEnum):
+    """Reason for leaving a job out, as the report has it behind their number."""
+
+    NEVER_STARTED = "ended before they started"
+    NO_END = "have no end in the trace"
+    NO_RUNTIME = "have no run time"
+    NO_SIZE = "have no size"
+    NO_SUBMISSION = "have no time of submission"
+    PART_OF_A_JOB = "are parts of a job that has a row of its own"
+    NOT_A_JOB = "are reservations"
+    TOO_LARGE = "have a member that is larger than every node"
+    TOO_MANY = "have more members than the cluster has room for"
+
+
+class TraceError(Exception):
+    """A file that cannot be read as a trace. The text names file, line and field."""
+
+    def __init__(self, problem: str, *, file: str = "", line: int = 0, field: str = "") -> None:
+        """Create an error; parts that are not known are left out of the text."""
+        place = f"{file}:{line}: " if line else f"{file}: " if file else ""
+        super().__init__(f"{place}{f'{field}: ' if field else ''}{problem}")
+
+
+def bad_value(text: str, wanted: str) -> str:
+    """The problem of a value that is not of its kind."""
+    return f"'{shown(text)}' is no {wanted}" if text else f"no value, expected a {wanted}"
+
+
+class Part(NamedTuple):
+    """Equal members of a job. Amounts are those of one member; memory is in bytes, 0 if not known.
+
+    Where the trace is `relative`, cores and memory are shares of its largest machine.
+    """
+
+    number: int
+    cores: float
+    gpus: float = 0.0
+    memory: float = 0.0
+    name: str = ""
+
+
+class TraceJob(NamedTuple):
+    """A job. Times and delays are in seconds; the zero of times is that of the trace.
+
+    `requested` is the promised run time, 0 if not known. `waited` is the wait in the recorded system,
+    -1 if not known.
+    """
+
+    job: str
+    submit: float
+    runtime: float
+    parts: tuple[Part, ...]
+    requested: float = 0.0
+    waited: float = -1.0
+    user: str = ""
+    group: str = ""
+    queue: str = ""
+    partition: str = ""
+    name: str = ""
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace that is being read.
+
+    `jobs` may be gone through once. `skipped` has the number of jobs that were left out, by reason, and
+    `nodes` and `processors` the size of the recorded cluster, 0 if not known: all are complete after the
+    last job. `splits` is True where a part has the total of a job, whose division into members the trace
+    does not have. `gangs` is True where the members of a job start together.
+    """
+
+    kind: str
+    jobs: Iterable[TraceJob] = ()
+    skipped: Counter[LeftOut] = field(default_factory=Counter)
+    nodes: int = 0
+    processors: int = 0
+    relative: bool = False
+    splits: bool = False
+    gangs: bool = True
+
+    def kept(self, found: Iterable[TraceJob | LeftOut]) -> Iterator[TraceJob]:
+        """The jobs; the others are counted."""
+        for each in found:
+            if isinstance(each, LeftOut):
+                self.skipped[each] += 1
+            else:
+                yield each
+
+
+class Line(NamedTuple):
+    """A line of a file, without its end; `number` counts from 1."""
+
+    number: int
+    text: str
+
+
+Lines = Iterator[Line]
+Files = tuple[Path, ...]
