@@ -131,9 +131,6 @@ def _changes(removed: list[Queue]) -> list[Change]:
     return found
 
 
-INSPECTION_TIME = 1.0
-"""Seconds from a change until it is seen which asks no node takes (spec § 8.12)."""
-
 HOLD_TIME = 1.0
 """Seconds for which a timer that must not fire on hold is put off, until the hold ends."""
 
@@ -306,7 +303,7 @@ def _inspect_later(partition: Partition, now: float) -> None:
     """Scan in a while for the asks that no node takes, if that is not planned yet (§ 8.12)."""
     timer = Timer(Due.INSPECT)
     if timer not in partition.timers:
-        partition.timers.set(timer, now + INSPECTION_TIME)
+        partition.timers.set(timer, now + partition.inspection_time)
 
 
 def _inspect(partition: Partition, now: float) -> list[Effect]:

@@ -93,6 +93,7 @@ class Partition:
         self.types: dict[str, None] = {}  # resource types heard of
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
+        self.inspection_time = options.tuning.inspection_time
         self.counters, self.meter, self.foreign = Counters(), Meter(now), {}
         mode = config.root.settings.backfill
         self.runtimes = None if mode is Backfill.OFF else Runtimes()

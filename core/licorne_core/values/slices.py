@@ -27,6 +27,11 @@ class Tuning:
 
     It changes no decision but those that come before a change of budgets has counted all members.
     """
+    inspection_time: float = 1.0
+    """Seconds from a change until it is seen which asks no node takes (spec § 8.12).
+
+    The scan is for reports, and for an autoscaler: a simulation has it seldom.
+    """
     timeout_size: int = 500
     """Most requests that a deadline stops or drops in one slice.
 
