@@ -139,9 +139,11 @@ def test_a_field_of_an_application_travels_as_its_tag(field: str) -> None:
         ("topology", "required=", "is 'required=': it must be required"),
         ("topology", "needed=rack", "is 'needed=rack': it must be required"),
         ("topology", "required=rack,preferred=zone", "it must be required"),
+        ("topology", "required=the rack", "it must be required"),
         ("topology", 7, "is 7: it must be a text"),
         ("gang_slice", "18", "is '18': it must be size=<members>,level=<level>"),
         ("gang_slice", "size=0,level=rack", "it must be size=<members>"),
+        ("gang_slice", "size=100001,level=rack", "it must be size=<members>"),
         ("gang_slice", "size=²,level=rack", "it must be size=<members>"),
         ("gang_slice", "size=18,level=", "it must be size=<members>"),
         ("gang_slice", "size=18,level=rack,", "it must be size=<members>"),
@@ -170,7 +172,9 @@ def test_slices_may_be_named_in_either_order() -> None:
 
 async def test_the_test_kit_takes_the_fields() -> None:
     """The tags of `submit` and `ask` arrive at the server."""
-    async with serve() as server, FakeRM(server.target) as rm:
+    config = "partitions: [{name: default, queues: [{name: root, submitacl: '*', %s}]}]"
+    config %= "properties: {topology.levels: rack}, queues: [{name: default}]"
+    async with serve(config) as server, FakeRM(server.target) as rm:
         await rm.submit(
             "app", runtime=60, start_by=NOW, topology="preferred=rack", gang_slice="size=2,level=rack"
         )

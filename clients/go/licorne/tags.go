@@ -21,10 +21,10 @@ const (
 )
 
 const (
-	maxRuntime  = 1_000_000_000 * time.Second
-	maxUnix     = 9_999_999_999
-	maxSlice    = 1_000_000
-	maxTagValue = 512
+	maxRuntime = 1_000_000_000 * time.Second
+	maxUnix    = 9_999_999_999
+	maxSlice   = 100_000
+	maxLevel   = 256
 )
 
 // Tags are the four by their meaning. What is zero says nothing. A tag of an ask wins over that of its
@@ -127,20 +127,20 @@ func (t Tags) texts() (map[string]string, error) {
 			return nil, invalid("Slice.Level", shown(t.Slice.Level), levelProblem)
 		}
 		if t.Slice.Size < 1 || t.Slice.Size > maxSlice {
-			return nil, invalid("Slice.Size", strconv.Itoa(t.Slice.Size), "it must lie between 1 and 1000000")
+			return nil, invalid("Slice.Size", strconv.Itoa(t.Slice.Size), "it must lie between 1 and 100000")
 		}
 		texts[TagSlice] = "size=" + strconv.Itoa(t.Slice.Size) + ",level=" + t.Slice.Level
 	}
 	return texts, nil
 }
 
-const levelProblem = "it must be the name of a node attribute, without spaces around it, commas and equals signs"
+const levelProblem = "it must be the name of a node attribute, without spaces, commas and equals signs"
 
 func isLevel(name string) bool {
-	if name == "" || len(name) > maxTagValue || strings.TrimSpace(name) != name {
+	if name == "" || len(name) > maxLevel {
 		return false
 	}
 	return !strings.ContainsFunc(name, func(char rune) bool {
-		return char == ',' || char == '=' || !strconv.IsPrint(char)
+		return char == ',' || char == '=' || char == ' ' || !strconv.IsPrint(char)
 	})
 }

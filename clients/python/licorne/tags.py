@@ -71,6 +71,9 @@ def _is_traceparent(value: str) -> bool:
     return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
 
 
+MAX_LEVEL = 256
+"""Characters of the name of a level."""
+MAX_SLICE = 100_000
 TOPOLOGY = "required=<level> or preferred=<level>"
 SLICE = "size=<members>,level=<level>"
 
@@ -99,11 +102,11 @@ def _gang_slice(field: str, value: object) -> str:
 
 
 def _is_level(name: str) -> bool:
-    return bool(name) and name == name.strip() and "=" not in name and "," not in name
+    return 0 < len(name) <= MAX_LEVEL and not any(sign in name for sign in "=, ")
 
 
 def _is_count(digits: str) -> bool:
-    return digits.isascii() and digits.isdigit() and len(digits) < 8 and int(digits) > 0
+    return digits.isascii() and digits.isdigit() and len(digits) < 10 and 0 < int(digits) <= MAX_SLICE
 
 
 _runtime = partial(whole, RUNTIME)
