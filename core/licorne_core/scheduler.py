@@ -128,17 +128,18 @@ class Scheduler:
         Without `reservations` no node is ever reserved for an ask (spec § 2.8). `ask_backoff` is
         the wait of an ask that its RM could not run, `rm_caps` the quota of each RM.
         """
-        self._options = Options(
+        self.options = Options(
             default_config=default_config,
             reservations=reservations,
             ask_backoff=ask_backoff or AskBackoff(),
             tuning=tuning or Tuning(),
             rm_caps=rm_caps or RmCaps(),
         )
+        """All that decides beside the commands."""
         self._registry = Registry()
         self.last_turn: Partition | None = None
         """The partition that the last tick gave a turn; None if it gave none."""
-        self.views = Views(self._registry, self._options.rm_caps)
+        self.views = Views(self._registry, self.options.rm_caps)
 
     @property
     def partitions(self) -> dict[PartitionName, Partition]:
@@ -154,7 +155,7 @@ class Scheduler:
 
         Nothing is changed. An RM that is not registered has caps like all others.
         """
-        return refusal_of(rm_id, self._registry.rms.get(rm_id), config, self._options)
+        return refusal_of(rm_id, self._registry.rms.get(rm_id), config, self.options)
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """Carry out one command at a time given in unix seconds; return its effects in order.
@@ -185,7 +186,7 @@ class Scheduler:
                 held = [rm.holdings.memory for rm in self._registry.rms.values()]
                 self._registry.pressure.set(command.shortage, command.reason, held)
             case SetBudgets():
-                set_budgets(self._registry, command, self._options.tuning.slice_size, now)
+                set_budgets(self._registry, command, self.options.tuning.slice_size, now)
             case SetBudgetSlices():
                 set_slices(self._registry, command)
 
@@ -211,7 +212,7 @@ class Scheduler:
 
     def _carry_out(self, command: RegisterRm | _OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
-            effects = register(self._registry, command, self._options, now)
+            effects = register(self._registry, command, self.options, now)
             former = self._registry.rms.get(command.rm_id)
             if former is not None:
                 self._hold_for_rest(former, effects)
@@ -255,7 +256,7 @@ class Scheduler:
             case UpdateNodes():
                 return update_nodes(self._registry.jobs, rm, command, now)
             case UpdateConfiguration():
-                return update_configuration(self._registry, rm, command, self._options, now)
+                return update_configuration(self._registry, rm, command, self.options, now)
             case AnswerPredicates():
                 return answer_predicates(rm, command, now)
             case AnswerPreemptions():
@@ -289,7 +290,7 @@ class Scheduler:
             if self._registry.disposal.gone:
                 self._registry.disposal.take_apart()
             if self._registry.counting is not None:
-                go_on_counting(self._registry, self._options.tuning.slice_size, now)
+                go_on_counting(self._registry, self.options.tuning.slice_size, now)
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.rm)

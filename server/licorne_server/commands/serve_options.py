@@ -68,6 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: they do not)"
     )
     of.add("--state-dir", type=Path, metavar="DIR", help=text)
+    text = "where all commands are noted, so that they can be replayed (default: nowhere)"
+    of.add("--journal", type=Path, metavar="DIR", help=text)
+    of.size("--journal-size", USUAL.journal_size, "size of that, at most; the oldest run goes first (1Gi)")
     of.file("--tls-cert", "certificate chain, PEM")
     of.file("--tls-key", "its key, PEM")
     of.file("--tls-client-ca", "CA of the clients: turns on mutual TLS")
@@ -228,6 +231,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         watch_config=args.watch_config,
         budgets_file=args.budgets,
         state_dir=args.state_dir,
+        journal=args.journal,
+        journal_size=args.journal_size,
         tls=_tls(args),
         insecure=args.insecure,
         http_insecure=args.http_insecure == ALL,

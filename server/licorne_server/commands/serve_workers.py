@@ -78,7 +78,14 @@ def _folder() -> Iterator[Path]:
 
 def _arguments(args: argparse.Namespace, folder: Path, number: int, shared: Sequence[str] = ()) -> list[str]:
     """The arguments of a worker: those of the supervisor, and what makes it a member. The last one counts."""
+    journal = {}
+    if args.journal is not None:
+        journal = {
+            "--journal": str(args.journal / worker_name(number)),
+            "--journal-size": str(args.journal_size // args.workers),
+        }
     own = {
+        **journal,
         "--workers": "1",
         "--coordination": f"local:{folder / STORE}",
         "--member-name": worker_name(number),

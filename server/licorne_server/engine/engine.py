@@ -18,7 +18,6 @@ import structlog
 from licorne_core.messages.commands import Command, Hold, OfNoRm, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Registered, TickFailed, Unfinished
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.inbox import BudgetChooser, Entry, Inbox, WorkBudget
 from licorne_server.process.clock import Clock
@@ -32,6 +31,23 @@ MAX_DECISIONS = 512
 
 FENCED_SECONDS = 0.25
 """Seconds after which a fenced member looks again if its decisions count."""
+
+
+class Core(Protocol):
+    """The scheduler, or what stands before it."""
+
+    @property
+    def last_turn(self) -> Partition | None:
+        """See `Scheduler`."""
+        ...
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """See `Scheduler`."""
+        ...
+
+    def next_deadline(self) -> float | None:
+        """See `Scheduler`."""
+        ...
 
 
 class Sink(Protocol):
@@ -93,7 +109,7 @@ class Engine:
     defects: int
     """Failures of the core, and of the sink, since the start."""
 
-    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+    def __init__(self, scheduler: Core, clock: Clock) -> None:
         """Own the scheduler from now on; `start` begins to work."""
         self._scheduler = scheduler
         self._clock = clock

@@ -22,6 +22,7 @@ from licorne_server.http.merging import Parts, parts_of
 from licorne_server.http.sources import SOURCES, Status
 from licorne_server.http.stream import JsonObject, made, send_json
 from licorne_server.http.units import rms_named
+from licorne_server.journal.records import JournalState
 from licorne_server.telemetry.measures import WORK, Histogram
 from licorne_server.workers.status import known_workers
 
@@ -110,6 +111,7 @@ async def health(request: web.Request) -> web.StreamResponse:
     steps = _steps(sources.views, rms, sources.status, sources.now())
 
     def answer(checks: list[Check]) -> JsonObject:
+        checks += _of_journal(sources.journal)
         checks += _of_deployment(sources.ownership, parts)
         for others in () if parts is None else (*parts.before, *parts.after):
             _add(checks, others)
@@ -117,6 +119,16 @@ async def health(request: web.Request) -> web.StreamResponse:
         return {"Healthy": healthy, "HealthChecks": [check.as_json() for check in checks]}
 
     return await send_json(request, made(steps, answer))
+
+
+def _of_journal(journal: JournalState | None) -> list[Check]:
+    """The check of a server that writes a journal."""
+    if journal is None:
+        return []
+    found = Found()
+    if journal.problem:
+        found.add(f"it is not written any more: {journal.problem}")
+    return [Check("Journal", "the journal of commands is written", found)]
 
 
 COORDINATION = "Coordination"
@@ -297,7 +309,13 @@ async def ready(request: web.Request) -> web.Response:
 
 
 def _verdict(request: web.Request, reason: str) -> web.Response:
-    """While ownership cannot change the server serves what it has, so that neither probe fails."""
-    problem = request.app[SOURCES].ownership.problem()
+    """While ownership cannot change the server serves what it has, so that neither probe fails.
+
+    Nor does a journal that has stopped make a probe fail.
+    """
+    sources = request.app[SOURCES]
+    problem = sources.ownership.problem()
+    if not problem and sources.journal is not None and sources.journal.problem:
+        problem = f"journal stopped: {sources.journal.problem}"
     well = f"degraded: {problem}" if problem else "ok"
     return web.Response(text=f"{reason or well}\n", status=503 if reason else 200)

@@ -22,6 +22,7 @@ from licorne_core.views import Views
 from licorne_server.http.budget_metrics import gather_budgets
 from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat, unready
+from licorne_server.http.journal_metrics import JOURNAL
 from licorne_server.http.member_metrics import DEPLOYMENT
 from licorne_server.http.metrics import gather
 from licorne_server.http.sources import Figures, RmFigures, Sources
@@ -377,6 +378,8 @@ class Scrape:
             uptime=self._sources.now() - self._sources.started_time,
         )
         families.add(DEPLOYMENT, self._sources.ownership)
+        if self._sources.journal is not None:
+            families.add(JOURNAL, self._sources.journal)
         yield from families.lines(openmetrics=openmetrics)
         write = write_openmetrics if openmetrics else write_plain
         yield write(self._process).decode()

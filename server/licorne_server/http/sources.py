@@ -15,6 +15,7 @@ from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import BudgetState
 from licorne_server.coordination.ownership import Alone, Ownership
 from licorne_server.http.members import Members
+from licorne_server.journal.records import JournalState
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
 from licorne_server.rms.event_log import EventLogs
@@ -202,6 +203,8 @@ class Sources:
     """Number of this worker; 0 for a server that is none."""
     call: Call = _no_call
     """Carries out a gRPC call for a caller of HTTP."""
+    journal: JournalState | None = None
+    """The journal of commands; None if there is none."""
 
 
 SOURCES = web.AppKey("sources", Sources)

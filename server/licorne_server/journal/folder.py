@@ -8,6 +8,7 @@ r"""The directory of a journal: its lock, its files, and the bound on their size
 The files of a run go together, because none of them is of use without those before it.
 """
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -33,10 +34,6 @@ def segments(folder: Path) -> list[Segment]:
     """The files of a journal, in order. Raises OSError if the directory cannot be read."""
     names = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
     return sorted(Segment(int(match[1]), int(match[2]), path) for match, path in names if match)
-
-
-class Full(Exception):
-    """The run takes all that the journal may take."""
 
 
 def create(path: Path) -> int:
@@ -82,7 +79,7 @@ class Folder:
 
     def begin(self, start: bytes) -> None:
         """Begin the next file of the run with these bytes. Raises as `write` does."""
-        self._end_file()
+        self.end_file()
         self._number += 1
         self._file = self._create(self.path / f"{self.run:06}-{self._number:04}.ljr")
         self._written = 0
@@ -92,8 +89,8 @@ class Folder:
         """Append to the file of `begin`, and remove the oldest runs if there is no room for it.
 
         Raises:
-            Full: the run alone takes all that there may be.
-            OSError: the disk is full, or fails; the file ends with the last whole piece.
+            OSError: the run alone takes all room, or the disk is full, or fails. The file ends with the
+                last whole piece.
         """
         self._lock.check()
         self._make_room(len(data))
@@ -115,26 +112,24 @@ class Folder:
         return self._written
 
     def close(self) -> None:
-        """End the file, and unlock the directory."""
-        try:
-            self._end_file()
-        finally:
-            self._lock.release()
-
-    def _end_file(self) -> None:
-        """End the file, so that it outlives the machine's failure."""
+        """Close the file as it is, and unlock the directory."""
         file, self._file = self._file, -1
         if file >= 0:
-            try:
-                os.fdatasync(file)
-            finally:
-                os.close(file)
+            os.close(file)
+        self._lock.release()
+
+    def end_file(self) -> None:
+        """End the file of `begin`, which outlives a failure of the machine then. Raises OSError."""
+        if self._file >= 0:
+            os.fdatasync(self._file)
+            file, self._file = self._file, -1
+            os.close(file)
 
     def _make_room(self, more: int) -> None:
         while self.size + more > self._most:
             oldest = min(self._sizes)
             if oldest == self.run:
-                raise Full
+                raise OSError(errno.ENOSPC, f"a run has reached the size of the journal, {self._most} bytes")
             for run, _, path in segments(self.path):
                 if run == oldest:
                     path.unlink()

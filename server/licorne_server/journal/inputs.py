@@ -22,8 +22,8 @@ class JournaledCore:
         """Note the commands of a scheduler that has had none."""
         self._scheduler = scheduler
         self._writer = writer
+        self._state = writer.state
         self._digest = DigestOf()
-        self._count = 0
         self._summed = 0.0
         # Commands of which a rest is to come, by their RMs.
         self._begun: dict[RmId, Command] = {}
@@ -39,7 +39,7 @@ class JournaledCore:
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """See `Scheduler`; the journal fails by itself, and never fails a command."""
-        if self._writer.problem:
+        if self._state.problem:
             return self._scheduler.handle(command, now)
         self._note(command, now)
         try:
@@ -57,7 +57,7 @@ class JournaledCore:
     def note_digest(self, now: float) -> None:
         """Note the sum of all decisions so far."""
         self._summed = now
-        self._writer.put(entry(now, Digest(self._count, self._digest.value())))
+        self._writer.put(entry(now, Digest(self._state.inputs, self._digest.value())))
 
     def _note(self, command: Command, now: float) -> None:
         if not 0 <= now - self._summed < DIGEST_SECONDS:
@@ -72,4 +72,4 @@ class JournaledCore:
             self._writer.put(entry(now, what))
         except Exception as error:
             self._writer.stop(f"a {type(command).__name__} cannot be written: {error}")
-        self._count += 1
+        self._state.inputs += 1

@@ -12,6 +12,18 @@ class Unreadable(Exception):
     """Bytes that are no part of a journal; the text says why."""
 
 
+@dataclass(slots=True)
+class JournalState:
+    """How a journal that is being written fares. Any thread may read it."""
+
+    problem: str = ""
+    """Reason that nothing is written any more; empty while all is well."""
+    inputs: int = 0
+    """Commands of this run."""
+    size: int = 0
+    """Bytes of the directory, old runs included."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """The beginning of a run: a server has started with an empty core."""

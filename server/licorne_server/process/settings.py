@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 USUAL_SAMPLE = 0.01
 """Default share of traced work without a sampling decision of a caller."""
 
+LEAST_JOURNAL = 1024**2
+"""Bytes of a journal, at the least."""
+
 PATH = "/v1/traces"
 """Path of a collector for spans, below its own address."""
 
@@ -174,6 +177,10 @@ class Settings:
     """The file with the budgets over RMs."""
     state_dir: Path | None = None
     """Directory for configurations that survive the server; None for none."""
+    journal: Path | None = None
+    """Directory for the journal of commands; None for none."""
+    journal_size: int = 1024**3
+    """Bytes that the journal may take, old runs included."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""
@@ -244,6 +251,7 @@ class Settings:
             )
         self._check_peers()
         self._check_coordination()
+        self._check_journal()
         for problem in (
             *(no_seconds(name, getattr(self, name)) for name in times),
             self.traces.problem() if self.traces else "",
@@ -310,6 +318,19 @@ class Settings:
             raise SettingsError(
                 "--coordination needs --advertise HOST:PORT, because others cannot reach this server "
                 f"at {self.listen}"
+            )
+
+    def _check_journal(self) -> None:
+        """Refuse a journal that cannot be written."""
+        if self.journal is None:
+            return
+        if self.journal_size < LEAST_JOURNAL:
+            raise SettingsError(
+                f"--journal-size must be {LEAST_JOURNAL} bytes or more for each process: {self.journal_size}"
+            )
+        if find_spec("msgspec") is None:
+            raise SettingsError(
+                "--journal needs msgspec, which is not installed: pip install 'licorne-server[journal]'"
             )
 
     @property

@@ -29,6 +29,7 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.http.members import Members
 from licorne_server.http.reasons import Reasons
 from licorne_server.http.sources import rm_figures
+from licorne_server.journal.serving import Journal
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.fair import TimeSlices
@@ -111,10 +112,11 @@ class Server:
         self.scheduler = scheduler or Scheduler(
             reservations=settings.reservations, ask_backoff=settings.ask_backoff, rm_caps=settings.rms.each
         )
-        engine = self.engine = Engine(self.scheduler, self.clock)
+        self._build = build_info()
+        self._journal = Journal(settings, self.scheduler, self._build.version, self.clock.now)
+        engine = self.engine = Engine(self._journal.core, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
-        self._build = build_info()
         self.ownership = ownership or ownership_of(
             settings, self._build.version, self.clock.now, lambda: engine.worked
         )
@@ -177,6 +179,7 @@ class Server:
         self.engine.on_turn = self._turned
         scheduler = self.scheduler
         self.engine.witness = SchedulerLog(scheduler.views, lambda: scheduler.last_turn, self.clock.now)
+        self._journal.start()
         self.engine.start(self.rms)
         await self.changes.configurations.log_levels.start()
         await self.budgets.begin(watch=self.settings.watch_config)
@@ -231,11 +234,8 @@ class Server:
             await periodic.stop()
         await self._accounting.end()
         self.memory.stop()
-        await self.eviction.stop()
-        await self.changes.stop()
-        await self.budgets.stop()
-        await self._admission.stop()
-        await self.engine.stop()
+        for part in (self.eviction, self.changes, self.budgets, self._admission, self.engine, self._journal):
+            await part.stop()
         await self.changes.configurations.stop()
         if self.ownership.store is not None:
             # The last writes of configurations needed it.
@@ -330,6 +330,7 @@ class Server:
             members=self.members,
             worker=self.settings.worker,
             call=self._grpc.inner.call,
+            journal=self._journal.state,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:
