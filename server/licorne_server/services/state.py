@@ -21,6 +21,7 @@ from licorne_server.http.sources import Sources
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
+from licorne_server.services import explaining
 from licorne_server.services.calls import unary_handler
 from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
@@ -38,7 +39,6 @@ from licorne_server.services.reports import (
     application_message,
     ask_message,
     budget_message,
-    explain_message,
     node_message,
     outstanding_message,
     partition_message,
@@ -232,12 +232,7 @@ class StateService:
         partition = self._partition(request.partition, context)
 
         def row(report: Explanation) -> pb.ExplainResponse:
-            message = explain_message(report, self._may_see(context))
-            if report.is_victim:
-                record = self._views.preemption(partition, report.app_id, report.key)
-                assert record is not None, f"{report.key} is a victim, and has a record"
-                message.preemption.CopyFrom(preemption_message(partition, record))
-            return message
+            return explaining.answer(self._views, partition, report, self._may_see(context))
 
         steps = self._views.explain(partition, request.application_id, request.allocation_key)
         page = await self._filled(Page(steps, row, size=1), context)
