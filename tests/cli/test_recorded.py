@@ -125,6 +125,8 @@ NOT_RECORDED = {
     "dev": "does not end",
     "bench": "measures",
     "fake-rm": "does not end",
+    "replay": "says how long it took, of a journal",
+    "why": "needs a journal, and prints as explain does",
     "state-dump": "what REST says, which is recorded",
     "top": "draws screens, of which there are goldens",
     "members": "there are none of a server that is alone",

@@ -21,6 +21,8 @@ BROUGHT_BY = {
     "validate-config": "licorne-server",
     "demo": "licorne-server",
     "dev": "licorne-server",
+    "replay": "licorne-server",
+    "why": "licorne-server",
     "fake-rm": "licorne-server",
     "bench": "licorne-tools",
 }

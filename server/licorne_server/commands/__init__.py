@@ -11,6 +11,8 @@ COMMANDS = {
     "validate-config": (f"{_HERE}.validate_config", "check configuration files"),
     "demo": (f"{_HERE}.demo.command", "watch a real server schedule three fake resource managers"),
     "dev": (f"{_HERE}.demo.dev", "serve three fake resource managers, with the page, until Ctrl-C"),
+    "replay": (f"{_HERE}.replay", "decide again what a journal has recorded, as it was or with changes"),
+    "why": (f"{_HERE}.why", "say why an ask waited, or where it was, at a moment of a journal"),
     "fake-rm": (f"{_HERE}.fake_rm", "play a resource manager against a running server"),
 }
 """Each command: its module, and its line in the help."""

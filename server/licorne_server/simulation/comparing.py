@@ -100,6 +100,7 @@ class Comparison:
             if not isinstance(record, Input):
                 continue
             if record.now > until:
+                now = until
                 break
             now = record.now
             self._play(record)

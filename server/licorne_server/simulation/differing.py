@@ -1,5 +1,6 @@
 """The first decision that differs between two runs of the same workload."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -76,8 +77,8 @@ class Differing:
         """Begin; `lives` knows what became of the live run's asks."""
         self.found = None
         self._lives = lives
-        # In order of time.
-        self._open: dict[Decision, _Open] = {}
+        # Those of one side, in order; a decision may be made again, such as after a failure of the RM.
+        self._open: dict[Decision, deque[_Open]] = {}
         self._followed = False
 
     def saw(self, now: float, effects: Sequence[Effect], *, is_live: bool) -> None:
@@ -88,23 +89,24 @@ class Differing:
                 self._follow(self.found, now, effects)
             return
         for decision, node in decisions(effects):
-            other = self._open.get(decision)
-            if other is None:
-                self._open[decision] = _Open(now, node, is_live)
-            elif other.is_live == is_live:
-                # Again, such as after a failure of the RM: a decision of its own.
+            mine = _Open(now, node, is_live)
+            others = self._open.get(decision)
+            if others is None or others[0].is_live == is_live:
+                self._open.setdefault(decision, deque()).append(mine)
                 continue
-            elif other.node == node:
-                del self._open[decision]
-            else:
-                mine = _Open(now, node, is_live)
+            other = others.popleft()
+            if other.node != node:
                 self._note(decision, *((mine, other) if is_live else (other, mine)))
                 return
+            # What is left comes behind those that are older.
+            del self._open[decision]
+            if others:
+                self._open[decision] = others
 
     def passes(self, now: float) -> None:
         """Both sides have come to this time."""
         if self.found is None and self._open:
-            decision, first = next(iter(self._open.items()))
+            decision, [first, *_] = next(iter(self._open.items()))
             if first.time < now - TOLERANCE:
                 self._note(decision, *((first, None) if first.is_live else (None, first)))
 

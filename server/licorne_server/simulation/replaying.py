@@ -1,7 +1,7 @@
 """Replay of a run as it was: the same core, the same inputs, and the same decisions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from licorne_core.messages.commands import Command, Options
@@ -16,9 +16,6 @@ EACH: Final = 4_096
 
 Progress = Callable[[float], None]
 """Is told the virtual time, in unix seconds, again and again."""
-
-Records = Callable[[], Iterator[Record]]
-"""Reads the run from its beginning: its header first, and nothing of another run."""
 
 
 class NoRun(Exception):
@@ -43,12 +40,8 @@ class Replayed:
     """Where the journal ends before its time, if it does."""
     complete: bool = True
     """False if there are later inputs, which were not wanted."""
-    watchers: Sequence[Watcher] = field(default=())
-
-    @property
-    def end(self) -> float:
-        """Time of its last input, in unix seconds."""
-        return self.player.now
+    end: float
+    """Time at which it ended, in unix seconds: that of its last input, unless that was not wanted."""
 
 
 def scheduler_of(options: Options) -> Scheduler:
@@ -87,15 +80,15 @@ def replay(
     scheduler = scheduler_of(header.options)
     watchers = watched_by(scheduler)
     summing = _Summing()
-    run = Replayed(
-        header=header, player=Player(scheduler, *watchers, summing, now=header.start), watchers=watchers
-    )
+    player = Player(scheduler, *watchers, summing, now=header.start)
+    run = Replayed(header=header, player=player, end=header.start)
     for record in records:
         if isinstance(record, Input):
             if record.now > until:
-                run.complete = False
+                run.complete, run.end = False, until
                 break
-            run.player.handle(record.now, record.command)
+            player.handle(record.now, record.command)
+            run.end = record.now
             run.inputs += 1
             if not run.inputs % EACH:
                 progress(record.now)

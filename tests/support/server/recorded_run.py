@@ -1,8 +1,11 @@
 """Runs that are recorded in memory, as a server with a journal records them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
+from pathlib import Path
+from typing import Any
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -13,9 +16,14 @@ from licorne_core.messages.commands import (
     PredicateAnswer,
 )
 from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, Effect, PredicatesAsked
-from licorne_core.values.ids import NodeId
+from licorne_core.partitions.jobs import LargeCommand
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import NodeId, RmId
+from licorne_server.journal.codec import entry, heading, together
 from licorne_server.journal.digest import DigestOf
+from licorne_server.journal.frames import MAGIC, frame
 from licorne_server.journal.records import Digest, Header, Input, Record
+from licorne_server.journal.table import Again
 from licorne_server.simulation.lives import CONFIRMED
 from licorne_server.simulation.player import Player
 from licorne_server.simulation.replaying import scheduler_of
@@ -26,24 +34,19 @@ CONFIRMS = 0.25
 """Seconds in which RMs confirm a stop."""
 
 
-class RecordedRun:
-    """A core in virtual time with RMs that release, confirm and answer by themselves, all recorded."""
+class Recorder:
+    """Records the inputs of a core, with the sum of all decisions before each."""
 
     def __init__(self, options: Options = OPTIONS, start: float = 0.0) -> None:
         """Begin with an empty core."""
-        self.player = Player(scheduler_of(options), self, now=start)
         self.records: list[Record] = [Header(run=1, version="test", start=start, options=options)]
-        self.refused: dict[str, str] = {}
-        """Nodes that RMs refuse to every ask with a predicate, and why."""
-        self.placed: dict[str, tuple[float, str]] = {}
-        """Time and node of each allocation by its key."""
-        self._runtimes: dict[str, float] = {}
+        self.now = start
         self._digest = DigestOf()
         self._count = 0
-        self._later: list[tuple[float, int, Command]] = []
 
     def passes(self, now: float) -> None:
         """A digest is written before the next input, as by a server."""
+        self.now = now
         self.records.append(Digest(self._count, self._digest.value()))
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
@@ -51,6 +54,70 @@ class RecordedRun:
         self.records.append(Input(now, command))
         self._count += 1
         self._digest.saw(effects)
+
+    def read(self) -> Iterator[Record]:
+        """The records, from the beginning."""
+        self.passes(self.now)
+        return iter(self.records)
+
+    def save(self, folder: Path, run: int = 1) -> Path:
+        """Write the records into a journal, as a run of it; returns the file."""
+        [header, *records] = self.read()
+        assert isinstance(header, Header)
+        begun: dict[RmId, Command] = {}
+        entries = []
+        now = header.start
+        for record in records:
+            if isinstance(record, Digest):
+                entries.append(entry(now, record))
+            elif isinstance(record, Input):
+                now, what = record.now, record.command
+                if isinstance(what, LargeCommand) and begun.get(what.rm_id) is what:
+                    entries.append(entry(now, Again(what.rm_id)))
+                    continue
+                if isinstance(what, LargeCommand):
+                    begun[what.rm_id] = what
+                entries.append(entry(now, what))
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{run:06}-0001.ljr"
+        head = heading(replace(header, run=run), 1)
+        file.write_bytes(MAGIC + frame(head) + b"".join(frame(together([one])) for one in entries))
+        return file
+
+
+class Recorded:
+    """A scheduler whose commands are recorded."""
+
+    def __init__(self, scheduler: Scheduler, recorder: Recorder) -> None:
+        """Record all that this scheduler handles from now on."""
+        self._scheduler = scheduler
+        self._recorder = recorder
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """As that of the scheduler."""
+        self._recorder.passes(now)
+        effects = self._scheduler.handle(command, now)
+        self._recorder.saw(now, command, effects)
+        return effects
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the scheduler's."""
+        return getattr(self._scheduler, name)
+
+
+class RecordedRun(Recorder):
+    """A core in virtual time with RMs that release, confirm and answer by themselves, all recorded."""
+
+    def __init__(self, options: Options = OPTIONS, start: float = 0.0) -> None:
+        """Begin with an empty core."""
+        super().__init__(options, start)
+        self.player = Player(scheduler_of(options), self, now=start)
+        self.refused: dict[str, str] = {}
+        """Nodes that RMs refuse to every ask with a predicate, and why."""
+        self.placed: dict[str, tuple[float, str]] = {}
+        """Time and node of each allocation by its key."""
+        self._runtimes: dict[str, float] = {}
+        self._later: list[tuple[float, int, Command]] = []
 
     def run_for(self, seconds: float, *keys: str) -> None:
         """Release these keys so long after they are placed."""
@@ -62,11 +129,6 @@ class RecordedRun:
         for command in commands:
             self._follow(self.player.feed(now, command))
             self._pass(now)
-
-    def read(self) -> Iterator[Record]:
-        """The records, from the beginning."""
-        self.passes(self.player.now)
-        return iter(self.records)
 
     def _pass(self, now: float) -> None:
         while True:
