@@ -121,6 +121,7 @@ NOT_RECORDED = {
     "serve": "does not end",
     "healthcheck": "says nothing but by its exit code",
     "version": "says which version runs",
+    "simulate": "says how long it took",
     "demo": "plays in a time of its own",
     "dev": "does not end",
     "bench": "measures",

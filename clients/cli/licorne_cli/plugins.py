@@ -19,6 +19,7 @@ BUILD = "licorne.build"
 BROUGHT_BY = {
     "serve": "licorne-server",
     "validate-config": "licorne-server",
+    "simulate": "licorne-server",
     "demo": "licorne-server",
     "dev": "licorne-server",
     "replay": "licorne-server",

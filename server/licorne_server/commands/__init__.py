@@ -9,6 +9,7 @@ _HERE = "licorne_server.commands"
 COMMANDS = {
     "serve": (f"{_HERE}.serve", "serve resource managers"),
     "validate-config": (f"{_HERE}.validate_config", "check configuration files"),
+    "simulate": (f"{_HERE}.simulate", "compare policies and configurations on a workload trace"),
     "demo": (f"{_HERE}.demo.command", "watch a real server schedule three fake resource managers"),
     "dev": (f"{_HERE}.demo.dev", "serve three fake resource managers, with the page, until Ctrl-C"),
     "replay": (f"{_HERE}.replay", "decide again what a journal has recorded, as it was or with changes"),
