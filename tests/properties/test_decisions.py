@@ -8,6 +8,7 @@ import pytest
 from licorne_core.values.slices import Tuning
 from support.seeds import lively
 from support.worlds import Step, World, compare, shown, shrink
+from support.worlds.backfill import SHARE
 
 Play = Callable[[Sequence[Step]], int]
 
@@ -34,11 +35,12 @@ def agree(
     *,
     gangs: float | None = None,
     preempting: float | None = None,
+    backfill: float = SHARE,
 ) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
     for seed in part:
-        script = World(seed, length, gangs=gangs, preempting=preempting).steps
+        script = World(seed, length, gangs=gangs, preempting=preempting, backfill=backfill).steps
         try:
             decisions += play(script)
         except Exception as error:
@@ -114,6 +116,23 @@ def test_no_shortcut_changes_what_becomes_of_gangs(part: range) -> None:
     """With both shortcuts switched off the decisions are still the oracle's."""
     tuning = Tuning(node_index=False, parking=False)
     agree(part, partial(compare, tuning=tuning), GANGS, gangs=MOSTLY)
+
+
+@pytest.mark.worlds(first=3_100_000, one_in=2)
+def test_decides_as_the_oracle_does_of_backfill(part: range) -> None:
+    """Everywhere blocked asks hold shadow starts: others pass them, ends come early and late, nodes go."""
+    agree(part, length=CROWDED, backfill=1.0)
+
+
+@pytest.mark.worlds(first=3_200_000, one_in=10)
+@pytest.mark.parametrize(
+    "tuning",
+    [Tuning(node_index=False, parking=False), Tuning(fill_work=1)],
+    ids=["neither shortcut", "node by node"],
+)
+def test_no_shortcut_changes_a_shadow_start(part: range, tuning: Tuning) -> None:
+    """With shortcuts switched off the decisions are still the oracle's."""
+    agree(part, partial(compare, tuning=tuning), CROWDED, backfill=1.0)
 
 
 @pytest.mark.worlds(first=1_500_000, one_in=10)

@@ -267,7 +267,7 @@ def _settle(
 
 def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:
     """True if the node is kept for another ask that does not give way."""
-    reserved, applications = bool(node.reservations or node.plans), partition.applications
+    reserved, applications = bool(node.reservations), partition.applications
     return reserved and not is_free_for(node, request, applications, now)
 
 

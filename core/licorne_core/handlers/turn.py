@@ -285,7 +285,7 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
     elif isinstance(decision, Plan):
         partition.shadows.hold(decision, now)
     elif isinstance(decision, Lapsed):
-        partition.shadows.give_up(decision.shadow, now)
+        partition.shadows.lapse(decision, now)
     elif isinstance(decision, Replacement):
         replace(partition, decision, now, outcome)
     elif isinstance(decision, Cancellation):

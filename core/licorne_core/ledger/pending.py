@@ -185,7 +185,7 @@ class PendingAsks:
             settle_priority(leaf)
         if was_first:
             self._wakeups.waiting.rank(group)
-        wants = group.reservation_request or group.preemption_request
+        wants = group.reservation_request or group.preemption_request or group.start_request
         if wants is not None:
             self._escalation.rank_all(group, now)
         counts_asks = leaf.settings.backoff_threshold > 0
@@ -217,7 +217,7 @@ class PendingAsks:
         if group.waiting:
             return
         self._wakeups.waiting.withdraw(group)
-        if group.reservation_request is not None or group.preemption_request is not None:
+        if group.reservation_request or group.preemption_request or group.start_request:
             self._escalation.forget_group(group)
         self.forget_if_idle(app, group)
 

@@ -113,11 +113,12 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         yield 1
     while groups:
         _, group = groups.popitem()
-        for item in (group, group.reservation_request, group.preemption_request):
+        for item in (group, group.start_request, group.reservation_request, group.preemption_request):
             if item is not None:
                 waiting.withdraw(item)
         wakeups.backlog.forget(group)
-        group.app = group.reservation_request = group.preemption_request = None
+        group.app = group.start_request = None
+        group.reservation_request = group.preemption_request = None
         group.let_go()
         yield 1
     waiting.unpark(app)

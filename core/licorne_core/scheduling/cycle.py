@@ -211,7 +211,7 @@ class Cycle:
                 blocker.retire_if_unused()
             if shadow.is_stale:
                 plan = context.start_search.plan(app, request, self.turn_time) if may_start else None
-                return Lapsed(shadow) if plan is None else plan
+                return Lapsed(shadow, may_start) if plan is None else plan
         return None
 
     # Reserved asks
@@ -377,14 +377,14 @@ class Cycle:
         if isinstance(blocker, QuotaShortage):
             if blocker.quota is self._root:
                 group.nowhere = True
-                if self.reserving and self._context.shadows.mode is not Backfill.OFF:
-                    self._context.escalation.want_node(group, self.turn_time)
+                self._want_start(group)
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
             group.attempted = True
             if self.reserving:
                 self._context.escalation.want_node(group, self.turn_time)
+                self._want_start(group)
             self._measures.want_victims(group, self.turn_time)
             blocker = found
             group.nowhere = True
@@ -392,6 +392,12 @@ class Cycle:
             self._context.wakeups.backlog.note(group)
         self._note_passed_over(group, blocker)
         return blocker
+
+    def _want_start(self, group: AskGroup) -> None:
+        """Let asks that no node takes hold a shadow start, where backfill is on."""
+        backfills = self._context.shadows.mode is not Backfill.OFF
+        if self.reserving and backfills and group.ask_class.required_node is None:
+            self._context.escalation.want_start(group, self.turn_time)
 
     def _note_passed_over(self, group: AskGroup, blocker: Blocker) -> None:
         """Keep the reason for `explain` (spec § 8.13)."""

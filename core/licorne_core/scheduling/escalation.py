@@ -4,18 +4,18 @@ Each application has one heap of deadlines, and one timer of the partition for t
 An ask that its RM could not run has a timer of its own.
 """
 
-from licorne_core.config.schema import Backfill
+from math import inf
+
 from licorne_core.model.apps.application import Application, Awaited, Deadline
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
-    RESERVATION_AGE,
     SEARCH_INTERVAL,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
+    StartRequest,
 )
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
@@ -26,7 +26,7 @@ MOST_AT_ONCE = 16
 
 _BACK_OFF = Deadline(Awaited.BACK_OFF)
 
-Wants = ReservationRequest | PreemptionRequest
+Wants = StartRequest | ReservationRequest | PreemptionRequest
 
 
 class Escalation:
@@ -60,13 +60,16 @@ class Escalation:
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want_node(self, group: AskGroup, now: float) -> None:
-        """Let an ask of the group, which found none, have a node or a shadow start once it is old enough."""
+        """Reserve a node for an ask of the group, which found none, once the ask is old enough."""
         if group.reservation_request is None:
-            leaf: Queue = group.app.leaf
-            backfills = leaf.lineage[-1].settings.backfill is not Backfill.OFF
-            age = leaf.settings.reserve_after if backfills else RESERVATION_AGE
-            group.reservation_request = ReservationRequest(group, age, now)
+            group.reservation_request = ReservationRequest(group, now)
             self.rank(group.reservation_request, now)
+
+    def want_start(self, group: AskGroup, now: float) -> None:
+        """Let an ask of the group, which found no node, hold a shadow start once it is old enough."""
+        if group.start_request is None:
+            group.start_request = StartRequest(group, group.app.leaf.settings.reserve_after, now)
+            self.rank(group.start_request, now)
 
     def want_victims(self, group: AskGroup, now: float) -> None:
         """Let asks of the group preempt others, as a queue's maximum or the nodes stop them (§ 9.2)."""
@@ -75,6 +78,21 @@ class Escalation:
             group.preemption_request = PreemptionRequest(group, delay, now)
             self.rank(group.preemption_request, now)
 
+    def start_unknown(self, wants: StartRequest, until: float, now: float) -> None:
+        """No start could be planned: an ask may have a node reserved until the next plan."""
+        self.rest(wants, until)
+        reserves = wants.group.reservation_request
+        if reserves is not None:
+            reserves.paused_until = -inf
+            self.rank(reserves, now)
+
+    def readmit(self, request: Request, now: float) -> None:
+        """A pending ask has lost its node or its shadow start, and may have another one."""
+        for wants in (request.group.start_request, request.group.reservation_request):
+            if wants is not None:
+                wants.add(request.place, now)
+                self.rank(wants, now)
+
     def pause(self, wants: PreemptionRequest, now: float) -> None:
         """Pause after a failed or unusable search; the next search ignores earlier refusals."""
         wants.refused.clear()
@@ -82,10 +100,10 @@ class Escalation:
         self.rest(wants, now + SEARCH_INTERVAL)
 
     def rest(self, wants: Wants, until: float) -> None:
-        """Try the request again at unix seconds `until`, and not before."""
+        """Try the request again at unix seconds `until`, inf for no time, and not before."""
         wants.paused_until = until
         self._waiting.withdraw(wants)
-        self._set_deadline(wants, until)
+        self._set_deadline(wants, until if until < inf else None)
 
     def wait_for(self, wants: PreemptionRequest, kept: Kept, now: float) -> None:
         """Wait until a node with victims, which is reserved for another ask, is given up."""
@@ -101,8 +119,8 @@ class Escalation:
         self._withdraw(wants)
 
     def rank_all(self, group: AskGroup, now: float) -> None:
-        """Rank the reservation request and the preemption request of the group, if any."""
-        for wants in (group.reservation_request, group.preemption_request):
+        """Rank the requests of the group, if any."""
+        for wants in (group.start_request, group.reservation_request, group.preemption_request):
             if wants is not None:
                 self.rank(wants, now)
 
@@ -130,19 +148,20 @@ class Escalation:
 
     def forget_group(self, group: AskGroup) -> None:
         """Forget a group without pending asks."""
-        for wants in (group.reservation_request, group.preemption_request):
+        for wants in (group.start_request, group.reservation_request, group.preemption_request):
             if wants is not None:
                 self._withdraw(wants)
-        group.reservation_request = group.preemption_request = None
+        group.start_request = group.reservation_request = group.preemption_request = None
 
     def start_afresh(self, group: AskGroup) -> None:
-        """Drop the preemption request, as settings have changed; the next try makes a new one.
+        """Drop requests that settings have changed for; the next try makes new ones.
 
         An open victim question to the RM stays open, and no ask waits for its answer.
         """
-        if group.preemption_request is not None:
-            self._withdraw(group.preemption_request)
-            group.preemption_request = None
+        for wants in (group.start_request, group.preemption_request):
+            if wants is not None:
+                self._withdraw(wants)
+        group.start_request = group.preemption_request = None
 
     def forget(self, app: Application) -> None:
         """Cancel the timer of a removed application."""
@@ -159,8 +178,13 @@ class Escalation:
                 app.backoff_until = 0.0
                 self._dirty.mark((app,))
                 continue
-            to_reserve = what is Awaited.RESERVATION
-            wants = group.reservation_request if to_reserve else group.preemption_request
+            wants: Wants | None
+            if what is Awaited.RESERVATION:
+                wants = group.reservation_request
+            elif what is Awaited.START:
+                wants = group.start_request
+            else:
+                wants = group.preemption_request
             if wants is not None:
                 self.rank(wants, now)
         self._set_timer(app)
@@ -176,8 +200,12 @@ class Escalation:
         self._set_deadline(wants, None)
 
     def _set_deadline(self, wants: Wants, at: float | None) -> None:
-        preempts = isinstance(wants, PreemptionRequest)
-        name = Deadline(Awaited.PREEMPTION if preempts else Awaited.RESERVATION, wants.group)
+        what = Awaited.PREEMPTION
+        if isinstance(wants, StartRequest):
+            what = Awaited.START
+        elif isinstance(wants, ReservationRequest):
+            what = Awaited.RESERVATION
+        name = Deadline(what, wants.group)
         deadlines = wants.app.deadlines
         if at != deadlines.deadline(name):
             if at is None:

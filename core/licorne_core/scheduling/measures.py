@@ -3,17 +3,17 @@
 A measure is a node to reserve, or victims to stop. This module chooses them.
 """
 
+from math import inf
 from typing import NamedTuple
 
-from licorne_core.config.schema import Backfill
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
-    RESERVATION_AGE,
     SEARCH_INTERVAL,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
+    StartRequest,
 )
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
@@ -60,7 +60,7 @@ class Measures:
             self._context.escalation.want_victims(group, now)
 
     def decide(
-        self, wants: ReservationRequest | PreemptionRequest, now: float
+        self, wants: StartRequest | ReservationRequest | PreemptionRequest, now: float
     ) -> ToReserve | Plan | ToPreempt | Blocker | None:
         """The measure for the first ask that is old enough, or its blocker.
 
@@ -72,26 +72,23 @@ class Measures:
             return None
         if isinstance(wants, PreemptionRequest):
             return self._to_preempt(wants, first.request, now)
+        if isinstance(wants, StartRequest):
+            return self._to_plan(wants, first.request, now)
         return self._to_reserve(wants, first.request, now)
 
     def _to_reserve(
         self, wants: ReservationRequest, request: Request, now: float
-    ) -> ToReserve | Plan | Blocker | None:
-        """The node to reserve (spec §§ 8.5, 8.7), or the blocker; None for a pause.
+    ) -> ToReserve | Blocker | None:
+        """The node to reserve (spec §§ 8.5, 8.7), or the blocker.
 
-        With backfill it is a shadow start, unless the ends of what runs are unknown.
+        With backfill nodes are reserved only while no start can be planned: None, and a pause until then.
         """
         context, app, ask_class = self._context, wants.app, wants.group.ask_class
+        plans = wants.group.start_request
+        if plans is not None and now >= plans.paused_until:
+            context.escalation.rest(wants, inf)
+            return None
         blocker = ask_blocker(context, Asking(app, wants.group))
-        backfills = context.shadows.mode is not Backfill.OFF and ask_class.required_node is None
-        if backfills and (blocker is None or is_cluster(blocker, app.leaf)):
-            planned = context.shadows.blocker() or self._plan(app, request, now)
-            if planned is not None:
-                return planned
-            may = request.create_time + RESERVATION_AGE
-            if now < may:
-                context.escalation.rest(wants, may)
-                return None
         if blocker is None and ask_class.required_node is None:
             blocker = context.wakeups.reservation_limits.blocker(app)
         if blocker is not None:
@@ -99,15 +96,26 @@ class Measures:
         found = context.index.to_reserve(ask_class)
         return ToReserve(app, request, found) if isinstance(found, Node) else found
 
-    def _plan(self, app: Application, request: Request, now: float) -> Plan | None:
-        """The shadow start of an ask; None if no end that it needs is known, now or a moment ago."""
-        shadows = self._context.shadows
-        if now < shadows.retry_at:
-            return None
-        plan = self._context.start_search.plan(app, request, now)
-        if plan is None:
+    def _to_plan(self, wants: StartRequest, request: Request, now: float) -> Plan | Blocker | None:
+        """The shadow start, or the blocker; None for a pause, as no end that the ask needs is known.
+
+        Another ask may have found that out a moment ago.
+        """
+        context, app, shadows = self._context, wants.app, self._context.shadows
+        blocker = ask_blocker(context, Asking(app, wants.group))
+        if blocker is not None and is_cluster(blocker, app.leaf):
+            blocker.retire_if_unused()
+            blocker = None
+        blocker = blocker or shadows.blocker()
+        if blocker is not None:
+            return blocker
+        if now >= shadows.retry_at:
+            plan = context.start_search.plan(app, request, now)
+            if plan is not None:
+                return plan
             shadows.retry_at = now + RETRY_TIME
-        return plan
+        context.escalation.start_unknown(wants, shadows.retry_at, now)
+        return None
 
     def _to_preempt(
         self, wants: PreemptionRequest, request: Request, now: float

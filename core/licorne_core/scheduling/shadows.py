@@ -33,7 +33,7 @@ GRACE = 5.0
 MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
 """Shadow starts of a partition at a time."""
 
-RETRY_TIME = 1.0
+RETRY_TIME = 15.0
 """Seconds from a plan that failed for unknown ends to the next one."""
 
 
@@ -115,9 +115,10 @@ class Plan:
 
 
 class Lapsed(NamedTuple):
-    """A decision: the ask loses its start, as an end that it needs is unknown, or another check stops it."""
+    """A decision: the ask loses its start, as an end is `unknown` that it needs, or it may not start."""
 
     shadow: ShadowStart
+    unknown: bool
 
 
 class CalendarFull(OfThing):
@@ -201,14 +202,16 @@ class Shadows:
         self._wakeups.waiting.runnable = True
         return shadow
 
+    def lapse(self, lapsed: Lapsed, now: float) -> None:
+        """The ask holds its start no more; with an unknown end, none is planned for a while."""
+        if lapsed.unknown:
+            self.retry_at = now + RETRY_TIME
+        self.give_up(lapsed.shadow, now)
+
     def give_up(self, shadow: ShadowStart, now: float) -> None:
         """The ask holds the start no more, and may have another one later."""
         self.end(shadow)
-        self.retry_at = now + RETRY_TIME
-        wants = shadow.request.group.reservation_request
-        if wants is not None:
-            wants.add(shadow.request.place, now)
-            self._escalation.rank(wants, now)
+        self._escalation.readmit(shadow.request, now)
         self._dirty.mark_app(shadow.app)
 
     def end(self, shadow: ShadowStart) -> None:
@@ -237,5 +240,4 @@ class Shadows:
 
     def _leave(self, shadow: ShadowStart, node: Node) -> None:
         del node.plans[shadow], shadow.places[node]
-        self._wakeups.kept_nodes.give_up(node)
         self._dirty.mark_node(node)

@@ -38,6 +38,7 @@ from licorne_core.messages.commands import (
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
+from support.oracle.backfill import mode
 from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
 from support.oracle.cordons import act
@@ -45,7 +46,7 @@ from support.oracle.lives import remove
 from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
-from support.oracle.requests import follow_floating, release, take_ask, update_node
+from support.oracle.requests import follow_backfill, follow_floating, release, take_ask, update_node
 from support.oracle.terms import CordonRecord
 
 __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
@@ -275,7 +276,9 @@ class Oracle:
                 del self.partitions[name]
         for name, config in configs.items():
             if name in self.partitions:
+                before = mode(self.partitions[name].queues)
                 self.partitions[name].reload(config, now)
+                follow_backfill(self.partitions[name], before, now)
             else:
                 self.partitions[name] = self._empty(rm_id, name.partition("]")[2], config)
 

@@ -6,6 +6,8 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import inf
+from typing import Any
 
 from support.oracle.terms import CordonRecord, LimitRecord, PreemptionTerms, ReservationRecord, WishRecord
 
@@ -26,8 +28,8 @@ def add_to(sum_so_far: Amounts, size: Amounts) -> None:
         sum_so_far[name] = sum_so_far.get(name, 0) + value
 
 
-AskClass = tuple[tuple[tuple[str, int], ...], str | None, str | None]
-"""Amounts, required node and predicate."""
+AskClass = tuple[tuple[tuple[str, int], ...], str | None, str | None, float]
+"""Amounts, required node and predicate; where backfill is on, the declared runtime, and else inf."""
 
 Kind = tuple[AskClass, str, bool]
 """A class, a task group, and whether it is a placeholder: asks of one kind are tried as one."""
@@ -48,6 +50,7 @@ class AskRecord:
     `forms` counts how often it became another one, by its size or as the RM put it on a node.
     `failures` is how often in a row the RM could not run it, and `rests_until` how long it is not
     looked at for that, in unix seconds; None if it is. `own_priority` is what the RM said.
+    `declared` are the seconds that it says it runs, inf for none, and `runs` those that count.
     """
 
     key: str
@@ -70,6 +73,9 @@ class AskRecord:
     failures: int = 0
     rests_until: float | None = None
     own_priority: int = 0
+    declared: float = inf
+    runs: float = inf
+    shadow: Any = None
 
     @property
     def is_promised(self) -> bool:
@@ -104,7 +110,7 @@ class AskRecord:
     @property
     def ask_class(self) -> AskClass:
         """What it shares with asks that fit alike, and of which the RM thinks alike."""
-        return (tuple(sorted(self.size.items())), self.required_node, self.predicate)
+        return (tuple(sorted(self.size.items())), self.required_node, self.predicate, self.runs)
 
     @property
     def place(self) -> tuple[int, float, int]:
@@ -147,6 +153,7 @@ class PairRecord:
     node_id: str | None
     number: int
     linked: bool = False
+    started: float = 0.0
 
     @property
     def state(self) -> str:

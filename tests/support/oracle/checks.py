@@ -3,6 +3,7 @@
 Where something is `reserved` for the ask, what was promised to it is its own.
 """
 
+from support.oracle.backfill import lets
 from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to, lineage
 from support.oracle.order import Look, node_key
 from support.oracle.terms import NO_ANSWER
@@ -97,7 +98,7 @@ def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     """
     if ask.required_node is None:
         kept = look.usage.kept_on.get(node.node_id, {})
-        return is_open(look, node) and fits(look, node, ask, kept)
+        return is_open(look, node) and fits(look, node, ask, kept) and lets(look, node, ask)
     return ask.required_node == node.node_id and fits(look, node, ask)
 
 

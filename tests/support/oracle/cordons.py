@@ -4,6 +4,7 @@ from licorne_core.messages.commands import DrainNode, SetNodeSchedulable
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, AppRecord, NodeRecord
 from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again
+from support.oracle.requests import lose_starts
 from support.oracle.terms import CordonRecord, LossRecord
 from support.oracle.victims import seconds_run
 
@@ -22,7 +23,7 @@ def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now
         partition.cordons.pop(command.node_id, None)
         partition.timers.cancel(("drain", command.node_id))
         if node is not None:
-            _set(node, None)
+            _set(partition, node, None)
     elif node is not None and node.cordon is None:
         _cordon(partition, node, CordonRecord())
 
@@ -34,18 +35,19 @@ def _cordon(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord) 
             if app.waiting_ask(key).required_node is None:
                 partition.put_back(app, key)
     partition.cordons[node.node_id] = cordon
-    _set(node, cordon)
+    _set(partition, node, cordon)
     for _, ask in partition.reserved_asks():
         here = ask.reservation is not None and ask.reservation.node_id == node.node_id
         if here and ask.required_node is None:
             ask.lose_node()
 
 
-def _set(node: NodeRecord, cordon: CordonRecord | None) -> None:
+def _set(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord | None) -> None:
     before = node.schedulable
     node.cordon = cordon
     if node.schedulable is not before:
         node.changed()
+        lose_starts(partition, node)
 
 
 def drain(partition: PartitionOracle, node_id: str, now: float) -> None:

@@ -7,6 +7,7 @@ all checks let through and that has a node, or else is old enough to have one re
 
 from typing import NamedTuple
 
+from support.oracle.backfill import MOST, Hold, Lapse, holders, mode, plan, waits_before
 from support.oracle.books import AllocationRecord, AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.checks import (
     exceeds_cluster_only,
@@ -16,11 +17,12 @@ from support.oracle.checks import (
     node_for,
     refused,
     refuses_place,
+    takes,
     within_limits,
     within_maxima,
 )
 from support.oracle.gangs import free_placeholders, is_replaceable
-from support.oracle.order import Look, apps_in_order, fit_key
+from support.oracle.order import Look, apps_in_order, apps_of_leaf, fit_key
 from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, may_reserve, review
 from support.oracle.terms import KeptRecord, Likeness, WishRecord
 from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
@@ -145,24 +147,26 @@ class Outcome(NamedTuple):
     `attempted` are the asks that were looked at and within the quota of their user, by application.
     `nowhere` says of each kind that was looked at whether there is no node for it. `searches` are
     those for victims, `waits` what is not searched for before a node is given up, `postponed` the
-    applications whose leaves had too many searches in this turn.
+    applications whose leaves had too many searches in this turn, `unplanned` are the kinds for
+    which no start was found, or was looked for as another one was just not found.
     """
 
-    decision: Decision | Replacement | Preemption | GiveUp | None
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
     nowhere: dict[str, dict[Kind, bool]]
     searches: list[Search]
     waits: list[Waits]
     postponed: list[str]
+    unplanned: list[tuple[str, Kind]]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     if look.review_due is not None and look.now >= look.review_due + OVERDUE and look.nodes:
-        return Outcome(review(look, None), [], {}, {}, [], [], [])
-    decision = _reserved_pass(look) or replace_one(look)
-    outcome = Outcome(decision, [], {}, {}, [], [], [])
+        return Outcome(review(look, None), [], {}, {}, [], [], [], [])
+    decision = _planned_pass(look) or _reserved_pass(look) or replace_one(look)
+    outcome = Outcome(decision, [], {}, {}, [], [], [], [])
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
@@ -177,6 +181,25 @@ def decide(look: Look) -> Outcome:
     if look.review_due is not None and look.nodes and not postponed:
         return outcome._replace(decision=review(look, outcome.backing_off))
     return outcome
+
+
+def _planned_pass(look: Look) -> Decision | Hold | Lapse | None:
+    """The first ask that fits where its start is planned, or whose start is planned again."""
+    for app, ask, shadow in holders(look.apps) if look.nodes else []:
+        comes = app in apps_of_leaf(look, look.queues[app.queue], newcomers=False)
+        comes = comes and app.backs_off_until <= look.now and not is_replaceable(app, ask)
+        comes = comes and (app.state != "Accepted" or may_start(look, app))
+        comes = comes and within_limits(look, app, ask)
+        within = within_maxima(look, app, ask)
+        node = look.nodes.get(shadow.node_id)
+        asked = may_be_asked_about(look, ask)
+        if comes and within and asked and node is not None and takes(look, node, ask):
+            return Decision(app.app_id, ask.key, node.node_id)
+        if shadow.stale:
+            may_plan = comes and (asked if within else exceeds_cluster_only(look, app, ask))
+            found = plan(look, app, ask) if may_plan else None
+            return Lapse(app.app_id, ask.key, may_plan) if found is None else Hold(app.app_id, ask.key, found)
+    return None
 
 
 def _reserved_pass(look: Look) -> Decision | Preemption | GiveUp | None:
@@ -231,7 +254,9 @@ def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Dec
     return Decision(first[0].app_id, first[1].key, node_id)
 
 
-def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision | Preemption | None, bool]:
+def _decide_for(
+    look: Look, app: AppRecord, outcome: Outcome
+) -> tuple[Decision | Preemption | Hold | None, bool]:
     """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
     An application that has to back off has all its asks before that one looked at, as any other.
@@ -258,7 +283,11 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision 
             if node_id is not None:
                 return Decision(app.app_id, ask.key, node_id), backs_off
             nowhere[ask.kind] = True
-            to_reserve = _node_to_reserve(look, app, ask)
+        if within or exceeds_cluster_only(look, app, ask):
+            found, may_reserve_now = _start_for(look, app, ask, outcome)
+            if found is not None:
+                return found, backs_off
+            to_reserve = _node_to_reserve(look, app, ask) if within and may_reserve_now else None
             if to_reserve is not None:
                 return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
         victims = _victims(look, app, ask, outcome)
@@ -266,6 +295,29 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision 
             return victims, backs_off
         without_node += within
     return None, backs_off
+
+
+def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Hold | None, bool]:
+    """The start that the ask holds from now on, or whether it may have a node reserved instead."""
+    most = MOST[mode(look.queues)]
+    if not most or ask.required_node is not None:
+        return None, True
+    has_one = ask.reservation is not None and ask.reservation.node_id is not None
+    pauses = app.wishes.get(ask.kind, WishRecord()).plans_from > look.now
+    pauses = pauses or (app.app_id, ask.kind) in outcome.unplanned
+    old = look.now >= ask.created + waits_before(look.queues[app.queue])
+    if ask.shadow is not None or has_one or not old or not look.reserving:
+        return None, pauses and ask.shadow is None
+    if pauses:
+        return None, True
+    if len(holders(look.apps)) >= most:
+        return None, False
+    if look.now >= look.plans_from and not outcome.unplanned:
+        found = plan(look, app, ask)
+        if found is not None:
+            return Hold(app.app_id, ask.key, found), False
+    outcome.unplanned.append((app.app_id, ask.kind))
+    return None, True
 
 
 def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Preemption | None:
@@ -321,7 +373,7 @@ def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
     return any(
         node.given_up > since
         and node.schedulable
-        and node.node_id not in look.usage.reserved
+        and node.node_id not in look.usage.reserved | look.usage.planned
         and node.holds(ask.size)
         and not refused(node, ask, allocate=False)
         for node in look.nodes.values()
@@ -333,11 +385,11 @@ def _with_question(look: Look, ask: AskRecord, found: Preemption, plans: list[Pl
     if look.preemption.judged:
         return found._replace(plans=tuple(plans))
     nodes: list[str] = []
-    for index, plan in enumerate(plans):
-        if not look.must_ask(ask, look.nodes[plan.node_id], allocate=False):
+    for index, one in enumerate(plans):
+        if not look.must_ask(ask, look.nodes[one.node_id], allocate=False):
             plans = plans[: index + 1]
             break
-        nodes.append(plan.node_id)
+        nodes.append(one.node_id)
     return found._replace(plans=tuple(plans), nodes=tuple(nodes)) if nodes else found
 
 
@@ -358,7 +410,8 @@ def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
     holding = [
         node
         for node in look.nodes.values()
-        if node.schedulable and not node.yielded and node.node_id not in look.usage.reserved
+        if node.schedulable and not node.yielded
+        if node.node_id not in look.usage.reserved | look.usage.planned
         if node.holds(ask.size) and not refused(node, ask, allocate=False)
         if not refuses_place(node, ask)
     ]

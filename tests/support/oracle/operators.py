@@ -20,7 +20,7 @@ def hold(partition: PartitionOracle, command: HoldApplication) -> None:
 
 def _give_up_reservations(app: AppRecord) -> None:
     for ask in (*app.asks.values(), *(app.waiting_ask(key) for key in app.assumed_keys())):
-        ask.reservation = None
+        ask.reservation = ask.shadow = None
 
 
 def change(partition: PartitionOracle, command: ChangeApplication, now: float) -> None:

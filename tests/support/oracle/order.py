@@ -44,7 +44,8 @@ class Look(NamedTuple):
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
     reviewed. `claims` are those to which reservations give way. `budgets_of` has the budgets of an
-    application, for one of its asks or for any.
+    application, for one of its asks or for any. `runs` are the latest runs by leaf and size, and
+    before `plans_from` no start is planned.
     """
 
     queues: dict[str, QueueRecord]
@@ -62,6 +63,8 @@ class Look(NamedTuple):
     review_due: float | None
     claims: list[ClaimRecord]
     budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
+    runs: dict[object, list[float]]
+    plans_from: float
 
 
 def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:

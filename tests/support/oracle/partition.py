@@ -125,6 +125,9 @@ class PartitionOracle:
         self.judging = Judging()
         self.timers = Timers()
         self.queues = queue_records(config)
+        self.runs: dict[object, list[float]] = {}
+        self.plans_from = 0.0
+        self.told_starts = 0
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.cordons: dict[str, CordonRecord] = {}

@@ -4,6 +4,7 @@ An autoscaler is told of asks that quota would admit and no node takes.
 """
 
 from licorne_core.messages.commands import FailMode
+from support.oracle.backfill import GRACE, holders
 from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, lineage
 from support.oracle.cordons import drain
 from support.oracle.gangs import to_be_tried
@@ -122,6 +123,8 @@ def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
             ask.reservation = None
+    for _, _, shadow in holders(partition.apps):
+        shadow.stale = shadow.stale or shadow.start + GRACE <= now
     for app in partition.apps.values():
         if app.backs_off_until <= now:
             app.backs_off_until = 0.0

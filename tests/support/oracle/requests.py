@@ -1,7 +1,10 @@
 """Effects of nodes, asks, existing allocations and releases on a partition (spec §§ 1.6.11, 5.3, 7, 11.3)."""
 
+from math import inf
+
 from licorne_core.messages.commands import NodeAction, NodeUpdate, ReleaseRequest, TerminationType
 from licorne_core.values.asks import Ask
+from support.oracle.backfill import MOST, declared, holders, mode, note_run
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
@@ -59,7 +62,7 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
         if app.asks[ask.key].size != size:
             replace_ask(partition, app, app.asks[ask.key], size, now)
     else:
-        app.add(_new_ask(app, ask, size, now))
+        app.add(_new_ask(partition, app, ask, size, now))
         if app.state in ("New", "Accepted"):
             app.state = "Accepted"
         elif app.state != "Resuming":
@@ -71,12 +74,12 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
     assert ask.node_id is not None
     record = app.asks.pop(ask.key, None)
     if record is None:
-        record = _new_ask(app, ask, size, now)
+        record = _new_ask(partition, app, ask, size, now)
     else:
         app.arrivals += 1
         record.arrival = app.arrivals
     record.size = size
-    record.reservation = None
+    record.reservation = record.shadow = None
     state = PLACEHOLDER if record.placeholder else ALLOCATED
     record.brought = True
     record.failures, record.rests_until = 0, None
@@ -99,6 +102,7 @@ def replace_ask(
 ) -> None:
     """A pending ask of another size or priority; a node reserved for it must be able to hold it."""
     del app.asks[ask.key]
+    ask.shadow = None
     ask.resize(size)
     if ask.reservation is not None:
         fresh = new_reservation(partition, app, ask.reservation.since)
@@ -144,7 +148,7 @@ def _terms(ask: Ask) -> PreemptionTerms:
     return PreemptionTerms(ask.allow_preempt_other, ask.allow_preempt_self, ask.originator, cost)
 
 
-def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
+def _new_ask(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
     created = now if ask.create_time is None else ask.create_time
     app.submitted = min(app.submitted, created)
     app.arrivals += 1
@@ -160,7 +164,10 @@ def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
         ask.placeholder,
         ask.task_group,
         own_priority=ask.priority,
+        declared=declared(app, ask),
     )
+    if mode(partition.queues) != "off":
+        record.runs = record.declared
     if app.given_priority is not None:
         record.priority = app.given_priority
     if ask.placeholder:
@@ -173,13 +180,36 @@ def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
         _drop_foreign(partition, ask.key)
         partition.nodes[ask.node_id].foreign[ask.key] = size
         partition.nodes[ask.node_id].changed()
+        lose_starts(partition, partition.nodes[ask.node_id])
         partition.put_back_unfitting(partition.nodes[ask.node_id])
+
+
+def lose_starts(partition: PartitionOracle, node: NodeRecord) -> None:
+    """What is held on the node is held no more: those starts are planned again."""
+    for _, _, shadow in holders(partition.apps):
+        if shadow.node_id == node.node_id:
+            shadow.node_id, shadow.stale = "", True
+
+
+def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None:
+    """Another backfill is in force than `before`: the latest starts end, and asks have runtimes or none."""
+    after = mode(partition.queues)
+    for _, ask, _ in holders(partition.apps)[MOST[after] :]:
+        ask.shadow = None
+    if (before == "off") == (after == "off"):
+        return
+    partition.runs.clear()
+    for app in partition.apps.values():
+        for ask in list(app.asks.values()):
+            ask.runs = ask.declared if after != "off" else inf
+            replace_ask(partition, app, ask, ask.size, now)
 
 
 def _drop_foreign(partition: PartitionOracle, key: str) -> None:
     for node in partition.nodes.values():
         if node.foreign.pop(key, None) is not None:
             node.changed(narrowed=False)
+            lose_starts(partition, node)
 
 
 def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> None:
@@ -258,6 +288,11 @@ def _free_booked(
 ) -> None:
     """An allocation is freed, and acknowledged unless that is what the RM was asked for."""
     real = not app.allocations[key].ask.placeholder
+    if mode(partition.queues) != "off" and why not in (
+        *UNACKNOWLEDGED,
+        TerminationType.PLACEHOLDER_REPLACED,
+    ):
+        note_run(partition.runs, app, app.allocations[key], now)
     silent = why in UNACKNOWLEDGED or (not real and why is TerminationType.PLACEHOLDER_REPLACED)
     if not silent:
         partition.tell_released(app, key, "STOPPED_BY_RM", RELEASED_BY_RM)
@@ -287,6 +322,7 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
         if update.capacity is not None and capacity != known.capacity:
             known.capacity = capacity
             known.changed()
+            lose_starts(partition, known)
             _unreserve_too_large(partition, known)
             partition.put_back_unfitting(known)
     elif action is NodeAction.DECOMISSION:
@@ -296,6 +332,7 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
         known.wanted = not known.wanted
         if known.schedulable is not before:
             known.changed()
+            lose_starts(partition, known)
     if action is NodeAction.DRAIN_NODE and known is not None:
         for app, key in partition.assumed_on(known):
             if app.waiting_ask(key).required_node is None:
@@ -310,6 +347,7 @@ def follow_floating(partition: PartitionOracle, before: frozenset[str]) -> None:
         if capacity != node.capacity:
             node.capacity = capacity
             node.changed()
+            lose_starts(partition, node)
             _unreserve_too_large(partition, node)
             partition.put_back_unfitting(node)
 
@@ -326,6 +364,7 @@ def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
     """The node is gone, and so is what ran there (spec § 6.12 for placeholders)."""
     for app, key in partition.assumed_on(node):
         partition.put_back(app, key)
+    lose_starts(partition, node)
     del partition.nodes[node.node_id]
     partition.timers.cancel(("drain", node.node_id))
     for _, ask in partition.reserved_asks():

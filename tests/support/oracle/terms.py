@@ -62,7 +62,8 @@ class WishRecord:
     """Asks of one kind want victims: not before `paused_until`, nor while the RM is `asked`.
 
     `refused` are the nodes that the RM does not want them on, whoever goes. `waits_for`: until
-    `waits_until` asks of that likeness wait for nodes that are kept for others.
+    `waits_until` asks of that likeness wait for nodes that are kept for others. Before `plans_from` no
+    start is planned for them, and a node may be reserved.
     """
 
     paused_until: float = 0.0
@@ -70,6 +71,7 @@ class WishRecord:
     refused: list[str] = field(default_factory=list)
     waits_for: "Likeness | None" = None
     waits_until: float = 0.0
+    plans_from: float = 0.0
 
 
 class LossRecord(NamedTuple):

@@ -1,5 +1,6 @@
 """Passes over one partition, and what their decisions do to its records."""
 
+from support.oracle.backfill import RETRY_SECONDS, Hold, Lapse
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -53,6 +54,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.review_due,
         partition.claims,
         lambda app, own: partition.budgets.bounds(partition, app, own),
+        partition.runs,
+        partition.plans_from,
     )
 
 
@@ -77,6 +80,14 @@ def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
         kinds = {ask.kind for ask in asks}
         for ask in partition.apps[app_id].awake():
             ask.attempted = ask.attempted or ask.kind in kinds
+
+
+def mark_unplanned(partition: PartitionOracle, outcome: Outcome, now: float) -> None:
+    """No start was found for an ask: for a while none is planned, and nodes are reserved."""
+    if outcome.unplanned and now >= partition.plans_from:
+        partition.plans_from = now + RETRY_SECONDS
+    for app_id, kind in outcome.unplanned:
+        partition.apps[app_id].wish(kind).plans_from = partition.plans_from
 
 
 def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
@@ -123,7 +134,9 @@ def end_turn(partition: PartitionOracle, now: float) -> None:
 
 
 def carry_out(
-    partition: PartitionOracle, decision: Decision | Replacement | Preemption | GiveUp, now: float
+    partition: PartitionOracle,
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse,
+    now: float,
 ) -> bool:
     """Do what was decided; whether the RM is told of an allocation now."""
     if isinstance(decision, Preemption):
@@ -145,14 +158,15 @@ def carry_out(
     if isinstance(decision, Replacement):
         _replace(partition, decision, now)
         return False
-    if isinstance(decision, GiveUp):
-        _give_up(partition, decision, now)
+    if isinstance(decision, GiveUp | Hold | Lapse):
+        _keep_other_room(partition, decision, now)
         return False
     app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
     ask = app.asks[decision.key]
     if ask.required_node is not None:
         _make_way(partition, ask.required_node)
     if decision.reserves:
+        ask.shadow = None
         ask.reservation = ask.reservation or new_reservation(partition, app, now)
         ask.reservation.node_id = node.node_id
         review_later(partition, now)
@@ -165,6 +179,7 @@ def carry_out(
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
         waits_for.assumed.append((app.app_id, ask.key))
     del app.asks[ask.key]
+    ask.shadow = None
     if not (assumed and ask.is_promised):
         ask.reservation = None
     partition.book(app, ask, node.node_id, ASSUMED, ask.created, now)
@@ -211,6 +226,7 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
         here = other.reservation is not None and other.reservation.node_id == decision.node_id
         if here and other is not ask and other.required_node is None:
             other.lose_node()
+    ask.shadow = None
     if ask.reservation is None or ask.reservation.node_id != decision.node_id:
         ask.reservation = new_reservation(partition, app, now)
         ask.reservation.node_id = decision.node_id
@@ -237,7 +253,8 @@ def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> N
     ask.reservation = None
     partition.bookings += 1
     number = partition.bookings
-    app.pairs[ask.key] = PairRecord(ask, decision.placeholder, decision.node_id, number)
+    ask.shadow = None
+    app.pairs[ask.key] = PairRecord(ask, decision.placeholder, decision.node_id, number, started=now)
     if not decision.asks:
         link(partition, app, ask.key)
 
@@ -272,6 +289,30 @@ def _ask(
         assert asked[0] is node, f"core asks about {asked} first, not {node}"
         assert allocate or len(asked) == 1, f"core asks to reserve one of {asked}"
     return check
+
+
+def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse, now: float) -> None:
+    """Room on nodes is kept for others than before."""
+    if isinstance(decision, GiveUp):
+        _give_up(partition, decision, now)
+    else:
+        _follow_start(partition, decision, now)
+
+
+def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float) -> None:
+    """The ask holds another start, or none any more."""
+    ask = partition.apps[decision.app_id].asks[decision.key]
+    if isinstance(decision, Lapse):
+        ask.shadow = None
+        if decision.unknown:
+            partition.plans_from = now + RETRY_SECONDS
+        return
+    if ask.shadow is None:
+        partition.told_starts += 1
+        decision.shadow.serial = partition.told_starts
+    else:
+        decision.shadow.serial = ask.shadow.serial
+    ask.shadow = decision.shadow
 
 
 def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:

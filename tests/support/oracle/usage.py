@@ -26,7 +26,8 @@ class Usage:
     `kept` is what others have to leave free for asks with a promise, by queue or tracker, and
     `kept_for` the part of it that is for one ask.
     `running` counts applications by queue that run or are about to, `tracked_apps` has those with
-    allocations by user or group and queue, `reserved` the nodes with reservations, `exclusive`
+    allocations by user or group and queue, `reserved` the nodes with reservations,
+    `planned` those with room for later starts, `exclusive`
     those that nobody else may have, `kept_on` what others leave free on a node. What an
     application has for its fair share (`app_allocated`) is without placeholders.
     """
@@ -48,6 +49,7 @@ class Usage:
         self.available = {node.node_id: node.free() for node in nodes.values()}
         self.waiting_priority: dict[str, int | None] = dict.fromkeys(queues)
         self.reserved: set[str] = set()
+        self.planned: set[str] = set()
         self.exclusive: set[str] = set()
         self.kept_on: dict[str, Amounts] = {}
         self.tracked: dict[Tracker, Amounts] = {}
@@ -75,6 +77,7 @@ class Usage:
                 if ask.reservation.exclusive:
                     self.exclusive.add(node_id)
                 add_to(self.kept_on.setdefault(node_id, {}), ask.size)
+        self.planned |= {ask.shadow.node_id for ask in app.asks.values() if ask.shadow is not None}
         for node_id, size in app.booked():
             add_to(self.available[node_id], {name: -value for name, value in size.items()})
         if app.allocations:

@@ -6,9 +6,11 @@ from typing import Any
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
 from support.oracle import PartitionOracle
+from support.oracle.backfill import holders
 from support.oracle.books import AppRecord, Kind
 from support.oracle.gangs import task_groups
 from support.oracle.usage import Usage
@@ -125,7 +127,21 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
         if request.state in (*PAIRED, RequestState.RELEASING, RequestState.PREEMPTING)
     }
     asked = _questions(partition)
-    return reserved, assumed, {**gangs, **asked, **_review(due=partition.cycle.review.due_since < inf)}
+    shadows: Keys = {
+        (one.app.app_id, f"start of {one.request.key}"): str(
+            (one.start, one.end, one.is_stale, *map(_id, one.nodes))
+        )
+        for one in partition.shadows
+    }
+    return (
+        reserved,
+        assumed,
+        {**gangs, **asked, **shadows, **_review(due=partition.cycle.review.due_since < inf)},
+    )
+
+
+def _id(node: Node) -> str:
+    return node.node_id
 
 
 def _questions(partition: Partition) -> Keys:
@@ -218,7 +234,13 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
     checks = [*partition.judging.open.values(), *(c.victims for c in open_checks if c.victims)]
     asked: Keys = {(c.app.app_id, f"victims for {c.ask.key}"): "asked" for c in checks}
     review = _review(due=partition.review_due is not None)
-    return reserved, assumed, {**pairs, **stopping, **asked, **review}
+    starts: Keys = {
+        (app.app_id, f"start of {ask.key}"): str(
+            (one.start, one.end, one.stale, *([one.node_id] if one.node_id else []))
+        )
+        for app, ask, one in holders(partition.apps)
+    }
+    return reserved, assumed, {**pairs, **stopping, **asked, **starts, **review}
 
 
 def _review(*, due: bool) -> Keys:
@@ -230,7 +252,7 @@ def kind_of(group: AskGroup) -> Kind:
     """A group of the core's in the oracle's words."""
     ask_class = group.ask_class
     _, task_group, placeholder = group.key
-    own = (ask_class.items, ask_class.required_node, ask_class.predicate)
+    own = (ask_class.items, ask_class.required_node, ask_class.predicate, ask_class.runtime)
     return (own, task_group, placeholder)
 
 

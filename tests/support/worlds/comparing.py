@@ -26,6 +26,7 @@ from support.oracle.turns import (
     end_turn,
     mark_attempted,
     mark_searches,
+    mark_unplanned,
     mark_waits,
     peek,
     send_to_rest,
@@ -212,6 +213,7 @@ class _Pair:
         partition = self.oracle.partitions[name]
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
+        mark_unplanned(partition, outcome, self.driver.now)
         mark_searches(partition, outcome.searches, self.driver.now)
         mark_waits(partition, outcome.waits)
         for app_id in outcome.backing_off:

@@ -5,6 +5,7 @@ from random import Random
 from licorne_core.messages.commands import Command, RemoveRm, Tick
 from licorne_core.values.ids import RmId
 from support.core.driver import START
+from support.worlds.backfill import SHARE, BackfillMaker
 from support.worlds.budgets import BudgetMaker
 from support.worlds.cordons import CordonMaker
 from support.worlds.operators import OperatorMaker
@@ -34,6 +35,7 @@ class World:
         preempting: float | None = None,
         budgets: bool = True,
         operators: bool = True,
+        backfill: float = SHARE,
     ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
@@ -41,6 +43,7 @@ class World:
         share of applications that are gangs, `preempting` that of asks that may preempt others;
         each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
         `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
+        `backfill` is the share of RMs with backfill.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -59,6 +62,7 @@ class World:
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
+        self.backfill = BackfillMaker(seed, [rm.rm for rm in self.rms], backfill)
         self.cordons = CordonMaker(seed, [rm.rm for rm in self.rms]) if operators else None
         if self.budgets is not None:
             self._add(*self.budgets.first())
@@ -77,7 +81,7 @@ class World:
     def _add(self, *commands: Command) -> None:
         for command in commands:
             marked = command if self.cordons is None else self.cordons.marking(command, self.now)
-            self.steps.append(Step(self.now, marked))
+            self.steps.append(Step(self.now, self.backfill.marking(marked)))
 
     def _draw(self) -> None:
         """One thing happens: an RM says something, or time passes."""

@@ -12,7 +12,7 @@ from licorne_core.events.allocations import Owner
 from licorne_core.events.apps import Bound
 from licorne_core.messages.operators import UNMARKED, ApplicationMarks
 from licorne_core.model.apps.gang import Gang
-from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
+from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest, StartRequest
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.model.budgets import BudgetQuota
@@ -27,7 +27,7 @@ from licorne_core.values.timers import Timers
 IDLE_GROUPS = 16
 """Groups that an application may have before one that becomes empty is forgotten."""
 
-GroupItem = AskGroup | ReservationRequest | PreemptionRequest
+GroupItem = AskGroup | StartRequest | ReservationRequest | PreemptionRequest
 """Items that an application ranks: groups, and their requests when no node takes their asks."""
 
 
@@ -36,6 +36,7 @@ class Awaited(Enum):
 
     BACK_OFF = "the end of its back-off"
     RESERVATION = "an ask that is old enough to have a node reserved"
+    START = "an ask that is old enough to hold a shadow start, or the end of a pause"
     PREEMPTION = "an ask that is old enough to preempt others, or the end of a pause"
 
 
@@ -253,6 +254,8 @@ class Application:
             group.reservation_request.add(place, now)
         if group.preemption_request is not None:
             group.preemption_request.add(place, now)
+        if group.start_request is not None:
+            group.start_request.add(place, now)
         return group.heap[0].arrival == request.arrival
 
     def forget_idle(self, group: AskGroup) -> None:

@@ -93,6 +93,8 @@ class AskGroup:
     """See `unreported`; None before it is read."""
     reservation_request: "ReservationRequest | None"
     """Their request for a node to reserve, once they have found none."""
+    start_request: "StartRequest | None"
+    """Their request for a shadow start, where backfill is on, once they have found no node."""
     preemption_request: "PreemptionRequest | None"
     """Their request for victims, once a queue's maximum or the nodes stopped them."""
 
@@ -120,6 +122,7 @@ class AskGroup:
         self._unreported = None
         self.reservation_request = None
         self.preemption_request = None
+        self.start_request = None
 
     def __repr__(self) -> str:
         """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""
@@ -325,16 +328,32 @@ class ReservationRequest(AgedAsks):
 
     step = 1
 
-    def __init__(self, group: AskGroup, age: float, now: float) -> None:
-        """Start with all asks of the group; those without a required node have to be `age` seconds old."""
-        super().__init__(group, age if group.ask_class.required_node is None else 0.0, now)
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Start with all asks of the group."""
+        age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
+        super().__init__(group, age, now)
 
     def qualifies(self, place: Place) -> bool:
         """True if the ask has no node reserved, and holds no shadow start."""
-        request = place.request
-        reservation = request.reservation
-        held = request.shadow is not None or (reservation is not None and reservation.node_id is not None)
-        return not held and waits(place)
+        return waits(place) and _holds_nothing(place.request)
+
+
+def _holds_nothing(request: Request) -> bool:
+    reservation = request.reservation
+    return request.shadow is None and (reservation is None or reservation.node_id is None)
+
+
+class StartRequest(AgedAsks):
+    """The asks of a group that no node took, and that may hold a shadow start.
+
+    After a plan that failed it pauses for a while. In the pause an ask may have a node reserved.
+    """
+
+    __slots__ = ()
+
+    def qualifies(self, place: Place) -> bool:
+        """True if the ask has no node reserved, and holds no shadow start."""
+        return waits(place) and _holds_nothing(place.request)
 
 
 class PreemptionRequest(AgedAsks):

@@ -216,10 +216,7 @@ class Reservations:
         """Free the reserved node, if any; a pending ask may have another one reserved."""
         node_id, reservation.node_id = reservation.node_id, None
         if request.is_pending:
-            wants = request.group.reservation_request
-            if wants is not None:
-                wants.add(request.place, now)
-                self._escalation.rank(wants, now)
+            self._escalation.readmit(request, now)
         self._dirty.mark_app(app)
         if node_id is not None:
             node = self._nodes.by_id[node_id]

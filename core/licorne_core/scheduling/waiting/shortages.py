@@ -195,7 +195,7 @@ class KeptNodes:
         for node, number in reversed(self._given_up.items()):
             if number <= count or found:
                 break
-            if node.reservations or node.plans:
+            if node.reservations:
                 taken.append(node)
             found = kept.may_use(node)
         for node in taken:

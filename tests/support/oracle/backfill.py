@@ -1,0 +1,194 @@
+"""Shadow starts in plain words: when a blocked ask could start, and who may pass it.
+
+Everything is found anew from the records for each decision; only the starts that were told are kept.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from licorne_core.values.asks import Ask
+from support.oracle.books import (
+    ALLOCATED,
+    AllocationRecord,
+    Amounts,
+    AppRecord,
+    AskRecord,
+    NodeRecord,
+    QueueRecord,
+    add_to,
+    seconds,
+)
+from support.oracle.order import Look, node_key
+
+GRACE = 5.0
+RETRY_SECONDS = 15.0
+MOST = {"off": 0, "easy": 1, "conservative": 16}
+FEWEST_RUNS = 3
+MOST_RUNS = 64
+
+Name = tuple[str, str]
+
+
+@dataclass
+class ShadowRecord:
+    """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
+
+    `going` is what was there when it was `planned` and was to end by the start.
+    """
+
+    node_id: str
+    start: float
+    end: float
+    planned: float
+    going: set[Name]
+    serial: int = 0
+    stale: bool = False
+
+
+class Hold(NamedTuple):
+    """A decision: the ask holds that start."""
+
+    app_id: str
+    key: str
+    shadow: ShadowRecord
+
+
+class Lapse(NamedTuple):
+    """A decision: the ask holds its start no more, as an end is `unknown` that it needs, or it is stopped."""
+
+    app_id: str
+    key: str
+    unknown: bool
+
+
+def mode(queues: dict[str, QueueRecord]) -> str:
+    """The partition's backfill."""
+    return queues["root"].properties.get("backfill", "off")
+
+
+def waits_before(queue: QueueRecord) -> float:
+    """How old an ask of the leaf must be to hold a start, in seconds."""
+    return seconds(queue.properties.get("reserve.after", "0s"))
+
+
+def declared(app: AppRecord, ask: Ask) -> float:
+    """The seconds that an ask says it runs, or else its application; inf without."""
+    return float(ask.tags.get("licorne/runtime", app.tags.get("licorne/runtime", "inf")))
+
+
+def note_run(
+    runs: dict[object, list[float]], app: AppRecord, allocation: AllocationRecord, now: float
+) -> None:
+    """An allocation has ended by itself: for how long it ran is remembered."""
+    if allocation.state == ALLOCATED and not allocation.ask.brought:
+        known = runs.setdefault(_alike(app, allocation.ask), [])
+        known.append(now - allocation.started)
+        del known[:-MOST_RUNS]
+
+
+def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, ShadowRecord]]:
+    """All asks that hold a start, those that were told first first."""
+    found = [
+        (app, ask, ask.shadow) for app in apps.values() for ask in app.asks.values() if ask.shadow is not None
+    ]
+    return sorted(found, key=lambda one: one[2].serial)
+
+
+def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
+    """True if the ask ends before every start on the node, or leaves what is held there free then."""
+    return ask.required_node is not None or all(
+        look.now + ask.runs <= shadow.start or _leaves_free(look, node, shadow, ask)
+        for _, holder, shadow in holders(look.apps)
+        if shadow.node_id == node.node_id and holder is not ask
+    )
+
+
+def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRecord) -> bool:
+    left = dict(look.usage.available[node.node_id])
+    for app, one, started in _there(look, node):
+        name = (app.app_id, one.key)
+        since = started >= shadow.planned and started + one.runs <= shadow.start
+        if name in shadow.going or since:
+            add_to(left, one.size)
+    for _, holder, other in holders(look.apps):
+        own = other is shadow
+        if other.node_id == node.node_id and (own or other.start <= shadow.start < other.end):
+            add_to(left, _minus(holder.size))
+    add_to(left, _minus(look.usage.kept_on.get(node.node_id, {})))
+    return all(left.get(name, 0) >= value for name, value in ask.size.items())
+
+
+def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
+    """The earliest start on any node; None if no end is known that it needs."""
+    found = []
+    for node in look.nodes.values():
+        time = _earliest(look, node, app, ask)
+        if time is not None:
+            found.append((time, node_key(look, node), node))
+    if not found:
+        return None
+    start, _, node = min(found, key=lambda one: one[:2])
+    going = {(a.app_id, one.key) for a, one, _, end in _ends(look, node) if end <= start}
+    return ShadowRecord(node.node_id, start, start + _expected(look, app, ask), look.now, going)
+
+
+def _earliest(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> float | None:
+    refused = any(node.results.get((ask.ask_class, allocate)) for allocate in (True, False))
+    reserved = node.node_id in look.usage.kept_on
+    if not node.schedulable or reserved or refused or not node.holds(ask.size):
+        return None
+    others = [
+        (other.end, holder.size)
+        for _, holder, other in holders(look.apps)
+        if other.node_id == node.node_id and holder is not ask
+    ]
+    ends = [(end, one.size) for _, one, _, end in _ends(look, node)] + others
+    for time in sorted({look.now, *(end for end, _ in ends if look.now < end < inf)}):
+        free = dict(look.usage.available[node.node_id])
+        for _, size in others:
+            add_to(free, _minus(size))
+        for end, size in ends:
+            if end <= time:
+                add_to(free, size)
+        if all(free.get(name, 0) >= value for name, value in ask.size.items()):
+            return time
+    return None
+
+
+def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float]]:
+    """What is booked on the node, with the time of booking."""
+    for app in look.apps.values():
+        for one in app.allocations.values():
+            if one.node_id == node.node_id:
+                yield app, one.ask, one.started
+        for pair in app.pairs.values():
+            if pair.node_id == node.node_id:
+                yield app, pair.ask, pair.started
+
+
+def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float, float]]:
+    """The same, with the expected ends; what should have ended is expected to end soon."""
+    for app, ask, started in _there(look, node):
+        end = started + _expected(look, app, ask)
+        late = GRACE
+        while end <= look.now and end + late <= look.now:
+            late *= 2
+        yield app, ask, started, end if end > look.now else end + late
+
+
+def _expected(look: Look, app: AppRecord, ask: AskRecord) -> float:
+    """The runtime that is declared, or else the median of those alike; inf for neither."""
+    if ask.declared < inf:
+        return ask.declared
+    known = look.runs.get(_alike(app, ask), [])
+    return sorted(known)[len(known) // 2] if len(known) >= FEWEST_RUNS else inf
+
+
+def _alike(app: AppRecord, ask: AskRecord) -> object:
+    return app.queue, tuple(sorted(ask.size.items()))
+
+
+def _minus(size: Amounts) -> Amounts:
+    return {name: -value for name, value in size.items()}
