@@ -82,6 +82,9 @@ class Allocations:
         is_assumed = request.state is ASSUMED
         if is_assumed:
             request.group.assumed += 1
+        if request.shadow is not None:
+            shadow = request.shadow
+            self._counters.note_eta_error(shadow.confidence, now - shadow.first_told)
         self._asks.leave(app, request)
         ask = request.ask
         allocation = Allocation(ask, node.node_id, request.create_time, now)

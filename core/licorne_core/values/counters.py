@@ -1,6 +1,56 @@
-"""Counters that only rise, of partitions and leaves; metrics read them on scrape."""
+"""Counters that only rise, of partitions and leaves, and histograms; metrics read them on scrape."""
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+ETA_ERRORS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+"""Bounds for errors of expected starts, in seconds."""
+
+
+class Histogram:
+    """Number of values up to each bound, and their sum."""
+
+    __slots__ = ("_counts", "bounds", "total")
+
+    total: float
+    """The sum of all values."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """Start without values; the bounds rise."""
+        self.bounds = tuple(bounds)
+        self.total = 0.0
+        self._counts = [0] * (len(self.bounds) + 1)
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count `times` equal values."""
+        self._counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return sum(self._counts)
+
+    def cumulative(self) -> list[int]:
+        """Number of values up to each bound, and the number of all."""
+        return list(accumulate(self._counts))
+
+    def add(self, other: "Histogram") -> None:
+        """Add the values of another histogram with the same bounds."""
+        self._counts = [one + more for one, more in zip(self._counts, other._counts, strict=True)]
+        self.total += other.total
+
+    def coarser(self, bounds: Sequence[float]) -> "Histogram":
+        """The same values by fewer bounds, all of which are bounds of this histogram."""
+        other = Histogram(bounds)
+        other.total = self.total
+        other._counts = [0] * (len(bounds) + 1)
+        for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
+            other._counts[bisect_left(other.bounds, bound)] += count
+        return other
 
 
 @dataclass(slots=True)
@@ -52,3 +102,13 @@ class Counters:
     """Work of passes, in tries of an item."""
     search_work: int = 0
     """Part of `work` for victim searches, in tries of an item."""
+    eta_errors: dict[str, Histogram] = field(default_factory=dict)
+    """Seconds between the start of asks with a shadow start and the start that they were told first, by
+    the confidence in it."""
+
+    def note_eta_error(self, confidence: str, seconds: float) -> None:
+        """An ask or a gang has started so many seconds before or after the start that it was told first."""
+        errors = self.eta_errors.get(confidence)
+        if errors is None:
+            errors = self.eta_errors[confidence] = Histogram(ETA_ERRORS)
+        errors.observe(abs(seconds))

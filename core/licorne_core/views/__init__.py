@@ -4,6 +4,7 @@ from licorne_core.views.applications import AppViews
 from licorne_core.views.audit.recount import Concern, Finding
 from licorne_core.views.budgets import BudgetViews
 from licorne_core.views.census import Standing
+from licorne_core.views.expected_starts import StartViews
 from licorne_core.views.nodes import NodeViews
 from licorne_core.views.partitions import InOrder
 from licorne_core.views.queues import QueueViews
@@ -12,5 +13,5 @@ from licorne_core.views.readings import ReadingViews
 __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
 
 
-class Views(AppViews, BudgetViews, NodeViews, QueueViews, ReadingViews):
+class Views(AppViews, BudgetViews, NodeViews, QueueViews, ReadingViews, StartViews):
     """Reports of all kinds of things."""

@@ -112,6 +112,8 @@ class PartitionReport:
     quota_preemption_enabled: bool = _of_partition(
         lambda partition: partition.config.quota_preemption_enabled
     )
+    backfill: bool = _of_partition(lambda partition: partition.runtimes is not None)
+    """True if blocked asks hold shadow starts."""
     holds: tuple[str, ...] = _of_partition(lambda partition: tuple(hold.value for hold in partition.holds))
 
 

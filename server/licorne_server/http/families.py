@@ -10,7 +10,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from licorne_server.telemetry.measures import Histogram
+from licorne_core.values.counters import Histogram
 
 Labels = tuple[str, ...]
 """The names of labels, or their values in the same order."""

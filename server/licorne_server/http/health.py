@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from licorne_core.messages.commands import Hold
+from licorne_core.values.counters import Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
@@ -23,7 +24,7 @@ from licorne_server.http.sources import SOURCES, Status
 from licorne_server.http.stream import JsonObject, made, send_json
 from licorne_server.http.units import rms_named
 from licorne_server.journal.records import JournalState
-from licorne_server.telemetry.measures import WORK, Histogram
+from licorne_server.telemetry.measures import WORK
 from licorne_server.workers.status import known_workers
 
 RECENT_SECONDS = 300.0

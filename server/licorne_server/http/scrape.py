@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.exposition import generate_latest as write_plain
 from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
+from licorne_core.values.counters import Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
@@ -29,7 +30,7 @@ from licorne_server.http.sources import Figures, RmFigures, Sources
 from licorne_server.http.stream import BY_MEMBER, Together, send_bytes, sliced
 from licorne_server.http.workers import merged, texts_of_others
 from licorne_server.process.build_info import build_info
-from licorne_server.telemetry.measures import OLDER, RESULTS, Histogram, RmMeasures
+from licorne_server.telemetry.measures import OLDER, RESULTS, RmMeasures
 from licorne_server.telemetry.tracing.starting import REASONS
 from licorne_server.workers.status import known_workers
 

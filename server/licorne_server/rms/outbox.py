@@ -11,8 +11,9 @@ from itertools import islice
 from time import monotonic
 from typing import Final, NamedTuple
 
+from licorne_core.values.counters import Histogram
 from licorne_server.process.bounds import OutboxBounds
-from licorne_server.telemetry.measures import WAITS, Histogram
+from licorne_server.telemetry.measures import WAITS
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 ENTRY_COST = 256

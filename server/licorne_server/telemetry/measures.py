@@ -7,7 +7,6 @@ and are deleted with the RM.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from licorne_core.messages.effects import (
@@ -22,7 +21,7 @@ from licorne_core.messages.effects import (
     NodesAnswered,
 )
 from licorne_core.values.asks import Allocation
-from licorne_core.values.counters import Counters
+from licorne_core.values.counters import Counters, Histogram
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName
 
@@ -37,49 +36,6 @@ WAITS = (
     *(60.0, 300.0, 900.0, 3600.0),
 )
 """Bounds for waiting times, in seconds."""
-
-
-class Histogram:
-    """Number of values up to each bound, and their sum."""
-
-    __slots__ = ("_counts", "bounds", "total")
-
-    total: float
-    """The sum of all values."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        """Start without values; the bounds rise."""
-        self.bounds = tuple(bounds)
-        self.total = 0.0
-        self._counts = [0] * (len(self.bounds) + 1)
-
-    def observe(self, value: float, times: int = 1) -> None:
-        """Count `times` equal values."""
-        self._counts[bisect_left(self.bounds, value)] += times
-        self.total += value * times
-
-    @property
-    def count(self) -> int:
-        """Number of values."""
-        return sum(self._counts)
-
-    def cumulative(self) -> list[int]:
-        """Number of values up to each bound, and the number of all."""
-        return list(accumulate(self._counts))
-
-    def add(self, other: "Histogram") -> None:
-        """Add the values of another histogram with the same bounds."""
-        self._counts = [one + more for one, more in zip(self._counts, other._counts, strict=True)]
-        self.total += other.total
-
-    def coarser(self, bounds: Sequence[float]) -> "Histogram":
-        """The same values by fewer bounds, all of which are bounds of this histogram."""
-        other = Histogram(bounds)
-        other.total = self.total
-        other._counts = [0] * (len(bounds) + 1)
-        for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
-            other._counts[bisect_left(other.bounds, bound)] += count
-        return other
 
 
 class Method(NamedTuple):

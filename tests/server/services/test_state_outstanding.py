@@ -11,8 +11,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.messages.reports import OutstandingShape
 from licorne_core.values.ids import PartitionName
-from licorne_server.services import paging
-from licorne_server.services import state as service
+from licorne_server.services import paging, shortage
 from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
@@ -140,5 +139,5 @@ async def test_an_answer_has_the_largest_counts_that_fit(
             response = await state.ListOutstanding(pb.ListOutstandingRequest())
             if response.shapes and response.shapes[0].count == 2:
                 break
-            await asyncio.sleep(service.FRESH_SECONDS)
+            await asyncio.sleep(shortage.FRESH_SECONDS)
     assert 1 < len(response.shapes) < 5

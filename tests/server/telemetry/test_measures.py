@@ -10,12 +10,12 @@ from licorne_core.messages.effects import (
     ConfigurationUpdated,
 )
 from licorne_core.values.asks import Allocation, Ask, AskClass
-from licorne_core.values.counters import Counters
+from licorne_core.values.counters import Counters, Histogram
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
-from licorne_server.telemetry.measures import KEPT, OLDER, WAITS, WORK, CheckTimes, Histogram, RmMeasures
+from licorne_server.telemetry.measures import KEPT, OLDER, WAITS, WORK, CheckTimes, RmMeasures
 from licorne_server.wire.responses import Kind, Payload
 
 RM = RmId("rm1")

@@ -1,0 +1,284 @@
+"""A plain guess of when waiting asks start: in the present order, each as soon as there is room for it.
+
+Allocations end when they are expected to (`scheduling/start_search.py`); one of unknown runtime never ends
+here. Only what is ahead of the ask takes room before it, and nothing new comes. A gang starts as a whole.
+What would run on at a shadow start gets none of the room that is held for it.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from heapq import heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, waits
+from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota, headroom
+from licorne_core.model.runtimes import Confidence
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.start_search import extended
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.resources import Items, charge
+
+MOST_LOOKS = 200_000
+"""Allocations, groups of asks and nodes that one guess looks at; beyond that the start is unknown."""
+
+STEP = 500
+"""Looks without a pause: about a millisecond."""
+
+
+class Guess(NamedTuple):
+    """The start of an ask in unix seconds, and what it rests on; None without a guess."""
+
+    start: float | None
+    confidence: Confidence
+
+
+NO_GUESS = Guess(None, Confidence.UNKNOWN)
+
+
+class _End(NamedTuple):
+    """The expected end of an allocation; `serial` tells apart those of one time."""
+
+    time: float
+    serial: int
+    node: Node
+    quotas: tuple[Quota, ...]
+    items: Items
+    confidence: Confidence
+
+
+class _Item:
+    """Asks of one application in the line: one of each kind, with the number that still waits."""
+
+    __slots__ = ("app", "together", "wants")
+
+    def __init__(self, app: Application, wants: list[tuple[Ask, int]], *, together: bool) -> None:
+        """`together` for a gang, which starts as a whole."""
+        self.app = app
+        self.wants = wants
+        self.together = together
+
+
+_Steps = Generator[None, None, bool]
+
+
+class Projection:
+    """One guess. It reads the books and changes nothing."""
+
+    def __init__(self, partition: Partition, app: Application, request: Request, now: float) -> None:
+        """Begin at a time in unix seconds, for a pending ask."""
+        self._partition = partition
+        self._app, self._request = app, request
+        self._now = now
+        self._looks = 0
+        self._free: dict[Node, dict[str, int]] = {}
+        self._rooms: dict[Quota, dict[str, int]] = {}
+        self._ends: list[_End] = []
+        self._serial = 0
+        self._nowhere: set[AskClass] = set()
+        """Classes that fit on no node, as all that has gained room since was looked at."""
+        self._confidence = Confidence.DECLARED
+
+    def steps(self) -> Iterator[Guess | None]:
+        """The guess, after a None wherever the reader may pause."""
+        guess = yield from self._guess()
+        yield guess
+
+    def _guess(self) -> Generator[None, None, Guess]:
+        line: list[_Item] = []
+        known = yield from self._find_ends()
+        if not known or not (yield from self._find_line(line)):
+            return NO_GUESS
+        time, target = self._now, line[-1]
+        while self._looks < MOST_LOOKS:
+            for item in line:
+                yield from self._start(item, time)
+            if not target.wants:
+                return Guess(time, self._confidence)
+            line = [item for item in line if item.wants]
+            if not self._ends:
+                break
+            time = self._pass()
+        return NO_GUESS
+
+    def _look(self) -> Iterator[None]:
+        """Count a look; a pause at every `STEP` of them."""
+        self._looks += 1
+        if not self._looks % STEP:
+            yield
+
+    def _find_ends(self) -> _Steps:
+        """Find the expected ends of what runs; False if there is too much of it."""
+        for app in list(self._partition.applications.values()):
+            for request in list(app.requests.values()) if app.allocation_count else ():
+                yield from self._look()
+                if self._looks >= MOST_LOOKS:
+                    return False
+                allocation = request.allocation
+                if allocation is not None and request.state in MAY_GO:
+                    node = self._partition.nodes.by_id[allocation.node_id]
+                    self._expect(app, node, request.ask, allocation.allocation_time)
+        for shadow in self._partition.shadows:
+            for node in shadow.places:
+                if shadow.end < inf:
+                    # From then on the room that it holds is free.
+                    self._push(shadow.end, node, (), (), shadow.confidence)
+        return True
+
+    def _expect(self, app: Application, node: Node, ask: Ask, begin: float) -> None:
+        """Note the end of an allocation that runs from `begin` on, unless it is unknown."""
+        runtime, confidence = self._partition.check_context.start_search.expected(app, ask)
+        if runtime is not None:
+            end = extended(begin + runtime, self._now)
+            self._push(end, node, app.quotas, ask.ask_class.items, confidence)
+
+    def _push(
+        self, time: float, node: Node, quotas: tuple[Quota, ...], items: Items, confidence: Confidence
+    ) -> None:
+        self._serial += 1
+        heappush(self._ends, _End(time, self._serial, node, quotas, items, confidence))
+
+    def _find_line(self, line: list[_Item]) -> _Steps:
+        """Find the asks up to the one of the guess, in order; False if that is not among them."""
+        # Their room is held anyway.
+        holders = [shadow.request for shadow in self._partition.shadows]
+        for app in _applications(self._partition.tree.root):
+            yield from self._look()
+            if self._looks >= MOST_LOOKS:
+                return False
+            if app is None or app.state not in SCHEDULABLE or app.held or not app.pending_count:
+                continue
+            groups = [group for group in app.ranking.ordered() if isinstance(group, AskGroup)]
+            members = [(group.first().request.ask, group.waiting) for group in groups if group.key[2]]
+            is_one = app is self._app and self._request.ask.placeholder
+            is_held = any(holder.ask.placeholder and holder.ask.app_id == app.app_id for holder in holders)
+            if members and (is_one or not is_held):
+                line.append(_Item(app, members, together=True))
+            if is_one:
+                return bool(members)
+            for group in groups:
+                yield from self._look()
+                if group.key[2] or app.gang.open_group(group.key[1], placeholder=False) is not None:
+                    continue
+                first, count = group.first().request.ask, group.waiting
+                is_last = group is self._request.group
+                if is_last:
+                    place = self._request.place
+                    count = 1 + sum(waits(one) and one < place for one in group.heap)
+                count -= sum(holder.group is group for holder in holders)
+                line.append(_Item(app, [(first, max(1, count))], together=False))
+                if is_last:
+                    return True
+        return False
+
+    def _start(self, item: _Item, time: float) -> Iterator[None]:
+        """Let the asks start that find room at the time; of a gang all or none."""
+        placed: list[tuple[Ask, Node]] = []
+        left: list[tuple[Ask, int]] = []
+        for ask, count in item.wants:
+            nodes: list[Node] = []
+            yield from self._take(item.app, ask.ask_class, count, time, nodes)
+            placed += [(ask, node) for node in nodes]
+            if len(nodes) < count:
+                left.append((ask, count - len(nodes)))
+            if left and item.together:
+                for taken, node in placed:
+                    self._free_again(item.app.quotas, node, taken.ask_class.items)
+                    self._nowhere.discard(taken.ask_class)
+                return
+        item.wants = left
+        for ask, node in placed:
+            self._expect(item.app, node, ask, time)
+
+    def _take(
+        self, app: Application, ask_class: AskClass, count: int, time: float, found: list[Node]
+    ) -> Iterator[None]:
+        """Take room for at most `count` asks, each on a node that is appended."""
+        if ask_class in self._nowhere:
+            return
+        rooms = [self._room(quota) for quota in app.quotas if quota.max is not None]
+        for node in list(self._partition.nodes.by_id.values()):
+            yield from self._look()
+            while self._fits(ask_class, node, time):
+                if not all(_holds(room, ask_class.items) for room in rooms):
+                    return
+                charge(self._free_on(node), _negated(ask_class.items))
+                for room in rooms:
+                    _post(room, _negated(ask_class.items))
+                found.append(node)
+                if len(found) == count:
+                    return
+        self._nowhere.add(ask_class)
+
+    def _fits(self, ask_class: AskClass, node: Node, time: float) -> bool:
+        """True if the node takes an ask of the class at the time, and has room for it."""
+        if not node.schedulable or node.is_refused(ask_class):
+            return False
+        if ask_class.required_node not in (None, node.node_id):
+            return False
+        free = self._free_on(node)
+        for room in node.plans.values():
+            if time < room.end and time + ask_class.runtime > room.start:
+                free = dict(free)
+                charge(free, _negated(room.items))
+        return all(free.get(name, 0) >= value for name, value in ask_class.items)
+
+    def _pass(self) -> float:
+        """Let time pass to the next end; returns that time."""
+        time = self._ends[0].time
+        while self._ends and self._ends[0].time <= time:
+            end = heappop(self._ends)
+            self._free_again(end.quotas, end.node, end.items)
+            if end.confidence is not Confidence.DECLARED:
+                self._confidence = end.confidence
+            self._nowhere = {one for one in self._nowhere if not self._fits(one, end.node, time)}
+        return time
+
+    def _free_again(self, quotas: Iterable[Quota], node: Node, items: Items) -> None:
+        charge(self._free_on(node), items)
+        for quota in quotas:
+            if quota.max is not None:
+                _post(self._room(quota), items)
+
+    def _free_on(self, node: Node) -> dict[str, int]:
+        """What is free on a node at the present time of the guess, beside what is reserved."""
+        free = self._free.get(node)
+        if free is None:
+            free = self._free[node] = dict(node.available)
+            charge(free, _negated(node.kept.items()))
+        return free
+
+    def _room(self, quota: Quota) -> dict[str, int]:
+        room = self._rooms.get(quota)
+        if room is None:
+            room = self._rooms[quota] = headroom(quota)
+        return room
+
+
+def _negated(items: Iterable[tuple[str, int]]) -> Items:
+    return tuple((name, -value) for name, value in items)
+
+
+def _holds(room: Mapping[str, int], items: Items) -> bool:
+    """True if the amounts fit into what is left of the types that a maximum names."""
+    return all(room.get(name, value) >= value for name, value in items)
+
+
+def _post(room: dict[str, int], items: Items) -> None:
+    """Add to what is left of the types that a maximum names."""
+    for name, value in items:
+        if name in room:
+            room[name] += value
+
+
+def _applications(queue: Queue) -> Iterator[Application | None]:
+    """The applications in the order of the pass, after a None wherever there is none."""
+    for one in queue.ranking.in_order():
+        if one is None or queue.is_leaf:
+            yield one
+        else:
+            yield from _applications(one)

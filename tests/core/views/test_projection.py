@@ -1,0 +1,136 @@
+"""A guess of when asks start that hold no shadow start: by what ends, in order."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
+from licorne_core.scheduling.shadows import GRACE
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import NodeId, PartitionName, QueuePath
+from licorne_core.views import projection
+from licorne_core.views.expected_starts import ExpectedStart
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import START, Driver
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+UNKNOWN = (None, Confidence.UNKNOWN)
+
+
+def core(*sizes: int, queues: str = "[{name: a}]") -> Driver:
+    """A cluster of nodes of these sizes in memory, which learns runtimes."""
+    driver = Driver()
+    some = (node(f"n{number}", memory=size) for number, size in enumerate(sizes, 1))
+    driver.do(
+        register(config(queues, properties="{backfill: easy}")), nodes(*some), apps(app("app", "root.a"))
+    )
+    return driver
+
+
+def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") -> None:
+    """Asks of these sizes have run for so many seconds."""
+    known = driver.scheduler.partitions[DEFAULT].runtimes
+    assert known is not None
+    for size, seconds in runtimes.items():
+        for _ in range(FEWEST_SAMPLES):
+            known.learn(QueuePath(queue), Shape({"memory": size}), seconds)
+
+
+def expected(driver: Driver, key: str, app_id: str = "app") -> tuple[float | None, str]:
+    """The expected start of an ask, counted from the beginning, and its confidence."""
+    start = last(driver.views.expected_start(DEFAULT, app_id, key, driver.now))
+    return (start.starts_at - START if start.starts_at else None), start.confidence
+
+
+def test_an_ask_starts_when_enough_has_ended() -> None:
+    """It waits for the end that makes room on one node, not for the sum of two nodes."""
+    driver = core(4, 4)
+    learn(driver, {3: 100.0, 2: 50.0})
+    driver.do(asks(ask("app", "long", memory=3)))
+    driver.wait(10)
+    driver.do(asks(ask("app", "short", memory=2), ask("app", "wide", memory=4)))
+    assert expected(driver, "wide") == (60.0, Confidence.LEARNT)
+
+
+def test_what_is_ahead_starts_first_and_runs() -> None:
+    """Asks ahead take the room that comes, and it comes again at their ends."""
+    driver = core(2)
+    learn(driver, {2: 100.0, 1: 30.0})
+    driver.do(asks(ask("app", "runs", memory=2)))
+    driver.do(asks(*(ask("app", f"k{number}", memory=2) for number in range(3)), ask("app", "one", memory=1)))
+    assert [expected(driver, f"k{number}")[0] for number in range(3)] == [100.0, 200.0, 300.0]
+    assert expected(driver, "one")[0] == 400.0
+
+
+def test_an_unknown_runtime_never_ends() -> None:
+    """Behind an allocation, or an ask ahead, of unknown runtime there is no number."""
+    driver = core(2)
+    learn(driver, {2: 100.0})
+    driver.do(asks(ask("app", "runs", memory=2)))
+    driver.do(asks(ask("app", "odd", memory=1), ask("app", "small", memory=1), ask("app", "wide", memory=2)))
+    assert expected(driver, "odd")[0] == 100.0
+    assert expected(driver, "small")[0] == 100.0
+    assert expected(driver, "wide") == UNKNOWN
+
+
+def test_an_allocation_beyond_its_time_ends_soon() -> None:
+    """What runs longer than it was expected to is expected to end soon, and never at once."""
+    driver = core(2)
+    learn(driver, {2: 100.0})
+    driver.do(asks(*(ask("app", key, memory=2) for key in ("runs", "first", "second"))))
+    driver.wait(99)
+    assert expected(driver, "second") == (200.0, Confidence.LEARNT)
+    driver.wait(2 * GRACE)
+    assert expected(driver, "second") == (200.0 + 2 * GRACE, Confidence.LEARNT)
+
+
+def test_a_maximum_is_waited_for_like_a_node() -> None:
+    """An ask that its queue's maximum stops starts at the end of what counts there."""
+    driver = core(9, queues="[{name: a, resources: {max: {memory: 2}}}]")
+    learn(driver, {2: 100.0})
+    driver.do(asks(ask("app", "runs", memory=2), ask("app", "waits", memory=2)))
+    assert expected(driver, "waits") == (100.0, Confidence.LEARNT)
+
+
+def test_a_gang_starts_as_a_whole() -> None:
+    """Its members wait until all of them have room, whatever comes free before."""
+    driver = core(2, 2, 2)
+    learn(driver, {2: 100.0, 1: 50.0})
+    driver.do(asks(ask("app", "a", memory=2), ask("app", "b", memory=1), ask("app", "c", memory=1)))
+    driver.wait(10)
+    driver.do(asks(ask("app", "d", memory=2)))
+    members = (ask("gang", f"p{n}", memory=2, placeholder=True, group="g") for n in range(3))
+    driver.do(apps(app("gang", "root.a", gang={"memory": 6})))
+    driver.do(asks(*members))
+    assert [expected(driver, f"p{n}", "gang")[0] for n in range(3)] == [150.0] * 3
+
+
+def test_an_ask_of_a_node_waits_for_that() -> None:
+    """Room elsewhere is no help to an ask that requires its node."""
+    driver = core(2, 2)
+    learn(driver, {2: 100.0})
+    driver.do(asks(ask("app", "k1", memory=2)))
+    driver.wait(10)
+    driver.do(asks(ask("app", "k2", memory=2)))
+    (busy,) = driver.scheduler.partitions[DEFAULT].nodes.by_id[NodeId("n2")].allocations
+    driver.do(asks(ask("app", "own", memory=2, required_node="n2")))
+    assert (busy.key, expected(driver, "own")[0]) == ("k2", 110.0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
+def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guess that would look at too much gives no number, and pauses on its way."""
+    driver = core(*[1] * 20)
+    learn(driver, {1: 100.0})
+    driver.do(asks(*(ask("app", f"k{number:02}", memory=1) for number in range(22))))
+    monkeypatch.setattr(projection, "STEP", 1)
+
+    def steps() -> list[ExpectedStart | None]:
+        return list(driver.views.expected_start(DEFAULT, "app", "k21", driver.now))
+
+    *pauses, found = steps()
+    assert (found, len(pauses) > 20) == (ExpectedStart(starts_at=START + 100.0, confidence="learnt"), True)
+    monkeypatch.setattr(projection, "MOST_LOOKS", most)
+    *pauses, found = steps()
+    assert (found, len(pauses) < most + 30) == (ExpectedStart(starts_at=0.0, confidence="unknown"), True)
