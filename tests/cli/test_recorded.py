@@ -66,6 +66,8 @@ explain --rm blue -o json
 explain shop
 explain shop -o json
 explain idle
+calendar --rm blue
+calendar --rm blue -o json
 events --app shop
 events --app idle -o json
 log-level

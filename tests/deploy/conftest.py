@@ -10,6 +10,7 @@ from licorne import AskRejected, TaskGroup
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.testing import FakeRM, serve
+from support.core.builders import config
 
 CONFIG = """
 partitions:
@@ -22,6 +23,7 @@ partitions:
       - {name: a_b, submitacl: '*'}
 """
 WIDER = CONFIG.replace("vcore: 8", "vcore: 9")
+PLANNED = config("[{name: batch}]", properties="{backfill: easy}")
 BUDGETS = "budgets: [{name: company, limit: {vcore: 100}, members: [{rm: '*'}]}]"
 
 
@@ -31,10 +33,10 @@ async def exposition() -> AsyncIterator[str]:
     async with (
         serve(CONFIG) as served,
         FakeRM(served.target, rm_id="rm1", predicates=lambda *_: None) as rm,
-        FakeRM(served.target, rm_id="rm2") as other,
+        FakeRM(served.target, rm_id="rm2", config=PLANNED) as other,
     ):
         await _work(rm)
-        await other.add_nodes(1)
+        await _plan(other)
         async with grpc.aio.insecure_channel(served.target) as channel:
             await _configure(channel)
         url = f"http://{served.http}/metrics"
@@ -55,6 +57,19 @@ async def _work(rm: FakeRM) -> None:
     await rm.allocated(8)
     await rm.ask("nobody", vcore=1)
     await rm.until(lambda: any(isinstance(e, AskRejected) for e in rm.events), "the rejection")
+
+
+async def _plan(rm: FakeRM) -> None:
+    """An ask that starts before it was planned to."""
+    await rm.add_nodes(1, vcore=4000)
+    await rm.submit("job", queue="root.batch", tags={"licorne/runtime": "600"})
+    first, _ = await rm.ask("job", 2, vcore=4000)
+    await rm.allocated(1)
+    while not await rm.client.state.calendar():
+        pass
+    await rm.release([first])
+    while await rm.client.state.calendar():
+        pass
 
 
 async def _configure(channel: grpc.aio.Channel) -> None:

@@ -37,6 +37,7 @@ COMMANDS = {
     "users": (f"{CLI}.nouns.users", "show what users or groups have and may have"),
     "top": (f"{CLI}.screen.top", "watch the queues of all partitions"),
     "explain": (f"{CLI}.nouns.explain", "say why asks wait, all of them or one"),
+    "calendar": (f"{CLI}.nouns.calendar", "show when blocked asks and gangs are expected to start"),
     "events": (f"{CLI}.nouns.events", "show what happened, and what happens"),
     "config": (
         f"{CLI}.config.command:CONFIG",

@@ -1,16 +1,14 @@
 """Reads of the scheduler's state: `licorne.v1.State` for programs."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from grpc import aio
 
-from licorne.callbacks import EventRecord, event_record
-from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone, check_arguments
-from licorne.channel import Backoff, Dialer
-from licorne.errors import ConnectionLost, EventsMissed, NotFound
+from licorne.calls import TIMEOUT, Calls, Standalone, check_arguments
+from licorne.channel import Dialer
+from licorne.errors import NotFound
+from licorne.event_calls import EventCalls
 from licorne.events import AppKey
 from licorne.model import DEFAULT_PARTITION
 from licorne.options import RetryConfig, TlsConfig, Token
@@ -20,9 +18,6 @@ from licorne.values import shown
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
-
-BEHIND_ALL = 2**64 - 1
-"""An id that no event has."""
 
 
 def _stub(channel: aio.Channel) -> "StateAsyncStub":
@@ -39,7 +34,7 @@ def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
     return found
 
 
-class StateCalls(OfOneRm):
+class StateCalls(EventCalls):
     """Reads of the scheduler's state. `Client.state` is one, and `State` is used alone.
 
     Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts
@@ -62,9 +57,8 @@ class StateCalls(OfOneRm):
         retry: RetryConfig | None = None,
     ) -> None:
         """`find` gives partition and application of an ask by its key, as far as it knows them."""
-        super().__init__(calls, rm_id)
+        super().__init__(calls, rm_id, retry)
         self._find = find
-        self._retry = retry or RetryConfig()
 
     async def server(self) -> pb.GetServerResponse:
         """Version, form and start of the server."""
@@ -184,6 +178,20 @@ class StateCalls(OfOneRm):
             lambda page: page.preemptions,
         )
 
+    async def calendar(
+        self, *, queue: str = "", partition: str = DEFAULT_PARTITION
+    ) -> list[pb.CalendarEntry]:
+        """Waiting asks and gangs that hold a shadow start, the earliest first, unknown starts last.
+
+        They are those of a partition, or of one queue and those below it. Without backfill there are none.
+        """
+        check_arguments(queue=queue)
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListCalendar,
+            pb.ListCalendarRequest(partition=self._partition(partition), queue=queue),
+            lambda page: page.entries,
+        )
+
     async def outstanding(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.OutstandingShape]:
         """Asks admitted by quota without a fitting node, by size; the largest count first."""
         request = pb.ListOutstandingRequest(partition=self._partition(partition))
@@ -221,58 +229,6 @@ class StateCalls(OfOneRm):
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListBudgets, pb.ListBudgetsRequest(), lambda page: page.budgets
         )
-
-    async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
-        """Past events of the RM from the id `start` on, and the range of ids in the log.
-
-        There are `count` of them at the most; 0 means as many as one answer takes.
-        """
-        check_arguments(start=start, count=count)
-        request = pb.ListEventsRequest(rm_id=self.rm_id, start=start, count=count)
-        return await self._calls.call(lambda channel: _stub(channel).ListEvents, request)
-
-    async def watch_events(
-        self, start: int | None = None, *, instance: str = ""
-    ) -> AsyncGenerator[EventRecord, None]:
-        """Events of the RM as they happen, from the id `start` on, or from now on.
-
-        A lost connection is made again, as often as it takes, and no event is left out. A server
-        that has restarted is asked until the RM has registered again. `instance` is that of the
-        `kept_events` that `start` was taken from.
-
-        Raises EventsMissed where expected events were dropped, and after a restart of the server or
-        a registration of the RM, with which ids begin anew. Leave the loop by
-        `contextlib.aclosing`, or the call stays open until the iterator is collected.
-        """
-        check_arguments(start=0 if start is None else start, instance=instance)
-        if start is None:
-            kept = await self.kept_events(BEHIND_ALL, 1)
-            start, instance = kept.highest_id + 1, kept.instance
-        backoff = Backoff(self._retry)
-        was_there = is_lost = False
-        while True:
-            request = pb.WatchEventsRequest(rm_id=self.rm_id, start=start, instance=instance)
-            watch = self._calls.stream(lambda channel: _stub(channel).WatchEvents, request, may_rest=True)
-            try:
-                async with aclosing(watch):
-                    async for response in watch:
-                        was_there, is_lost, instance = True, False, response.instance
-                        backoff.reset()
-                        for event in response.events:
-                            start = event.id + 1
-                            yield event_record(event.id, event.record)
-            except ConnectionLost:
-                if not was_there:
-                    raise
-                is_lost = True
-            except NotFound:
-                if not is_lost:
-                    raise
-            except EventsMissed as missed:
-                # A watcher that was too slow may have missed nothing.
-                if (missed.instance, missed.next_id) != (instance, start):
-                    raise
-            await asyncio.sleep(backoff.next())
 
 
 class State(Standalone, StateCalls):

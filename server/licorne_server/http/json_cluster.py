@@ -14,6 +14,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
+from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
@@ -224,6 +225,28 @@ _victim = rest_form(
     },
     without="beneficiary_app_id beneficiary_key beneficiary_priority number ran",
     optional="preemptionTime releasedTime",
+)
+
+
+def calendar(views: Views, partition: PartitionName, queue: str) -> Rows:
+    """Asks and gangs that hold a shadow start, by the time: all, or those of a queue and below."""
+    shown = rest_name(views, partition)
+    return Rows(views.calendar(partition, queue), lambda entry: {**_entry(entry), "partition": shown})
+
+
+_entry = rest_form(
+    CalendarEntry,
+    {
+        "applicationId": "app_id",
+        "allocationKey": "key",
+        "queueName": "queue",
+        "startTime": ("start.starts_at", nanoseconds),
+        "confidence": "start.confidence",
+        "firstToldTime": ("start.first_told", nanoseconds),
+        "startBy": ("start.start_by", nanoseconds),
+        "requestedResource": ("requested", dict),
+    },
+    optional="allocationKey startBy",
 )
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from licorne_core.messages.reports import Census
 from licorne_core.model.apps.states import AppState
-from licorne_core.values.counters import Counters
+from licorne_core.model.runtimes import Confidence
+from licorne_core.values.counters import Counters, Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
@@ -30,6 +31,7 @@ MAX_NAMES = 50
 """Most users, and most groups, of a partition with metrics of their own."""
 
 _PLACE = ("rm", "partition")
+_CONFIDENCES = tuple(one.value for one in Confidence if one is not Confidence.UNKNOWN)
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
 
 
@@ -183,6 +185,29 @@ class _Partition:
         self._room.take(self._families.add(_PARTITION, totals, _PLACE, self._place))
         capacity = {name: value for name, value in self._report.capacity.items() if self._shows(name)}
         self._gauges("licorne_capacity", "What all nodes have, by resource.", "resource", capacity)
+        if self._report.backfill:
+            self._starts(totals.counters)
+
+    def _starts(self, counters: Counters) -> None:
+        """Expected starts, and how far from them asks have started."""
+        held = dict.fromkeys(_CONFIDENCES, 0)
+        late = 0
+        for entry in self._views.calendar(self._partition):
+            held[entry.start.confidence] += 1
+            late += entry.start.is_late
+        text = "Asks and gangs that hold a shadow start, by the confidence in it."
+        self._gauges("licorne_shadow_starts", text, "confidence", held)
+        text = "Asks and gangs whose shadow start is later than they want to start."
+        late_ones: dict[Labels, float] = {(): late}
+        self._room.take(
+            self._families.put("gauge", "licorne_shadow_starts_late", text, _PLACE, late_ones, self._place)
+        )
+        errors: dict[Labels, Histogram] = {
+            (*self._place, confidence): one for confidence, one in counters.eta_errors.items()
+        }
+        text = "Seconds between the start that an ask or gang was told first and its start."
+        self._families.histogram("licorne_eta_error_seconds", text, (*_PLACE, "confidence"), errors)
+        self._room.take(sum(len(one.bounds) + 3 for one in errors.values()))
 
     def _nodes(self) -> Iterator[None]:
         active = draining = 0

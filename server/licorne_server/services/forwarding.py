@@ -161,6 +161,7 @@ _STATE = {
     "ListReservations": _of_partition(state_pb2.ListReservationsRequest),
     "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
     "ListOutstanding": _of_partition(state_pb2.ListOutstandingRequest),
+    "ListCalendar": _of_partition(state_pb2.ListCalendarRequest),
     "ListReasons": Route(
         state_pb2.ListReasonsRequest, "partition", merged_reasons, state_pb2.ListReasonsResponse
     ),

@@ -170,7 +170,7 @@ def reservations_after(
     """
     if not token:
         return views.reservations(partition)
-    behind = _read_token(token)
+    behind = read_place(token, str, float, str, str)
     found = views.reservations(partition, start=behind[0])
     return (report if report and _place(report) > behind else None for report in found)
 
@@ -184,13 +184,16 @@ def _place(report: ReservationReport) -> _Place:
     return (report.node_id, report.time, report.app_id, report.key)
 
 
-def _read_token(token: str) -> _Place:
-    try:
-        match json.loads(token):
-            case [str(node_id), float(time), str(app_id), str(key)]:
-                return (node_id, time, app_id, key)
-    except (ValueError, RecursionError):
-        pass
+def read_place(token: str, *types: type) -> tuple[Any, ...]:
+    """The sort key in a token, a JSON list of values of these types.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    with suppress(ValueError, RecursionError):
+        place = json.loads(token)
+        if isinstance(place, list) and [*map(type, place)] == [*types]:
+            return tuple(place)
     raise _foreign(token)
 
 

@@ -1,12 +1,11 @@
 """`licorne.v1.State`: reads of the core's state, made between its turns."""
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from itertools import dropwhile, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -40,7 +39,6 @@ from licorne_server.services.reports import (
     ask_message,
     budget_message,
     node_message,
-    outstanding_message,
     partition_message,
     preemption_message,
     queue_message,
@@ -48,6 +46,8 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
+from licorne_server.services.shortage import Shortage
+from licorne_server.services.starts import Starts
 from licorne_server.services.sums import Sums
 from licorne_server.wire.errors import invalid_argument
 
@@ -60,22 +60,6 @@ KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 SHOWN_RESERVATIONS = 16
 """Reservations that the message of a node has; asks that require it may have very many."""
 
-FRESH_SECONDS = 1.0
-"""Seconds for which an answer of ListOutstanding is reused: it is long and made without a pause."""
-
-
-class _Shapes(NamedTuple):
-    """An answer of ListOutstanding, and since when it is made, in unix seconds."""
-
-    time: float
-    making: asyncio.Task[pb.ListOutstandingResponse]
-
-    def is_wanted(self, since: float) -> bool:
-        """True if it is being made, or was made without a failure since that time."""
-        if not self.making.done():
-            return True
-        return self.time > since and not self.making.cancelled() and not self.making.exception()
-
 
 class StateService:
     """The calls that read and never change anything."""
@@ -87,14 +71,14 @@ class StateService:
 
         `now` gives the time in unix seconds.
         """
-        self._now = now
         self._rms = rms
         self._budgets = sources.budgets
         self._sums = Sums(sources, self._partition, now)
         self._views: Views = sources.views
         self._access: Access = sources.access
         self._time_slices: TimeSlices = sources.time_slices
-        self._shapes: dict[PartitionName, _Shapes] = {}
+        self._shortage = Shortage(sources, self._partition, now)
+        self._starts = Starts(sources, self._partition, now)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -109,12 +93,13 @@ class StateService:
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
-                "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
+                "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._shortage.outstanding),
                 "ListReasons": unary_handler(pb.ListReasonsRequest, self._sums.reasons),
                 "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._sums.resource_hours),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
+                "ListCalendar": unary_handler(pb.ListCalendarRequest, self._starts.calendar),
             },
         )
 
@@ -236,7 +221,9 @@ class StateService:
 
         steps = self._views.explain(partition, request.application_id, request.allocation_key)
         page = await self._filled(Page(steps, row, size=1), context)
-        return page.rows[0]
+        [message] = page.rows
+        await self._starts.tell(message, partition, context)
+        return message
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
         """One user or group, or a page of them in order of their names; its token is the last."""
@@ -279,26 +266,6 @@ class StateService:
         page = await self._filled(Page(behind, to_row, size=request.page_size), context)
         token = str(page.last.number) if page.last else ""
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
-
-    async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
-        """Shortage of the cluster; the answer may be a second old."""
-        partition = self._partition(request.partition, context)
-        now = self._now()
-        self._shapes = {
-            name: made for name, made in self._shapes.items() if made.is_wanted(now - FRESH_SECONDS)
-        }
-        shapes = self._shapes.get(partition)
-        if shapes is None:
-            making = asyncio.create_task(self._make_shapes(partition, self._peer(context)))
-            shapes = self._shapes[partition] = _Shapes(now, making)
-        # This caller may leave while others wait for the same answer.
-        return await asyncio.shield(shapes.making)
-
-    async def _make_shapes(self, partition: PartitionName, peer: str) -> pb.ListOutstandingResponse:
-        found = self._views.outstanding(partition)
-        slices = partial(self._time_slices.slice, peer)
-        page = await filled(Page(found, outstanding_message, size=MAX_PAGE_SIZE), slices)
-        return pb.ListOutstandingResponse(shapes=page.rows)
 
     def _peer(self, context: Any) -> str:
         return self._access.caller(context).peer

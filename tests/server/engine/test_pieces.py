@@ -107,6 +107,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "ListReservations": [{"page_size": 10_000}],
     "ListPreemptions": [{}, {"application_id": "one"}],
     "ListOutstanding": [{}],
+    "ListCalendar": [{"page_size": 10_000}],
     "ListReasons": [{}, {"partition": PARTITION, "queue": "root.one"}],
     "ListResourceHours": [{"by": by, "page_size": 10_000} for by in ("queue", "user", "group")],
     "ListBudgets": [{"page_size": 10_000}],
@@ -131,6 +132,7 @@ PATHS: dict[str, list[str]] = {
     "/ws/v1/partition/{partition}/queues": [f"{_P}/queues"],
     "/ws/v1/partition/{partition}/queue/{queue}": [f"{_P}/queue/root", f"{_P}/queue/root.one"],
     "/ws/v1/partition/{partition}/preemptions": [f"{_P}/preemptions"],
+    "/ws/v1/partition/{partition}/calendar": [f"{_P}/calendar"],
     "/ws/v1/partition/{partition}/reasons": [f"{_P}/reasons", f"{_P}/reasons?queue=root.one"],
     "/ws/v1/partition/{partition}/nodes": [f"{_P}/nodes"],
     "/ws/v1/partition/{partition}/node/{node}": [f"{_P}/node/big", f"{_P}/node/n0"],
@@ -182,6 +184,7 @@ PATHS: dict[str, list[str]] = {
         f"{_U}/reservations?limit=500",
         f"{_U}/reservations?sort=time",
     ],
+    "/ui/api/partition/{partition}/calendar": [f"{_U}/calendar?limit=500"],
     "/ui/api/partition/{partition}/node/{node}/allocations": [
         f"{_U}/node/big/allocations?limit=500",
         f"{_U}/node/big/allocations?sort=-priority",

@@ -23,6 +23,7 @@ from support.core.builders import (
     apps,
     ask,
     asks,
+    config,
     cordon,
     node,
     nodes,
@@ -31,7 +32,7 @@ from support.core.builders import (
     releases,
     victim,
 )
-from support.core.driver import START
+from support.core.driver import START, Driver
 from support.recorded import compact, compare
 from support.server.http_site import Site
 
@@ -52,7 +53,7 @@ partitions:
           - name: dev
             maxapplications: 2
 """
-OTHERS = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
+OTHERS = config("[{name: batch}]", properties="{backfill: easy}")
 GI = 2**30
 PARTITION = "/ws/v1/partition/default"
 UI = "/ui/api/partition/default"
@@ -68,6 +69,7 @@ ASKED = (
     f"{PARTITION}/queues",
     f"{PARTITION}/queue/root.prod",
     f"{PARTITION}/preemptions",
+    "/ws/v1/partition/[rm2]default/calendar?queue=root.batch",
     f"{PARTITION}/nodes",
     f"{PARTITION}/node/n2",
     f"{PARTITION}/queue/root.prod/applications",
@@ -102,6 +104,8 @@ ASKED = (
     f"{UI}/usage",
     f"{UI}/preemptions",
     f"{UI}/reservations",
+    "/ui/api/partition/[rm2]default/calendar",
+    "/ui/api/partition/[rm2]default/application/job/explain?key=third",
     f"{UI}/applications?sort=-pending.vcore",
     f"{UI}/history?queue=root.prod",
     f"{UI}/history?span=day",
@@ -155,9 +159,20 @@ NOT_RECORDED = {
 """Paths that the recording leaves out, and why."""
 
 
+def planned(driver: Driver) -> None:
+    """Jobs of one size, of which one has started before it was planned to, and one is planned for later."""
+    job = partial(ask, "job", vcore=8000)
+    driver.do(
+        apps(app("job", "root.batch", tags={"licorne/runtime": "600"}), rm="rm2"),
+        asks(job("first"), job("second", tags={"licorne/runtime": "60"}), rm="rm2"),
+        releases(release("job", "first"), rm="rm2"),
+        asks(job("third", tags={"licorne/start-by": str(int(START) + 30)}), rm="rm2"),
+    )
+
+
 @pytest.fixture
 def scene(site: Site) -> Site:
-    """A full queue, a gang, a drained node, a victim, and applications of each kind of end."""
+    """A full queue, a gang, a drained node, a victim, a planned start, and applications of each end."""
     driver = site.driver
     driver.do(register(CONFIG))
     site.events.begin(RmId(RM))
@@ -185,6 +200,7 @@ def scene(site: Site) -> Site:
     driver.wait(2.5)
     site.events.add(Happened(rm_id=RmId(RM), facts=list(driver.facts)))
     driver.do(register(OTHERS, "rm2"), nodes(node("m1", vcore=8000), rm="rm2"))
+    planned(driver)
     driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(victim("v"))
     list(site.recorder.record(driver.now))
     site.history += [Sample(START, 2, 30), Sample(START + 60, 1, 0)]

@@ -83,6 +83,7 @@ READS = {
     "ListReservations": state.ListReservationsRequest(partition="[one]default"),
     "ListPreemptions": state.ListPreemptionsRequest(partition="[one]default"),
     "ListOutstanding": state.ListOutstandingRequest(partition="[one]default"),
+    "ListCalendar": state.ListCalendarRequest(partition="[one]default"),
     "ListEvents": state.ListEventsRequest(rm_id="one"),
 }
 

@@ -43,7 +43,7 @@ ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 60.0
 ASKING = (
     *("queues", "apps", "nodes", "users", "rms", "explain", "events", "usage"),
-    *("log-level", "state-dump"),
+    *("log-level", "state-dump", "calendar"),
 )
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
 """Of options that are given twice the last one counts."""

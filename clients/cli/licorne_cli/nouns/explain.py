@@ -7,6 +7,7 @@ import grpc
 
 from licorne.v1.state_pb2 import (
     Check,
+    ExpectedStart,
     ExplainRequest,
     ExplainResponse,
     GetApplicationRequest,
@@ -174,11 +175,7 @@ def print_explanation(response: ExplainResponse) -> None:
     subject = printable(f"{response.application_id}/{response.allocation_key}".rstrip("/"))
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
-    for check in response.checks:
-        if check.since:
-            print_sentence(f"held since {shown_time(check.since)}")
-        if check.until:
-            print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
+    print_times(response)
     if response.verdict in ("pending", "waiting"):
         print_sentence(
             f"ahead of it: {counted(response.asks_ahead, 'ask')} of the application,"
@@ -200,6 +197,29 @@ def print_explanation(response: ExplainResponse) -> None:
         if response.verdict not in ("stopping", "preempted"):
             print_sentence("it was preempted before")
         print_preemption(response.preemption)
+
+
+def print_times(response: ExplainResponse) -> None:
+    """Print since when it is held, what may change by time alone, and when it is expected to start."""
+    for check in response.checks:
+        if check.since:
+            print_sentence(f"held since {shown_time(check.since)}")
+        if check.until:
+            print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
+    if response.HasField("expected_start"):
+        print_sentence(start_text(response.expected_start))
+
+
+def start_text(start: ExpectedStart) -> str:
+    """The expected start with its confidence, and the latest one that is wanted, in a sentence."""
+    text = "expected to start"
+    text += f" at {shown_time(start.starts_at)} ({start.confidence})" if start.starts_at else ": unknown"
+    if start.first_told and start.first_told != start.starts_at:
+        text += f", first told {shown_time(start.first_told)}"
+    if start.start_by:
+        is_late = start.starts_at > start.start_by
+        text += f", {'later than' if is_late else 'wanted by'} {shown_time(start.start_by)}"
+    return text
 
 
 def print_preemption(victim: Preemption) -> None:

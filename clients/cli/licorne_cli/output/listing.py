@@ -91,14 +91,14 @@ def itself(item: T) -> Iterator[T]:
 class Listing(Generic[T]):
     """A kind of items: the singular (``node``), and the key of the list in JSON (``nodes``).
 
-    `name` is the field with the name of an item. `rows` makes the rows of an item, by default the item
-    itself. An item is sorted by its first row. `none` is the message for an empty list, by default
-    ``no nodes found``.
+    `name` is the field with the name of an item, or a function of it. `rows` makes the rows of an item,
+    by default the item itself. An item is sorted by its first row. `none` is the message for an empty
+    list, by default ``no nodes found``.
     """
 
     kind: str
     plural: str
-    name: str
+    name: str | Callable[[T], str]
     columns: Sequence[Column]
     rows: Callable[[T], Iterable[Any]] = itself
     plain: Callable[[T], Any] = to_plain
@@ -106,7 +106,7 @@ class Listing(Generic[T]):
 
     def name_of(self, item: T) -> str:
         """The name of an item."""
-        return str(attrgetter(self.name)(item))
+        return str((attrgetter(self.name) if isinstance(self.name, str) else self.name)(item))
 
     def shown(self, *, wide: bool) -> list[Column]:
         """The columns of a table, or of a wide table."""

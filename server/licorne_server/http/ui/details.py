@@ -36,6 +36,7 @@ from licorne_server.http.ui.rows import application_detail, heat_row, preemption
 from licorne_server.http.units import Asked, drain_json, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.reports import explain_message
+from licorne_server.services.starts import start_message
 
 MAX_RESOURCES = 8
 """Most resources that a heat map shows."""
@@ -191,6 +192,10 @@ async def explain(request: web.Request) -> web.StreamResponse:
     views, partition = asked.views, asked.partition
     [report] = await maker.all(views.explain(partition, asked.name("app"), asked.query("key")))
     message = explain_message(report, visible_to(request))
+    for start in await maker.all(
+        views.expected_start(partition, report.app_id, report.key, asked.sources.now())
+    ):
+        message.expected_start.CopyFrom(start_message(start))
     shown = MessageToDict(message, always_print_fields_with_no_presence=True)
     record = views.preemption(partition, report.app_id, report.key)
     if report.is_victim and record is not None:

@@ -13,6 +13,7 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AppId
 from licorne_core.views.applications import AskReport
+from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.nodes import ReservationReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_server.http.json_apps import allocation_json, ask_json
@@ -22,6 +23,7 @@ from licorne_server.http.ui.listing import by_name, by_place, in_order, order_of
 from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
 from licorne_server.http.ui.rows import (
     application_row,
+    calendar_row,
     node_allocation_row,
     node_row,
     preemption_row,
@@ -255,6 +257,22 @@ async def reservations(request: web.Request) -> web.StreamResponse:
     return await by_place(request, maker, found, fits, row, name_of=_place_of)
 
 
+async def calendar(request: web.Request) -> web.StreamResponse:
+    """Held shadow starts by their times, from `offset` on; `queue` includes all queues below it."""
+    asked, maker = Asked(request), Maker.of(request)
+    text = wanted(request)
+
+    def fits(entry: CalendarEntry) -> bool:
+        return text in entry.app_id.lower() or text in entry.key.lower()
+
+    found = await maker.once(lambda: asked.views.calendar(asked.partition, text_in(request, "queue")))
+    return await by_place(request, maker, found, fits, calendar_row, len(found), name_of=_subject_of)
+
+
+def _subject_of(row: JsonObject) -> str:
+    return f"{row['application']} {row['key']}"
+
+
 def _place_of(row: JsonObject) -> str:
     return f"{row['node']} {row['application']} {row['key']}"
 
@@ -325,6 +343,7 @@ ROUTES = [
     web.get(_PARTITION + "/usage", usage),
     web.get(_PARTITION + "/preemptions", preemptions),
     web.get(_PARTITION + "/reservations", reservations),
+    web.get(_PARTITION + "/calendar", calendar),
     web.get(API + "/events", events),
 ]
 """All paths. All lists take `limit`, and `q`, which is searched in names.

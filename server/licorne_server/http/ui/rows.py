@@ -12,6 +12,7 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
+from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
@@ -75,7 +76,7 @@ def partition_row(partition: PartitionReport, numbers: Numbers, stopped: int, *,
 
 _partition = _row(
     PartitionReport,
-    "name state capacity allocated nodes allocations applications holds",
+    "name state capacity allocated nodes allocations applications holds backfill",
     bare="bare_name",
     rm="rm_id",
     pendingAsks="pending_asks",
@@ -163,6 +164,18 @@ reservation_row = _row(
     node="node_id",
     application="app_id",
     reason="reason.text",
+)
+
+
+calendar_row = _row(
+    CalendarEntry,
+    "key queue asks requested nodes since",
+    application="app_id",
+    start=("start.starts_at", milliseconds),
+    confidence="start.confidence",
+    firstTold=("start.first_told", milliseconds),
+    startBy=("start.start_by", milliseconds),
+    late="start.is_late",
 )
 
 

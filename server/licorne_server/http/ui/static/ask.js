@@ -10,6 +10,7 @@ import { Standing } from "./standing.js";
 import { choosePartition, now } from "./store.js";
 import { table } from "./table.js";
 import { amount, brief, count, counted, humanText, reasonText, sortedNames, span, time } from "./units.js";
+import { when } from "./when.js";
 
 const VERDICTS = {
   allocated: ["Runs", "good"],
@@ -52,8 +53,17 @@ function verdict(partition, report) {
       ["Application", link(toApp(partition, report.applicationId), report.applicationId)],
       ["Queue", report.queue ? link(toQueue(partition, report.queue), report.queue) : ""],
       ["Node", report.node ? link(toNode(partition, report.node), report.node) : ""],
+      ["Expected to start", report.expectedStart ? expected(report.expectedStart) : ""],
       ["Ahead of it", ahead.join(" and ") || (waits(report) ? "nothing" : "")],
     ]));
+}
+
+/** When it is expected to start, what that rests on, and what was told first. */
+function expected({ startsAt, confidence, firstTold, startBy }) {
+  const [at, first, by] = [startsAt, firstTold, startBy].map((nanoseconds) => Number(nanoseconds) / 1e6);
+  return el("span", {}, at ? [when(at), ` in ${span(Math.max(0, at - now()))} `] : "", badge(confidence, at ? "quiet" : "warn"),
+    first && first !== at ? [" first told ", when(first)] : "",
+    by ? [at > by ? " " : " wanted by ", at > by ? badge("late", "bad") : "", at > by ? " wanted by " : "", when(by)] : "");
 }
 
 function checks(partition, report) {
@@ -139,6 +149,7 @@ function wayOut(check) {
       return `${brief(needs)} free in ${check.subject}, or a maximum higher by as much.`;
     case "predicates": return "the RM, which has been asked about nodes and has not answered yet.";
     case "nodes": return nodesWayOut(check);
+    case "backfill": return `a declared end before ${time(until)}, when ${check.subject || "another ask"} is planned to start, or room that it does not need.`;
     case "gang": return `the other members of the gang${until ? `, or the time-out of the placeholders at ${time(until)}` : ""}.`;
     case "preemption": return until ? `time: what may be preempted is looked at again by ${time(until)}.` : "allocations that end by themselves: nothing may be preempted for it.";
     default: return "";

@@ -1,13 +1,14 @@
 // A time line of rows: each has phases that wait, run or stop, and how it ended.
 //
 // gantt(label, { from, to, rows: [{ label, phases: [{ kind, from, to, text }], end }] }) makes one;
-// `label` and `end` are nodes or texts, a phase without `to` goes on, `kind` is waiting, running or stopping.
+// `label` and `end` are nodes or texts, a phase without `to` goes on, `kind` is waiting, expected, running or stopping.
 
 import { el } from "./dom.js";
 import { dayAndTime, span, time } from "./units.js";
 
 const TICKS = 5;
-const WORDS = { waiting: "waited", running: "ran", stopping: "was told to stop" };
+const WORDS = { waiting: "waited", expected: "is expected to wait", running: "ran", stopping: "was told to stop" };
+const LEGEND = { ...WORDS, stopping: "told to stop", expected: "expected to wait" };
 
 export function gantt(label, { from, to, rows }) {
   const length = Math.max(1, to - from);
@@ -39,8 +40,8 @@ function lane({ label, phases, end }, part, to) {
 }
 
 /** What the colours mean. */
-export function ganttLegend() {
-  return el("p", { class: "legend" }, [["waiting", "waited"], ["running", "ran"], ["stopping", "told to stop"]].map(([kind, text]) => {
+export function ganttLegend(kinds = ["waiting", "running", "stopping"]) {
+  return el("p", { class: "legend" }, kinds.map((kind) => {
     const sample = el("span", { class: "gantt", "aria-hidden": "true" }, el("span", { class: `phase ${kind}` }));
     sample.style.display = "inline-block";
     sample.style.position = "relative";
@@ -48,6 +49,6 @@ export function ganttLegend() {
     sample.style.height = ".8rem";
     sample.style.marginRight = ".4rem";
     sample.firstChild.style.width = "100%";
-    return el("span", {}, sample, text);
+    return el("span", {}, sample, LEGEND[kind]);
   }));
 }

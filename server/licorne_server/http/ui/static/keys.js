@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { open } from "./dialog.js";
-import { ENTRIES } from "./shell.js";
+import { shownEntries } from "./shell.js";
 import { state } from "./store.js";
 import { to } from "./route.js";
 
@@ -38,7 +38,7 @@ export function startKeys(button) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    const view = Date.now() - jumping < PAUSE ? ENTRIES.find(({ key }) => key === event.key) : undefined;
+    const view = Date.now() - jumping < PAUSE ? shownEntries().find(({ key }) => key === event.key) : undefined;
     jumping = 0;
     const action = view ? () => { location.hash = to(view.view, view.names(state)); } : ACTIONS.get(event.key);
     if (action === undefined) return;
@@ -74,6 +74,6 @@ function up() {
 function help() {
   const part = (title, pairs) => [el("h3", { text: title }), el("dl", { class: "keymap" }, pairs.map(([keys, text]) =>
     el("div", {}, el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text }))))];
-  const jumps = ENTRIES.map(({ key, label }) => [`g ${key}`, label]);
+  const jumps = shownEntries().map(({ key, label }) => [`g ${key}`, label]);
   open("Keys", ...part("Anywhere", MAP[0][1]), ...part("To a view", jumps), ...part("In lists", [...MAP[1][1], ...FIXED]));
 }

@@ -14,6 +14,7 @@ import { span, time } from "./units.js";
 import * as application from "./application.js";
 import * as applications from "./applications.js";
 import * as ask from "./ask.js";
+import * as calendar from "./calendar.js";
 import * as configuration from "./configuration.js";
 import * as events from "./events.js";
 import * as node from "./node.js";
@@ -27,13 +28,13 @@ import * as search from "./search.js";
 
 const VIEWS = {
   overview: overview.view, queue: queue.view, applications: applications.view, application: application.view,
-  ask: ask.view, nodes: nodes.view, node: node.view, users: people.list("user"), groups: people.list("group"),
+  ask: ask.view, calendar: calendar.view, nodes: nodes.view, node: node.view, users: people.list("user"), groups: people.list("group"),
   user: people.one("user"), group: people.one("group"), preemptions: preemptions.view, events: events.view,
   configuration: configuration.view, rms: rms.view, search: search.view,
 };
 
 // Views whose address begins with a partition.
-const OF_PARTITION = ["applications", "nodes", "users", "groups", "preemptions"];
+const OF_PARTITION = ["applications", "nodes", "users", "groups", "preemptions", "calendar"];
 
 // Views that have something to show although no RM is registered.
 const WITHOUT_RM = ["configuration", "search"];

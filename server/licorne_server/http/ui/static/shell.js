@@ -3,26 +3,30 @@
 import { el, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { to } from "./route.js";
-import { state } from "./store.js";
+import { partitions, state } from "./store.js";
 import { count, short } from "./units.js";
 
 const ENDED = new Set(["Completed", "Rejected", "Expired", "Failed", "total"]);
 const ofPartition = ({ partition }) => (partition ? [partition] : []);
 const none = () => [];
-const entry = (view, label, key, names, counted = () => null) => ({ view, label, key, names, counted });
+const entry = (view, label, key, names, counted = () => null, needed = () => true) => ({ view, label, key, names, counted, needed });
 const figure = (name) => (partition) => partition?.[name] ?? null;
 
 /** The views that the navigation has; `names` gives the arguments of the address. */
-export const ENTRIES = [
+const ENTRIES = [
   entry("overview", "Overview", "o", none),
   entry("applications", "Applications", "a", ofPartition, active),
   entry("nodes", "Nodes", "n", ofPartition, figure("nodes")),
   entry("users", "Users", "u", ofPartition, figure("users")),
   entry("preemptions", "Preemptions", "p", ofPartition, (partition) => partition?.preemptions || null),
+  entry("calendar", "Calendar", "s", ofPartition, () => null, () => partitions().some(({ backfill }) => backfill)),
   entry("events", "Events", "e", none),
   entry("configuration", "Configuration", "c", none),
   entry("rms", "RMs", "r", none, () => state.rms.size || null),
 ];
+
+/** The views that have something to show: those of a feature that is off have nothing. */
+export const shownEntries = () => ENTRIES.filter(({ needed }) => needed());
 
 /** Views that are part of another one in the navigation. */
 const UNDER = { queue: "overview", application: "applications", ask: "applications", node: "nodes", user: "users", group: "users", groups: "users" };
@@ -46,8 +50,9 @@ export function startShell(nav) {
 export function showShell(nav, view) {
   const partition = state.partitions.get(state.partition);
   const lost = [...state.rms.values()].filter(({ connected }) => !connected).length;
-  for (const { view: own, label, names, counted } of ENTRIES) {
+  for (const { view: own, label, names, counted, needed } of ENTRIES) {
     const item = nav.querySelector(`[data-view="${own}"]`);
+    item.hidden = !needed();
     setAttribute(item, "href", to(own, names(state)));
     setAttribute(item, "aria-current", own === ownerOf(view) ? "page" : null);
     const number = item.querySelector(".count");

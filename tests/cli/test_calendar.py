@@ -1,0 +1,125 @@
+"""The calendar, and the expected start of an ask: over gRPC, by the client and on the command line."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import grpc
+import pytest
+
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.nouns.explain import start_text
+from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.core.builders import config
+from support.peers.shim import PATIENCE
+from support.peers.town import Shell
+from support.server.reports import listed
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+CONFIG = config("[{name: batch}, {name: other}]", properties="{backfill: conservative}")
+START_BY = 10**9
+HELD = ["next-1", "next-2", "next-3"]
+
+
+class Planned(NamedTuple):
+    """An RM whose jobs are planned, one behind the other, and a shell to look at them."""
+
+    rm: FakeRM
+    shell: Shell
+    stub: "StateAsyncStub"
+    calendar: list[pb.CalendarEntry]
+
+
+@pytest.fixture
+async def planned(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Planned]:
+    """A job runs for ten minutes on all there is, and three like it are planned."""
+    async with (
+        serve(CONFIG, clock=VirtualClock()) as served,
+        FakeRM(served.target) as rm,
+        grpc.aio.insecure_channel(served.target) as channel,
+    ):
+        await rm.add_nodes(1, vcore=4000)
+        tags = {"licorne/runtime": "600"}
+        await rm.submit("job", queue="root.batch", tags=tags)
+        await rm.ask("job", vcore=4000)
+        await rm.allocated(1)
+        await rm.ask("job", 3, prefix="next", tags={"licorne/start-by": str(START_BY)}, vcore=4000)
+        async with asyncio.timeout(PATIENCE):
+            while len(calendar := await rm.client.state.calendar()) < len(HELD):
+                pass
+        yield Planned(rm, Shell(served.target, capsys), StateStub(channel), calendar)
+
+
+async def test_the_calendar_has_what_is_planned(planned: Planned) -> None:
+    """The earliest start first, each with what it rests on; a queue has those below it."""
+    first, second, _ = planned.calendar
+    assert [one.allocation_key for one in planned.calendar] == HELD
+    starts = [one.start.starts_at / 1e9 for one in planned.calendar]
+    assert [starts[1] - starts[0], starts[2] - starts[1]] == [600.0, 600.0]
+    assert {(one.start.confidence, one.asks, one.nodes, one.queue) for one in planned.calendar} == {
+        ("declared", 1, 1, "root.batch")
+    }
+    assert dict(first.requested) == {"vcore": 4000}
+    assert first.start.first_told == first.start.starts_at > first.since > 0
+    state = planned.rm.client.state
+    found = [
+        len(await state.calendar(queue=queue)) for queue in ("root", "root.batch", "root.other", "root.b")
+    ]
+    assert found == [3, 3, 0, 0]
+    explained = await state.explain("next-2")
+    assert explained.expected_start == second.start
+    assert explained.expected_start.start_by == START_BY * 10**9
+    assert not (await state.explain("job-1")).HasField("expected_start")
+
+
+async def test_the_calendar_comes_in_pages(planned: Planned) -> None:
+    """Each entry is on one page, however many a page has; a made-up token is refused."""
+    for size in (0, 1, 2, 3, 4):
+        request = pb.ListCalendarRequest(page_size=size)
+        keys = [one.allocation_key async for one in listed(planned.stub.ListCalendar, request)]
+        assert keys == HELD
+    for token in ("next-1", "[", '["known", 1, "job", "next-1"]'):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await planned.stub.ListCalendar(pb.ListCalendarRequest(page_token=token))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_the_calendar_is_a_table(planned: Planned) -> None:
+    """A line for each start, or data for programs; a queue without any says so, and so does explain."""
+    table = (await planned.shell("calendar", "-o", "wide")).rows
+    assert [row[1] for row in table[1:]] == [f"job/{key}" for key in HELD]
+    names = await planned.shell("calendar", "-o", "name", "--queue", "root.batch")
+    assert names.out.splitlines() == [f"entry/job/{key}" for key in HELD]
+    data = (await planned.shell("calendar", "-o", "json")).json["entries"]
+    assert [one["start"]["confidence"] for one in data] == ["declared"] * 3
+    nothing = await planned.shell("calendar", "--queue", "root.other")
+    assert (nothing.code, nothing.err) == (0, "nothing holds a shadow start\n")
+    explained = await planned.shell("explain", "job", "next-3")
+    assert start_text(planned.calendar[2].start) in explained.out
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        (pb.ExpectedStart(confidence="unknown"), "expected to start: unknown"),
+        (
+            pb.ExpectedStart(starts_at=10**9, confidence="learnt", start_by=2 * 10**9),
+            "expected to start at 1970-01-01T00:00:01.000Z (learnt), wanted by 1970-01-01T00:00:02.000Z",
+        ),
+        (
+            pb.ExpectedStart(
+                starts_at=3 * 10**9, confidence="declared", first_told=10**9, start_by=2 * 10**9
+            ),
+            (
+                "expected to start at 1970-01-01T00:00:03.000Z (declared), "
+                "first told 1970-01-01T00:00:01.000Z, later than 1970-01-01T00:00:02.000Z"
+            ),
+        ),
+    ],
+)
+def test_an_expected_start_in_words(start: pb.ExpectedStart, text: str) -> None:
+    """A time with what it rests on, what was told first, and what is wanted; unknown has no time."""
+    assert start_text(start) == text
