@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from licorne import Application, Ask, PredicateCheck, Rejected
+from licorne import Application, Ask, PredicateCheck, Rejected, TaskGroup
 from licorne.cache import Cache
 from licorne.wire import allocation, application
 from licorne_server.testing import FakeRM, serve
@@ -175,15 +175,17 @@ async def test_the_test_kit_takes_the_fields() -> None:
     config = "partitions: [{name: default, queues: [{name: root, submitacl: '*', %s}]}]"
     config %= "properties: {topology.levels: rack}, queues: [{name: default}]"
     async with serve(config) as server, FakeRM(server.target) as rm:
-        await rm.submit(
-            "app", runtime=60, start_by=NOW, topology="preferred=rack", gang_slice="size=2,level=rack"
-        )
+        await rm.add_nodes(1, attributes={"rack": "r"})
+        gang = (TaskGroup(name="g", members=2, resources={"vcore": 1000}),)
+        rack, pairs = "preferred=rack", "size=2,level=rack"
+        await rm.submit("app", runtime=60, start_by=NOW, task_groups=gang, topology=rack, gang_slice=pairs)
         await rm.ask("app", runtime=5, start_by=NOW + 1)
+        await rm.allocated(3)
         partition = server.views.partitions()[0].name
-        await rm.until(lambda: server.views.application(partition, "app").pending_count == 1, "the ask")
-        [waiting] = listed(server.views.asks(partition, "app"))
-        assert waiting.ask.tags["licorne/runtime"] == "5"
-        assert waiting.ask.tags["licorne/start-by"] == str(NOW + 1)
+        running = [one[0].ask for one in listed(server.views.allocations(partition, "app"))]
+        assert [ask.placeholder for ask in running].count(True) == 2
+        [tags] = [ask.tags for ask in running if ask.key == "app-1"]
+        assert (tags["licorne/runtime"], tags["licorne/start-by"]) == ("5", str(NOW + 1))
 
 
 async def test_a_required_node_is_kept_to() -> None:

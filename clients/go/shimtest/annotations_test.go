@@ -50,7 +50,7 @@ func TestAnnotationsAndLabelsReachTheServer(t *testing.T) {
 	c.addNodes(aNode("n1", 2, labelled("rack", "r1")))
 	c.startShim(scheduler, queues)
 	c.addNodes(aNode("n2", 2, labelled("rack", "r2")))
-	first := aPod("app", "app-0", 1500, annotated("licorne.dev/runtime", "60"), annotated("licorne.dev/topology", "preferred=rack"))
+	first := aPod("app", "app-0", 1500, annotated("licorne.dev/runtime", "60"), annotated("licorne.dev/start-by", "1700000000"))
 	c.addPods(first, aPod("app", "app-1", 1500), aPod("plain", "plain-0", 100))
 	on := c.comesToBind("app-0", "app-1", "plain-0")
 	tags := map[string]map[string]string{}
@@ -71,7 +71,7 @@ func TestAnnotationsAndLabelsReachTheServer(t *testing.T) {
 			t.Errorf("%s has the tags %v", plain, tags[plain])
 		}
 	}
-	if got := c.objects.ApplicationAnnotations("app")["licorne.dev/topology"]; got != "preferred=rack" {
+	if got := c.objects.ApplicationAnnotations("app")["licorne.dev/runtime"]; got != "60" {
 		t.Errorf("the application has %v", got)
 	}
 	if got := c.objects.ApplicationAnnotations("other"); got != nil {
