@@ -51,6 +51,7 @@ nodes
 nodes -o wide
 nodes -o json
 nodes node-1
+topology
 rms
 rms -o json
 users

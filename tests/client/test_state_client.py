@@ -106,6 +106,8 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
         assert await state.reservations() == []
         assert await state.preemptions() == []
         assert await state.outstanding() == []
+        topology = await state.topology(shape={"vcore": 1000})
+        assert (list(topology.levels), list(topology.domains)) == ([], [])
         assert await state.budgets() == []
         [batch, root] = sorted(await state.resource_hours(), key=lambda row: -len(row.name))
         assert (batch.name, root.name, batch.hours["vcore"] > 0) == ("root.batch", "root", True)

@@ -19,7 +19,7 @@ from licorne_core.messages.operators import APPLICATION_HELD
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")
-FILTERED = ("queues", "apps", "nodes", "users", "calendar", "events")
+FILTERED = ("queues", "apps", "nodes", "topology", "users", "calendar", "events")
 
 
 def options_of(command: str) -> set[str]:

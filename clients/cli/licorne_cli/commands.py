@@ -28,6 +28,7 @@ COMMANDS = {
     "queues": (f"{CLI}.nouns.queues", "show queues, stop or start them"),
     "apps": (f"{CLI}.nouns.apps", "show, plan, hold, change and kill applications"),
     "nodes": (f"{CLI}.nouns.nodes", "show, cordon and drain nodes"),
+    "topology": (f"{CLI}.nouns.topology", "show free room by rack or zone, and the largest gang for each"),
     "rms": (f"{CLI}.nouns.rms", "show resource managers, or forget one"),
     "budgets": (f"{CLI}.nouns.budgets", "show budgets over resource managers, replace or release them"),
     "members": (f"{CLI}.nouns.members", "show the servers that share the RMs, drain or undrain them"),

@@ -25,7 +25,7 @@ from licorne.errors import (
     Unauthorized,
 )
 from licorne.model import DEFAULT_PARTITION
-from licorne.values import INT32, Check, Range, flag, seconds, shown, tags, text, whole
+from licorne.values import INT32, Check, Range, amounts, flag, seconds, shown, tags, text, whole
 
 if TYPE_CHECKING:
     from grpc.aio import UnaryStreamMultiCallable, UnaryUnaryMultiCallable
@@ -70,6 +70,7 @@ ARGUMENTS: Mapping[str, Check] = {
     "revision": _REVISION,
     "rm_id": text,
     "schedulable": flag,
+    "shape": amounts,
     "since": _MOMENT,
     "start": partial(whole, UINT64),
     "state": text,
@@ -81,7 +82,7 @@ ARGUMENTS: Mapping[str, Check] = {
 """The check of each argument, by its name."""
 
 # A value of such a type is wrong because of what it is, any other because of its type.
-_TYPES: Mapping[Check, type] = {text: str, tags: Mapping, flag: bool}
+_TYPES: Mapping[Check, type] = {text: str, tags: Mapping, amounts: Mapping, flag: bool}
 
 
 def check_arguments(**values: object) -> None:

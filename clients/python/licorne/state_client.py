@@ -1,6 +1,6 @@
 """Reads of the scheduler's state: `licorne.v1.State` for programs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from grpc import aio
@@ -118,6 +118,34 @@ class StateCalls(EventCalls):
             pb.ListNodesRequest(partition=self._partition(partition)),
             lambda page: page.nodes,
         )
+
+    async def topology(
+        self,
+        *,
+        level: str = "",
+        shape: Mapping[str, int] | None = None,
+        partition: str = DEFAULT_PARTITION,
+    ) -> pb.ListTopologyResponse:
+        """Free room by topology domain, of one level or of all, with slots for members of that shape.
+
+        Without `shape` it is that of the first waiting topology gang, or of the largest waiting ask.
+        Without levels there are no domains.
+        """
+        check_arguments(level=level, shape={} if shape is None else shape)
+        request = pb.ListTopologyRequest(partition=self._partition(partition), level=level, shape=shape)
+        first = pb.ListTopologyResponse()
+
+        def domains(page: pb.ListTopologyResponse) -> Iterable[pb.TopologyDomain]:
+            if not request.page_token:
+                first.levels.extend(page.levels)
+                first.shape.update(page.shape)
+                # The gang may not wait any more when the next page is made.
+                request.shape.update(page.shape)
+            return page.domains
+
+        found = await self._calls.gathered(lambda channel: _stub(channel).ListTopology, request, domains)
+        first.domains.extend(found)
+        return first
 
     async def explain(
         self, key: str = "", *, application_id: str = "", partition: str = DEFAULT_PARTITION

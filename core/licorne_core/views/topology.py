@@ -1,5 +1,6 @@
 """Topology domains: their nodes, their room, and how many gang members would fit."""
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
@@ -8,7 +9,9 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_packing import slots_on
 from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Resources, add
+from licorne_core.values.slices import in_runs
 
 STEP = 250
 """Nodes, allocations and groups that are looked at before the reader may pause."""
@@ -59,26 +62,28 @@ def topology(
     wanted = AskClass.of(shape) if shape else None
     domains = Domains(levels, ())
     rows: dict[Domain, _Row] = {}
-    looks = 0
-    for node in list(partition.nodes.by_id.values()):
-        members = _members_on(partition, node)
+    members = yield from _members(partition)
+    for looks, node in enumerate(list(partition.nodes.by_id.values()) if levels else (), 1):
         for domain in domains.paths(node)[1:]:
             if not level or levels[domain[0] - 1] == level:
-                rows.setdefault(domain, _Row()).add(node, wanted, members)
-        looks += 1 + len(node.allocations)
-        if looks >= STEP:
-            looks = 0
+                rows.setdefault(domain, _Row()).add(node, wanted, members[node.node_id])
+        if not looks % STEP:
             yield None
-    found = sorted(rows, key=_path_of)
-    yield TopologyReport(
-        levels=levels,
-        shape=shape,
-        domains=tuple(rows[domain].report(partition, levels[domain[0] - 1], domain) for domain in found),
-    )
+    found: list[DomainReport] = []
+    in_order = in_runs(list(rows), key=_path_of)
+    for looks, one in enumerate(in_order, 1):
+        if one is not None:
+            depth = one[0]
+            found.append(rows[one].report(partition, levels[depth - 1], one))
+        if one is None or not looks % STEP:
+            yield None
+    yield TopologyReport(levels=levels, shape=shape, domains=tuple(found))
 
 
-def _path_of(domain: Domain) -> tuple[str, ...]:
-    return domain[1]
+def _path_of(domain: Domain) -> tuple[list[str], int]:
+    """Order of the report: that of the paths as they are shown, in which a value may have a slash."""
+    depth, path = domain
+    return "/".join(path).split("/"), depth
 
 
 class _Row:
@@ -113,11 +118,21 @@ class _Row:
         )
 
 
-def _members_on(partition: Partition, node: Node) -> int:
-    """Members of topology gangs on the node."""
-    asks = (allocation.ask for allocation in node.allocations)
-    apps = (partition.applications.get(ask.app_id) for ask in asks if ask.task_group)
-    return sum(app is not None and app.gang.terms is not None for app in apps)
+def _members(partition: Partition) -> Generator[None, None, Counter[NodeId]]:
+    """Number of members of topology gangs, by node."""
+    members: Counter[NodeId] = Counter()
+    looks = 0
+    for app in list(partition.applications.values()):
+        for request in list(app.requests.values()) if app.gang.terms is not None else ():
+            if request.allocation is not None and request.ask.task_group:
+                members[request.allocation.node_id] += 1
+            looks += 1
+            if not looks % STEP:
+                yield
+        looks += 1
+        if not looks % STEP:
+            yield
+    return members
 
 
 def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
@@ -135,8 +150,9 @@ def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
             if share > largest:
                 largest, found = share, group.ask_class.resources
             looks += 1
+            if not looks % STEP:
+                yield
         looks += 1
-        if looks >= STEP:
-            looks = 0
+        if not looks % STEP:
             yield
     return found

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_server.http import events, hours, reasons
+from licorne_server.http import events, hours, reasons, topology
 from licorne_server.http.door import Door, Handshakes, Listener
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
@@ -116,6 +116,7 @@ class HttpServer:
             *events.routes(),
             *reasons.ROUTES,
             *hours.ROUTES,
+            *topology.ROUTES,
             web.get("/ws/v1/scheduler/healthcheck", health),
             *debug_routes(self._dumps),
         ]

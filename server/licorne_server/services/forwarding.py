@@ -162,6 +162,7 @@ _STATE = {
     "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
     "ListOutstanding": _of_partition(state_pb2.ListOutstandingRequest),
     "ListCalendar": _of_partition(state_pb2.ListCalendarRequest),
+    "ListTopology": _of_partition(state_pb2.ListTopologyRequest),
     "ListReasons": Route(
         state_pb2.ListReasonsRequest, "partition", merged_reasons, state_pb2.ListReasonsResponse
     ),

@@ -35,6 +35,7 @@ from licorne_server.services.paging import (
 )
 from licorne_server.services.reports import (
     allocation_message,
+    amounts,
     application_message,
     ask_message,
     budget_message,
@@ -49,6 +50,7 @@ from licorne_server.services.reports import (
 from licorne_server.services.shortage import Shortage
 from licorne_server.services.starts import Starts
 from licorne_server.services.sums import Sums
+from licorne_server.services.topology import behind, domain_message, token_of, topology_of
 from licorne_server.wire.errors import invalid_argument
 
 T = TypeVar("T")
@@ -94,6 +96,7 @@ class StateService:
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
                 "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._shortage.outstanding),
+                "ListTopology": unary_handler(pb.ListTopologyRequest, self._topology),
                 "ListReasons": unary_handler(pb.ListReasonsRequest, self._sums.reasons),
                 "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._sums.resource_hours),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
@@ -266,6 +269,20 @@ class StateService:
         page = await self._filled(Page(behind, to_row, size=request.page_size), context)
         token = str(page.last.number) if page.last else ""
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
+
+    async def _topology(self, request: pb.ListTopologyRequest, context: Any) -> Message:
+        """A page of topology domains by path; its token names the last of them."""
+        partition = self._partition(request.partition, context)
+        slices = partial(self._slice, context)
+        found = await topology_of(self._views, partition, request.level, request.shape, slices)
+        domains = behind(found, request.page_token)
+        page = await self._filled(Page(domains, domain_message, size=request.page_size), context)
+        return pb.ListTopologyResponse(
+            levels=found.levels,
+            shape=amounts(found.shape),
+            domains=page.rows,
+            next_page_token=token_of(page.last),
+        )
 
     def _peer(self, context: Any) -> str:
         return self._access.caller(context).peer

@@ -84,6 +84,7 @@ READS = {
     "ListPreemptions": state.ListPreemptionsRequest(partition="[one]default"),
     "ListOutstanding": state.ListOutstandingRequest(partition="[one]default"),
     "ListCalendar": state.ListCalendarRequest(partition="[one]default"),
+    "ListTopology": state.ListTopologyRequest(partition="[one]default"),
     "ListEvents": state.ListEventsRequest(rm_id="one"),
 }
 

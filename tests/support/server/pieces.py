@@ -144,6 +144,8 @@ def counted_pieces(scale: int = 1) -> Iterator[Pieces]:
 
 USER, GROUP = "ann", "staff"
 BIG = 10**12
+LEVELS = "properties: {topology.levels: rack}"
+TOGETHER = {"licorne/topology": "preferred=rack"}
 PARTITIONS = 50
 """Of each of the first RMs beside that with everything; so many times as many RMs have them."""
 
@@ -161,7 +163,7 @@ def _commands(first: int, n: int) -> Iterator[Command]:
         "  - name: default\n"
         "    placementrules: [{name: provided, create: true}]\n"
         "    queues:\n"
-        f"      - {{name: root, submitacl: '*', limits: [{many}], queues: [{queues}]}}\n"
+        f"      - {{name: root, submitacl: '*', limits: [{many}], queues: [{queues}], {LEVELS}}}\n"
     )
     extra = {f"key{number}": "value" for number in range(n)}
     new = range(first, n)
@@ -171,8 +173,9 @@ def _commands(first: int, n: int) -> Iterator[Command]:
         yield register(config, extra=extra)
         yield nodes(node("big", vcore=BIG))
         yield apps(app("one", "root.one", user=USER, groups=[GROUP]))
+        yield apps(app("gang", "root.one", user=USER, groups=[GROUP], tags=TOGETHER, gang={"vcore": BIG}))
         yield asks(ask("one", "beside", vcore=1, gpu=1))
-    yield nodes(*(node(f"n{number}", vcore=11, gpu=1) for number in new))
+    yield nodes(*(node(f"n{n}", vcore=11, gpu=1, attributes={"rack": f"r{n}"}) for n in new))
     yield nodes(*(node(f"lost{number}", partition="nowhere", vcore=10) for number in new))
     yield apps(*(app(f"a{number}", f"root.q{number}", user=USER, groups=[GROUP]) for number in new))
     yield apps(*(app(f"o{number}", "root.one", user=f"v{number}") for number in new))
@@ -182,6 +185,7 @@ def _commands(first: int, n: int) -> Iterator[Command]:
     yield asks(
         *(ask("one", f"on{number}", vcore=1, on_node="big") for number in new),
         *(ask("one", f"fill{number}", vcore=10, on_node=f"n{number}") for number in new),
+        *(ask("gang", f"p{n}", vcore=1, on_node="big", group="g", placeholder=True) for n in new),
         *(_foreign(number) for number in new),
         *(ask("one", f"at{number}", vcore=5, required_node=f"n{number}") for number in new),
         *(ask("one", f"shared{number}", vcore=5, required_node="n0") for number in new),

@@ -25,7 +25,7 @@ SHARE = 0.3
 
 
 class BackfillMaker:
-    """Adds backfill to the commands of a world. It has a source of its own, so that all else stays as drawn."""
+    """Adds backfill to the commands of a world, from a source of its own: all else stays as drawn."""
 
     def __init__(self, seed: int, rms: list[str], share: float) -> None:
         """Draw the RMs that have it: a `share` of them."""

@@ -55,3 +55,13 @@ function put(node, from, to) {
   node.style.left = `${from * 100}%`;
   node.style.width = `${(to - from) * 100}%`;
 }
+
+/** What is used of the capacity of a resource, of a node or of a domain of nodes. */
+export function usageBar(name, { capacity: all, available }) {
+  if (!(name in all)) return "–";
+  const bar = new Bar();
+  const capacity = all[name];
+  const used = capacity - (available[name] ?? 0);
+  bar.show({ name, used, guaranteed: 0, max: capacity, pending: 0, scale: capacity });
+  return bar.node;
+}

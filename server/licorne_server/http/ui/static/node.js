@@ -2,10 +2,11 @@
 
 import { actButton } from "./act.js";
 import { ofPartition } from "./api.js";
+import { usageBar } from "./bar.js";
 import { commandLine, named, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
 import { badge, el, facts, link, note, place, searchField, section } from "./dom.js";
-import { nodeMarks, usageBar } from "./nodes.js";
+import { nodeMarks } from "./nodes.js";
 import { change, to, toApp, toAsk, toQueue } from "./route.js";
 import { choosePartition, now } from "./store.js";
 import { PagedList, sortedTable, table } from "./table.js";

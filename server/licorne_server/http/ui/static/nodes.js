@@ -1,7 +1,7 @@
 // The nodes of a partition: all in one picture, and as a list.
 
 import { ofPartition } from "./api.js";
-import { Bar } from "./bar.js";
+import { usageBar } from "./bar.js";
 import { commandLine, named, ofThe } from "./copy.js";
 import { badge, choice, el, link, searchField, section } from "./dom.js";
 import { HeatMap } from "./heat.js";
@@ -9,6 +9,7 @@ import { icon } from "./icons.js";
 import { change, toAsk, toNode } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { PagedList } from "./table.js";
+import { Topology } from "./topology.js";
 import { brief, count, humanText, percent } from "./units.js";
 import { byWhom, when } from "./when.js";
 
@@ -17,6 +18,7 @@ const STATES = [["all", "all"], ["schedulable", "schedulable"], ["drained", "not
 export function view([partition = state.partition], query) {
   choosePartition(partition);
   const map = new HeatMap(partition, query);
+  const topology = new Topology(partition, query);
   const list = new PagedList({
     label: "Nodes", partition, path: ofPartition(partition, "nodes"), query: { q: query.q, state: query.state, attribute: query.attribute },
     empty: "There is no such node.",
@@ -41,8 +43,8 @@ export function view([partition = state.partition], query) {
     searchField("Attribute", query.attribute || "", (attribute) => set({ attribute }), "zone=a"));
   const picture = section("All nodes", map.node);
   picture.querySelector("h2").prepend(icon("nodes"));
-  const node = el("div", { class: "stack" }, picture, section("List", tools, list.node));
-  return { title: "Nodes", partition, node, command: commandLine("nodes", ...ofThe(partition)), close: () => (map.close(), list.close()) };
+  const node = el("div", { class: "stack" }, picture, topology.node, section("List", tools, list.node));
+  return { title: "Nodes", partition, node, command: commandLine("nodes", ...ofThe(partition)), close: () => (map.close(), topology.close(), list.close()) };
 }
 
 /** The state of a node in words: whether it takes work, by whom it does not, and for whom it is kept. */
@@ -59,14 +61,4 @@ function listedHolders(partition, row) {
     link(toAsk(partition, one.application, one.key), one.key), ` of ${one.queue}, ${brief(one.kept)}`,
     el("div", { class: "note" }, "since ", when(one.time), `: ${humanText(one.reason)}`)));
   return el("div", {}, held, row.reserved > held.length ? `and ${count(row.reserved - held.length)} more` : null);
-}
-
-/** What is used of a node's capacity of a resource. */
-export function usageBar(name, node) {
-  if (!(name in node.capacity)) return "–";
-  const bar = new Bar();
-  const capacity = node.capacity[name];
-  const used = capacity - (node.available[name] ?? 0);
-  bar.show({ name, used, guaranteed: 0, max: capacity, pending: 0, scale: capacity });
-  return bar.node;
 }

@@ -1,0 +1,73 @@
+"""Free room by topology domain: what `State.ListTopology`, REST and the page have in common."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.values.errors import shown
+from licorne_core.values.ids import PartitionName
+from licorne_core.views import Views
+from licorne_core.views.topology import DomainReport, TopologyReport
+from licorne_server.services.paging import Slices, walked
+from licorne_server.services.reports import filled
+from licorne_server.wire.errors import invalid_argument
+
+MAX_SHAPE = 64
+"""Resources of a shape, at most."""
+
+domain_message = filled(pb.TopologyDomain, DomainReport)
+
+
+async def topology_of(
+    views: Views, partition: PartitionName, level: str, shape: Mapping[str, int], slices: Slices
+) -> TopologyReport:
+    """The domains of a level or of all, with slots for that shape, or for what waits.
+
+    Raises:
+        CallError: there is no such level, or an amount of the shape is not above zero.
+        NotFound: there is no such partition.
+    """
+    levels = views.topology_levels(partition)
+    if level and level not in levels:
+        there = f"none of {', '.join(levels)}" if levels else "none: topology.levels of root is not set"
+        raise invalid_argument(f"level {shown(level)} is {there}", "level")
+    if len(shape) > MAX_SHAPE:
+        raise invalid_argument(f"shape has {len(shape)} entries, at most {MAX_SHAPE} are allowed", "shape")
+    for name, amount in shape.items():
+        if amount <= 0:
+            raise invalid_argument(f"shape: {shown(name)} is {amount}, which is not above zero", "shape")
+    [report] = await walked(views.topology(partition, level, dict(shape) or None), slices)
+    return report
+
+
+def behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
+    """The domains that come after the one that a token names, or all for the empty token.
+
+    That domain need not exist any more.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    if not token:
+        return iter(report.domains)
+    place = _read_token(token, report.levels)
+    return (one if _place(one.path, one.level, report.levels) > place else None for one in report.domains)
+
+
+def token_of(domain: DomainReport | None) -> str:
+    """The token that names a domain; empty for none."""
+    return json.dumps([domain.path, domain.level]) if domain else ""
+
+
+def _place(path: str, level: str, levels: Sequence[str]) -> tuple[list[str], int]:
+    """Place of a domain in the order of the report."""
+    return path.split("/"), levels.index(level)
+
+
+def _read_token(token: str, levels: Sequence[str]) -> tuple[list[str], int]:
+    with suppress(ValueError, RecursionError):
+        match json.loads(token):
+            case [str(path), str(level)] if level in levels:
+                return _place(path, level, levels)
+    raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")

@@ -1,0 +1,92 @@
+"""What the reports say of free room by topology domain."""
+
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import PartitionName
+from licorne_core.views.topology import DomainReport
+from support.core.builders import app, apps, ask, asks, config, cordon, node, nodes, register
+from support.core.driver import Driver
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+LEVELS = "{topology.levels: 'zone,rack'}"
+GANG = {"licorne/topology": "required=zone"}
+
+
+def member(key: str, on_node: str | None = None) -> Ask:
+    """A placeholder of the gang."""
+    return ask("gang", key, vcore=4, on_node=on_node, group="g", placeholder=True)
+
+
+def cluster() -> Driver:
+    """Two zones: a with the racks 1 and 2, b with a rack 1 of its own; one node is in no rack."""
+    driver = Driver()
+    places = (("a", "1"), ("a", "1"), ("a", "2"), ("b", "1"), ("b", ""))
+    driver.do(
+        register(config("[{name: x}]", properties=LEVELS)),
+        nodes(
+            *(
+                node(f"n{number}", vcore=10, attributes={"zone": zone, **({"rack": rack} if rack else {})})
+                for number, (zone, rack) in enumerate(places)
+            )
+        ),
+        apps(app("gang", "root.x", tags=GANG, gang={"vcore": 36}), app("other", "root.x")),
+        asks(member("g", on_node="n0"), ask("other", "o", vcore=6, on_node="n2")),
+    )
+    return driver
+
+
+def domains(driver: Driver, level: str = "", **shape: int) -> dict[str, DomainReport]:
+    """The domains by path, in the order of the report."""
+    found = last(driver.views.topology(DEFAULT, level, shape))
+    return {report.path: report for report in found.domains}
+
+
+def test_each_domain_has_the_sums_of_its_nodes() -> None:
+    """A domain comes before those inside; one of a name in another zone is another domain."""
+    found = domains(cluster(), vcore=5)
+    assert list(found) == ["a", "a/1", "a/2", "b", "b/1"]
+    assert [report.level for report in found.values()] == ["zone", "rack", "rack", "zone", "rack"]
+    assert [report.nodes for report in found.values()] == [3, 2, 1, 2, 1]
+    assert [report.slots for report in found.values()] == [3, 3, 0, 4, 2]
+    assert [report.members for report in found.values()] == [1, 1, 0, 0, 0]
+    assert (found["a"].capacity, found["a"].available) == ({"vcore": 30}, {"vcore": 20})
+    assert list(domains(cluster(), "rack", vcore=5)) == ["a/1", "a/2", "b/1"]
+
+
+def test_a_slot_is_room_that_an_ask_would_find() -> None:
+    """A cordoned node has none, nor has one without room for all of the shape."""
+    driver = cluster()
+    driver.do(cordon("n1"))
+    rack = domains(driver, vcore=5)["a/1"]
+    assert (rack.nodes, rack.schedulable_nodes, rack.slots, rack.available) == (2, 1, 1, {"vcore": 6})
+    assert domains(driver, vcore=1, gpu=1)["a"].slots == 0
+
+
+def test_the_shape_is_that_of_what_waits() -> None:
+    """That of the first waiting topology gang comes before that of the largest waiting ask."""
+    driver = cluster()
+    assert last(driver.views.topology(DEFAULT)).shape == {}
+    assert {report.slots for report in last(driver.views.topology(DEFAULT)).domains} == {0}
+    driver.do(asks(ask("other", "large", vcore=50), ask("other", "small", vcore=11)))
+    assert last(driver.views.topology(DEFAULT)).shape == {"vcore": 50}
+    driver.do(asks(*(member(f"m{number}") for number in range(8))))
+    assert last(driver.views.topology(DEFAULT)).shape == {"vcore": 4}
+
+
+def test_a_value_with_a_slash_is_in_its_place() -> None:
+    """Domains are in the order of their paths as these are shown."""
+    driver = Driver()
+    racks = ("/r/1", "r", "/r")
+    driver.do(
+        register(config("[{name: x}]", properties="{topology.levels: rack}")),
+        nodes(*(node(f"n{n}", vcore=1, attributes={"rack": rack}) for n, rack in enumerate(racks))),
+    )
+    assert list(domains(driver, vcore=1)) == ["/r", "/r/1", "r"]
+
+
+def test_without_levels_there_are_no_domains() -> None:
+    """A partition without the property has nothing to report."""
+    driver = Driver()
+    driver.do(register(config("[{name: x}]")), nodes(node("n", vcore=1, attributes={"rack": "1"})))
+    assert driver.views.topology_levels(DEFAULT) == ()
+    assert domains(driver, vcore=1) == {}

@@ -1,0 +1,149 @@
+"""Free room by topology domain, over gRPC, REST, for the page and on the command line."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from licorne import State
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.testing import FakeRM, Served, serve
+from support.peers.town import Shell
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        properties: {topology.levels: "zone,rack"}
+        queues:
+          - name: default
+"""
+PATHS = ["a", "a/1", "a/2", "b", "b/1"]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    """Three racks in two zones, with two nodes of four cores each; one ask of 3 cores waits for nothing."""
+    async with serve(CONFIG) as server, FakeRM(server.target) as rm:
+        for zone, rack in ("a1", "a2", "b1"):
+            place = {"zone": zone, "rack": rack}
+            await rm.add_nodes(2, prefix=f"{zone}{rack}", attributes=place, vcore=4000)
+        await rm.submit("app")
+        await rm.ask("app", 2, required_node="a1-1", vcore=1500)
+        await rm.ask("app", 1, vcore=9000)
+        await rm.allocated(2)
+        yield server
+
+
+async def get(server: Served, path: str, status: int = 200) -> Any:
+    """The JSON of an answer with that status."""
+    async with aiohttp.ClientSession() as client, client.get(f"http://{server.http}{path}") as answer:
+        assert answer.status == status
+        return await answer.json()
+
+
+async def test_pages_follow_one_another(server: Served) -> None:
+    """Each page has the domains behind the one before, for the shape that is asked for."""
+    request = pb.ListTopologyRequest(shape={"vcore": 2000}, page_size=2)
+    pages = []
+    async with grpc.aio.insecure_channel(server.target) as channel:
+        while True:
+            pages.append(await StateStub(channel).ListTopology(request))
+            request.page_token = pages[-1].next_page_token
+            if not request.page_token:
+                break
+    assert [[domain.path for domain in page.domains] for page in pages] == [PATHS[:2], PATHS[2:4], PATHS[4:]]
+    assert all(page.levels == ["zone", "rack"] and page.shape == {"vcore": 2000} for page in pages)
+    first = pages[0].domains[0]
+    assert (first.level, first.nodes, first.schedulable_nodes, first.slots) == ("zone", 4, 4, 6)
+    assert (first.capacity["vcore"], first.available["vcore"]) == (16_000, 13_000)
+
+
+async def test_the_client_has_all_pages(server: Served) -> None:
+    """The shape is that of the largest waiting ask, and a level may be chosen."""
+    async with State(server.target) as state:
+        found = await state.topology(level="rack")
+        assert (dict(found.shape), list(found.levels)) == ({"vcore": 9000}, ["zone", "rack"])
+        assert [(domain.path, domain.slots) for domain in found.domains] == [
+            ("a/1", 0),
+            ("a/2", 0),
+            ("b/1", 0),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (pb.ListTopologyRequest(level="row"), "level row is none of zone, rack"),
+        (pb.ListTopologyRequest(shape={"vcore": 0}), "shape: vcore is 0, which is not above zero"),
+        (pb.ListTopologyRequest(shape={str(n): 1 for n in range(65)}), "shape has 65 entries, at most 64"),
+        (pb.ListTopologyRequest(page_token="a/1"), "page_token a/1 is not from this list"),
+        (pb.ListTopologyRequest(page_token="[1]"), "page_token [1] is not from this list"),
+        (pb.ListTopologyRequest(page_token='["a", "row"]'), "page_token .* is not from this list"),
+    ],
+)
+async def test_what_it_cannot_mean_is_refused(
+    server: Served, request_: pb.ListTopologyRequest, text: str
+) -> None:
+    """The refusal names field and value."""
+    async with grpc.aio.insecure_channel(server.target) as channel:
+        with pytest.raises(grpc.aio.AioRpcError, match=text.replace("[", r"\[")) as error:
+            await StateStub(channel).ListTopology(request_)
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_rest_and_the_page_have_the_same(server: Served) -> None:
+    """One answer with all domains; the page has their number too."""
+    of = "partition/default/topology"
+    shown = await get(server, f"/ws/v1/{of}?shape=vcore=2000")
+    assert (shown["levels"], shown["shape"]) == (["zone", "rack"], {"vcore": 2000})
+    assert [(one["path"], one["slots"]) for one in shown["domains"]] == list(
+        zip(PATHS, (6, 2, 4, 4, 4), strict=True)
+    )
+    assert shown["domains"][1] == {
+        "level": "rack",
+        "path": "a/1",
+        "nodes": 2,
+        "schedulableNodes": 2,
+        "capacity": {"vcore": 8000},
+        "available": {"vcore": 5000},
+        "slots": 2,
+        "members": 0,
+    }
+    shown = await get(server, f"/ui/api/{of}?level=rack")
+    assert [one["path"] for one in shown["domains"]] == ["a/1", "a/2", "b/1"]
+    assert (shown["total"], shown["shape"]) == (3, {"vcore": 9000})
+    for query, text in (
+        ("shape=vcore", "shape: vcore is not NAME=AMOUNT, each name once"),
+        ("shape=a=1,a=2", "shape: a=2 is not NAME=AMOUNT, each name once"),
+        ("shape=a=-1", "shape: a=-1 is not NAME=AMOUNT, each name once"),
+        ("shape=a=0", "shape: a is 0, which is not above zero"),
+        ("level=row", "level row is none of zone, rack"),
+    ):
+        assert (await get(server, f"/ws/v1/{of}?{query}", 400))["message"] == text
+
+
+async def test_the_command_line_shows_it(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table with the largest gang above it, names for other commands, data; one domain by its path."""
+    shell = Shell(server.target, capsys)
+    result = await shell("topology", "a", "--shape", "vcore=2")
+    assert result.code == 0
+    text = (
+        "the largest gang of vcore=2 that would start now has 6 members in one zone (a), 4 in one rack (a/2)"
+    )
+    assert result.out.splitlines()[0] == text
+    assert [row[0] for row in result.rows[3:]] == PATHS[:3]
+    assert (await shell("topology", "--level", "rack", "-o", "name")).out.split() == [
+        "domain/a/1",
+        "domain/a/2",
+        "domain/b/1",
+    ]
+    data = (await shell("topology", "domain/b", "-o", "json")).json
+    assert (data["levels"], data["shape"]) == (["zone", "rack"], {"vcore": 9000})
+    assert [one["path"] for one in data["domains"]] == PATHS[3:]
+    assert (await shell("topology", "c")).err == "licorne: domain c not found in partition [rm1]default\n"
