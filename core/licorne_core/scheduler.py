@@ -18,8 +18,10 @@ from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.operators import OperatorCommand, act_for_operator
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import answer_predicates, answer_preemptions, decide, fire_timers, note_sent
+from licorne_core.handlers.victims import answer_notices
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     AskBackoff,
@@ -75,6 +77,7 @@ _OfRm = (
     | UpdateConfiguration
     | AnswerPredicates
     | AnswerPreemptions
+    | AnswerNotices
     | NotePredicatesSent
     | BeginReplay
     | EndReplay
@@ -90,6 +93,7 @@ _OF_ITEMS = (
     UpdateNodes,
     AnswerPredicates,
     AnswerPreemptions,
+    AnswerNotices,
     NotePredicatesSent,
 )
 """Commands whose items name their partitions. Any other may change all partitions of its RM."""
@@ -257,10 +261,8 @@ class Scheduler:
                 return update_nodes(self._registry.jobs, rm, command, now)
             case UpdateConfiguration():
                 return update_configuration(self._registry, rm, command, self.options, now)
-            case AnswerPredicates():
-                return answer_predicates(rm, command, now)
-            case AnswerPreemptions():
-                return answer_preemptions(rm, command, now)
+            case AnswerPredicates() | AnswerPreemptions() | AnswerNotices():
+                return _take_answers(rm, command, now)
             case NotePredicatesSent():
                 return note_sent(rm, command, now)
             case BeginReplay():
@@ -338,6 +340,18 @@ def _act(
     if isinstance(command, HoldApplication | ChangeApplication):
         return act_on_application(registry, rm, command, now)
     return act_for_operator(registry, rm, command, now)
+
+
+def _take_answers(
+    rm: Rm, command: AnswerPredicates | AnswerPreemptions | AnswerNotices, now: float
+) -> list[Effect]:
+    match command:
+        case AnswerPredicates():
+            return answer_predicates(rm, command, now)
+        case AnswerPreemptions():
+            return answer_preemptions(rm, command, now)
+        case AnswerNotices():
+            return answer_notices(rm, command, now)
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:

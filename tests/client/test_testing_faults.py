@@ -35,7 +35,7 @@ async def filled(rm: FakeRM, count: int = 2) -> None:
 def running(server: Served) -> set[str]:
     """The keys of what the server has allocated."""
     partition = server.views.partitions()[0].name
-    return {str(item.key) for item, _ in listed(server.views.allocations(partition, "job"))}
+    return {str(item.key) for item, *_ in listed(server.views.allocations(partition, "job"))}
 
 
 @pytest.mark.parametrize("crash", [True, False])

@@ -8,6 +8,7 @@ from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
+from mutants.of_notices import NOTICES
 from mutants.of_operators import OPERATORS
 from mutants.of_passing import PASSING
 from mutants.of_predicates import PREDICATES
@@ -19,6 +20,7 @@ ALL = (
     *DECIDING,
     *PREDICATES,
     *GANGS,
+    *NOTICES,
     *PREEMPTION,
     *ISOLATION,
     *WIRE,

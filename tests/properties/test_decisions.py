@@ -36,11 +36,14 @@ def agree(
     gangs: float | None = None,
     preempting: float | None = None,
     backfill: float = SHARE,
+    notices: bool = False,
 ) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
     for seed in part:
-        script = World(seed, length, gangs=gangs, preempting=preempting, backfill=backfill).steps
+        script = World(
+            seed, length, gangs=gangs, preempting=preempting, backfill=backfill, notices=notices
+        ).steps
         try:
             decisions += play(script)
         except Exception as error:
@@ -77,6 +80,12 @@ def test_decides_as_the_oracle_does_of_gangs(part: range) -> None:
 def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
     """Nearly all asks may preempt others: victims stop, and who they stop for is served."""
     agree(part, length=CROWDED, preempting=MOSTLY)
+
+
+@pytest.mark.worlds(first=3_100_000, one_in=3)
+def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
+    """Queues give notice: victims are ready, late, spared or stopped, and have checkpoints."""
+    agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
 
 
 @pytest.mark.worlds(first=2_900_000, one_in=10)

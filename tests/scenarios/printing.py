@@ -17,6 +17,7 @@ from licorne_core.messages.effects import (
     NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
+    NoticesGiven,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -78,6 +79,15 @@ def told(effect: Effect) -> list[str]:
                 f"{node.start}: {' '.join(f'{v.app_id}/{v.key}' for v in node.victims)}"
                 for check in effect.checks
                 for node in check.nodes
+            ]
+        case NoticesGiven():
+            return [
+                *(
+                    f"notice for {one.app_id}/{one.key} until {one.deadline:.0f}: for "
+                    f"{one.beneficiary_app_id}/{one.beneficiary_key} of {one.queue}, {one.lost:g} s lost"
+                    for one in effect.notices
+                ),
+                *(f"notice withdrawn for {one.app_id}/{one.key}" for one in effect.withdrawn),
             ]
         case Happened() | Unfinished():
             return []

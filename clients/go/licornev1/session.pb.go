@@ -152,6 +152,7 @@ type UpdateRequest struct {
 	//	*UpdateRequest_PredicateAnswers
 	//	*UpdateRequest_StateDump
 	//	*UpdateRequest_PreemptionAnswers
+	//	*UpdateRequest_NoticeAnswers
 	Message       isUpdateRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -316,6 +317,15 @@ func (x *UpdateRequest) GetPreemptionAnswers() *PreemptionAnswers {
 	return nil
 }
 
+func (x *UpdateRequest) GetNoticeAnswers() *NoticeAnswers {
+	if x != nil {
+		if x, ok := x.Message.(*UpdateRequest_NoticeAnswers); ok {
+			return x.NoticeAnswers
+		}
+	}
+	return nil
+}
+
 type isUpdateRequest_Message interface {
 	isUpdateRequest_Message()
 }
@@ -368,6 +378,10 @@ type UpdateRequest_PreemptionAnswers struct {
 	PreemptionAnswers *PreemptionAnswers `protobuf:"bytes,15,opt,name=preemption_answers,json=preemptionAnswers,proto3,oneof"`
 }
 
+type UpdateRequest_NoticeAnswers struct {
+	NoticeAnswers *NoticeAnswers `protobuf:"bytes,16,opt,name=notice_answers,json=noticeAnswers,proto3,oneof"`
+}
+
 func (*UpdateRequest_Hello) isUpdateRequest_Message() {}
 
 func (*UpdateRequest_Nodes) isUpdateRequest_Message() {}
@@ -391,6 +405,8 @@ func (*UpdateRequest_PredicateAnswers) isUpdateRequest_Message() {}
 func (*UpdateRequest_StateDump) isUpdateRequest_Message() {}
 
 func (*UpdateRequest_PreemptionAnswers) isUpdateRequest_Message() {}
+
+func (*UpdateRequest_NoticeAnswers) isUpdateRequest_Message() {}
 
 // Core to RM. The first message of a stream is a Welcome.
 type UpdateResponse struct {
@@ -421,6 +437,7 @@ type UpdateResponse struct {
 	//	*UpdateResponse_StateDumpWanted
 	//	*UpdateResponse_PreemptionChecks
 	//	*UpdateResponse_Notice
+	//	*UpdateResponse_PreemptionNotices
 	Message       isUpdateResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -626,6 +643,15 @@ func (x *UpdateResponse) GetNotice() *Notice {
 	return nil
 }
 
+func (x *UpdateResponse) GetPreemptionNotices() *PreemptionNotices {
+	if x != nil {
+		if x, ok := x.Message.(*UpdateResponse_PreemptionNotices); ok {
+			return x.PreemptionNotices
+		}
+	}
+	return nil
+}
+
 type isUpdateResponse_Message interface {
 	isUpdateResponse_Message()
 }
@@ -691,6 +717,10 @@ type UpdateResponse_Notice struct {
 	Notice *Notice `protobuf:"bytes,20,opt,name=notice,proto3,oneof"`
 }
 
+type UpdateResponse_PreemptionNotices struct {
+	PreemptionNotices *PreemptionNotices `protobuf:"bytes,21,opt,name=preemption_notices,json=preemptionNotices,proto3,oneof"`
+}
+
 func (*UpdateResponse_Welcome) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_Nodes) isUpdateResponse_Message() {}
@@ -720,6 +750,8 @@ func (*UpdateResponse_StateDumpWanted) isUpdateResponse_Message() {}
 func (*UpdateResponse_PreemptionChecks) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_Notice) isUpdateResponse_Message() {}
+
+func (*UpdateResponse_PreemptionNotices) isUpdateResponse_Message() {}
 
 // Opens a stream.
 type Hello struct {
@@ -843,9 +875,12 @@ type Callbacks struct {
 	// Whether Events are wanted.
 	Events bool `protobuf:"varint,3,opt,name=events,proto3" json:"events,omitempty"`
 	// Whether the RM adds its own state to state dumps, see StateDumpWanted.
-	StateDump     bool `protobuf:"varint,4,opt,name=state_dump,json=stateDump,proto3" json:"state_dump,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StateDump bool `protobuf:"varint,4,opt,name=state_dump,json=stateDump,proto3" json:"state_dump,omitempty"`
+	// Whether PreemptionNotices are wanted. Without them victims of queues with `preemption.notice` are
+	// stopped at the deadline all the same.
+	PreemptionNotices bool `protobuf:"varint,5,opt,name=preemption_notices,json=preemptionNotices,proto3" json:"preemption_notices,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Callbacks) Reset() {
@@ -902,6 +937,13 @@ func (x *Callbacks) GetEvents() bool {
 func (x *Callbacks) GetStateDump() bool {
 	if x != nil {
 		return x.StateDump
+	}
+	return false
+}
+
+func (x *Callbacks) GetPreemptionNotices() bool {
+	if x != nil {
+		return x.PreemptionNotices
 	}
 	return false
 }
@@ -1931,6 +1973,280 @@ func (x *NodeNeed) GetIndex() int32 {
 	return 0
 }
 
+// Allocations that will be stopped for others, as their queue has the property `preemption.notice`, and
+// some of those told before that will not.
+type PreemptionNotices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PartitionName string                 `protobuf:"bytes,1,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
+	Notices       []*PreemptionNotice    `protobuf:"bytes,2,rep,name=notices,proto3" json:"notices,omitempty"`
+	// Notices that are withdrawn: nobody needs the room any more, and the allocation goes on.
+	Withdrawn     []*Victim `protobuf:"bytes,3,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionNotices) Reset() {
+	*x = PreemptionNotices{}
+	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionNotices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionNotices) ProtoMessage() {}
+
+func (x *PreemptionNotices) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionNotices.ProtoReflect.Descriptor instead.
+func (*PreemptionNotices) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PreemptionNotices) GetPartitionName() string {
+	if x != nil {
+		return x.PartitionName
+	}
+	return ""
+}
+
+func (x *PreemptionNotices) GetNotices() []*PreemptionNotice {
+	if x != nil {
+		return x.Notices
+	}
+	return nil
+}
+
+func (x *PreemptionNotices) GetWithdrawn() []*Victim {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
+// An allocation that the RM will be asked to stop at the deadline, or as soon as it answers `ready`.
+type PreemptionNotice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string                 `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	// In nanoseconds since 1970.
+	Deadline int64 `protobuf:"varint,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The ask that gets the room, and its queue; for a lowered maximum only the queue with that maximum.
+	BeneficiaryApplicationId string `protobuf:"bytes,4,opt,name=beneficiary_application_id,json=beneficiaryApplicationId,proto3" json:"beneficiary_application_id,omitempty"`
+	BeneficiaryAllocationKey string `protobuf:"bytes,5,opt,name=beneficiary_allocation_key,json=beneficiaryAllocationKey,proto3" json:"beneficiary_allocation_key,omitempty"`
+	Queue                    string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Work that would be lost now, in seconds: that since the last checkpoint.
+	LostSeconds   float64 `protobuf:"fixed64,7,opt,name=lost_seconds,json=lostSeconds,proto3" json:"lost_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionNotice) Reset() {
+	*x = PreemptionNotice{}
+	mi := &file_licorne_v1_session_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionNotice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionNotice) ProtoMessage() {}
+
+func (x *PreemptionNotice) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionNotice.ProtoReflect.Descriptor instead.
+func (*PreemptionNotice) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PreemptionNotice) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *PreemptionNotice) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *PreemptionNotice) GetDeadline() int64 {
+	if x != nil {
+		return x.Deadline
+	}
+	return 0
+}
+
+func (x *PreemptionNotice) GetBeneficiaryApplicationId() string {
+	if x != nil {
+		return x.BeneficiaryApplicationId
+	}
+	return ""
+}
+
+func (x *PreemptionNotice) GetBeneficiaryAllocationKey() string {
+	if x != nil {
+		return x.BeneficiaryAllocationKey
+	}
+	return ""
+}
+
+func (x *PreemptionNotice) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PreemptionNotice) GetLostSeconds() float64 {
+	if x != nil {
+		return x.LostSeconds
+	}
+	return 0
+}
+
+type NoticeAnswers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answers       []*NoticeAnswer        `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoticeAnswers) Reset() {
+	*x = NoticeAnswers{}
+	mi := &file_licorne_v1_session_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoticeAnswers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoticeAnswers) ProtoMessage() {}
+
+func (x *NoticeAnswers) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoticeAnswers.ProtoReflect.Descriptor instead.
+func (*NoticeAnswers) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *NoticeAnswers) GetAnswers() []*NoticeAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// Answers a PreemptionNotice. An answer for an allocation that is not under notice is ignored.
+type NoticeAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PartitionName string                 `protobuf:"bytes,1,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
+	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	// 0: it is ready to be stopped. Otherwise the milliseconds after which it will be; that is taken once,
+	// and no further than the deadline.
+	LaterMilliseconds uint32 `protobuf:"varint,4,opt,name=later_milliseconds,json=laterMilliseconds,proto3" json:"later_milliseconds,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *NoticeAnswer) Reset() {
+	*x = NoticeAnswer{}
+	mi := &file_licorne_v1_session_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoticeAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoticeAnswer) ProtoMessage() {}
+
+func (x *NoticeAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoticeAnswer.ProtoReflect.Descriptor instead.
+func (*NoticeAnswer) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *NoticeAnswer) GetPartitionName() string {
+	if x != nil {
+		return x.PartitionName
+	}
+	return ""
+}
+
+func (x *NoticeAnswer) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *NoticeAnswer) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *NoticeAnswer) GetLaterMilliseconds() uint32 {
+	if x != nil {
+		return x.LaterMilliseconds
+	}
+	return 0
+}
+
 // Asks that quota would admit and no node can take: what an autoscaler is after. Each is told once.
 type ContainerStates struct {
 	state         protoimpl.MessageState                      `protogen:"open.v1"`
@@ -1941,7 +2257,7 @@ type ContainerStates struct {
 
 func (x *ContainerStates) Reset() {
 	*x = ContainerStates{}
-	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	mi := &file_licorne_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2269,7 @@ func (x *ContainerStates) String() string {
 func (*ContainerStates) ProtoMessage() {}
 
 func (x *ContainerStates) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	mi := &file_licorne_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2282,7 @@ func (x *ContainerStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStates.ProtoReflect.Descriptor instead.
 func (*ContainerStates) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ContainerStates) GetStates() []*si.UpdateContainerSchedulingStateRequest {
@@ -1988,7 +2304,7 @@ type Events struct {
 
 func (x *Events) Reset() {
 	*x = Events{}
-	mi := &file_licorne_v1_session_proto_msgTypes[22]
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2316,7 @@ func (x *Events) String() string {
 func (*Events) ProtoMessage() {}
 
 func (x *Events) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[22]
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2329,7 @@ func (x *Events) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Events.ProtoReflect.Descriptor instead.
 func (*Events) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Events) GetFirstId() uint64 {
@@ -2043,7 +2359,7 @@ type StateDumpWanted struct {
 
 func (x *StateDumpWanted) Reset() {
 	*x = StateDumpWanted{}
-	mi := &file_licorne_v1_session_proto_msgTypes[23]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2371,7 @@ func (x *StateDumpWanted) String() string {
 func (*StateDumpWanted) ProtoMessage() {}
 
 func (x *StateDumpWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[23]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2384,7 @@ func (x *StateDumpWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpWanted.ProtoReflect.Descriptor instead.
 func (*StateDumpWanted) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StateDumpWanted) GetId() uint64 {
@@ -2100,7 +2416,7 @@ type StateDump struct {
 
 func (x *StateDump) Reset() {
 	*x = StateDump{}
-	mi := &file_licorne_v1_session_proto_msgTypes[24]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2428,7 @@ func (x *StateDump) String() string {
 func (*StateDump) ProtoMessage() {}
 
 func (x *StateDump) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[24]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2441,7 @@ func (x *StateDump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDump.ProtoReflect.Descriptor instead.
 func (*StateDump) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StateDump) GetId() uint64 {
@@ -2158,7 +2474,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_licorne_v1_session_proto_msgTypes[25]
+	mi := &file_licorne_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2486,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[25]
+	mi := &file_licorne_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2499,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 // Something that the RM should know. Nothing was refused, and the stream goes on.
@@ -2200,7 +2516,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	mi := &file_licorne_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2528,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	mi := &file_licorne_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2541,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Notice) GetCode() string {
@@ -2251,7 +2567,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_licorne_v1_session_proto_msgTypes[27]
+	mi := &file_licorne_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2579,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[27]
+	mi := &file_licorne_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2592,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 // The core is about to stop: finish, close, and come back after a while.
@@ -2290,7 +2606,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_licorne_v1_session_proto_msgTypes[28]
+	mi := &file_licorne_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2618,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[28]
+	mi := &file_licorne_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2631,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Drain) GetReason() string {
@@ -2344,7 +2660,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_licorne_v1_session_proto_msgTypes[29]
+	mi := &file_licorne_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2672,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[29]
+	mi := &file_licorne_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2685,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2391,7 +2707,7 @@ var File_licorne_v1_session_proto protoreflect.FileDescriptor
 const file_licorne_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"\x18licorne/v1/session.proto\x12\n" +
-	"licorne.v1\x1a\x16licorne/si/v1/si.proto\"\x8a\x06\n" +
+	"licorne.v1\x1a\x16licorne/si/v1/si.proto\"\xce\x06\n" +
 	"\rUpdateRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\"\n" +
 	"\facknowledged\x18\x02 \x01(\x04R\facknowledged\x12)\n" +
@@ -2409,8 +2725,9 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x11predicate_answers\x18\r \x01(\v2\x1c.licorne.v1.PredicateAnswersH\x00R\x10predicateAnswers\x126\n" +
 	"\n" +
 	"state_dump\x18\x0e \x01(\v2\x15.licorne.v1.StateDumpH\x00R\tstateDump\x12N\n" +
-	"\x12preemption_answers\x18\x0f \x01(\v2\x1d.licorne.v1.PreemptionAnswersH\x00R\x11preemptionAnswersB\t\n" +
-	"\amessageJ\x04\b\f\x10\r\"\xed\a\n" +
+	"\x12preemption_answers\x18\x0f \x01(\v2\x1d.licorne.v1.PreemptionAnswersH\x00R\x11preemptionAnswers\x12B\n" +
+	"\x0enotice_answers\x18\x10 \x01(\v2\x19.licorne.v1.NoticeAnswersH\x00R\rnoticeAnswersB\t\n" +
+	"\amessageJ\x04\b\f\x10\r\"\xbd\b\n" +
 	"\x0eUpdateResponse\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -2431,7 +2748,8 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x10predicate_checks\x18\x11 \x01(\v2\x1b.licorne.v1.PredicateChecksH\x00R\x0fpredicateChecks\x12I\n" +
 	"\x11state_dump_wanted\x18\x12 \x01(\v2\x1b.licorne.v1.StateDumpWantedH\x00R\x0fstateDumpWanted\x12K\n" +
 	"\x11preemption_checks\x18\x13 \x01(\v2\x1c.licorne.v1.PreemptionChecksH\x00R\x10preemptionChecks\x12,\n" +
-	"\x06notice\x18\x14 \x01(\v2\x12.licorne.v1.NoticeH\x00R\x06noticeB\t\n" +
+	"\x06notice\x18\x14 \x01(\v2\x12.licorne.v1.NoticeH\x00R\x06notice\x12N\n" +
+	"\x12preemption_notices\x18\x15 \x01(\v2\x1d.licorne.v1.PreemptionNoticesH\x00R\x11preemptionNoticesB\t\n" +
 	"\amessageJ\x04\b\x0e\x10\x0f\"\xb1\x02\n" +
 	"\x05Hello\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
@@ -2441,7 +2759,7 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\facknowledged\x18\x05 \x01(\x04R\facknowledged\x12I\n" +
 	"\fregistration\x18\x06 \x01(\v2%.si.v1.RegisterResourceManagerRequestR\fregistration\x123\n" +
 	"\tcallbacks\x18\a \x01(\v2\x15.licorne.v1.CallbacksR\tcallbacks\x12\x14\n" +
-	"\x05epoch\x18\b \x01(\x04R\x05epoch\"\xa5\x01\n" +
+	"\x05epoch\x18\b \x01(\x04R\x05epoch\"\xd4\x01\n" +
 	"\tCallbacks\x126\n" +
 	"\n" +
 	"predicates\x18\x01 \x01(\v2\x16.licorne.v1.PredicatesR\n" +
@@ -2449,7 +2767,8 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x10container_states\x18\x02 \x01(\bR\x0fcontainerStates\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\bR\x06events\x12\x1d\n" +
 	"\n" +
-	"state_dump\x18\x04 \x01(\bR\tstateDump\"\xcb\x01\n" +
+	"state_dump\x18\x04 \x01(\bR\tstateDump\x12-\n" +
+	"\x12preemption_notices\x18\x05 \x01(\bR\x11preemptionNotices\"\xcb\x01\n" +
 	"\n" +
 	"Predicates\x123\n" +
 	"\x15deadline_milliseconds\x18\x01 \x01(\rR\x14deadlineMilliseconds\x121\n" +
@@ -2513,7 +2832,26 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x05nodes\x18\x02 \x03(\v2\x14.licorne.v1.NodeNeedR\x05nodes\"9\n" +
 	"\bNodeNeed\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\x05R\x05index\"W\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\"\xa4\x01\n" +
+	"\x11PreemptionNotices\x12%\n" +
+	"\x0epartition_name\x18\x01 \x01(\tR\rpartitionName\x126\n" +
+	"\anotices\x18\x02 \x03(\v2\x1c.licorne.v1.PreemptionNoticeR\anotices\x120\n" +
+	"\twithdrawn\x18\x03 \x03(\v2\x12.licorne.v1.VictimR\twithdrawn\"\xb5\x02\n" +
+	"\x10PreemptionNotice\x12%\n" +
+	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\x12\x1e\n" +
+	"\bdeadline\x18\x03 \x01(\x03B\x020\x01R\bdeadline\x12<\n" +
+	"\x1abeneficiary_application_id\x18\x04 \x01(\tR\x18beneficiaryApplicationId\x12<\n" +
+	"\x1abeneficiary_allocation_key\x18\x05 \x01(\tR\x18beneficiaryAllocationKey\x12\x14\n" +
+	"\x05queue\x18\x06 \x01(\tR\x05queue\x12!\n" +
+	"\flost_seconds\x18\a \x01(\x01R\vlostSeconds\"C\n" +
+	"\rNoticeAnswers\x122\n" +
+	"\aanswers\x18\x01 \x03(\v2\x18.licorne.v1.NoticeAnswerR\aanswers\"\xb2\x01\n" +
+	"\fNoticeAnswer\x12%\n" +
+	"\x0epartition_name\x18\x01 \x01(\tR\rpartitionName\x12%\n" +
+	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\x12-\n" +
+	"\x12later_milliseconds\x18\x04 \x01(\rR\x11laterMilliseconds\"W\n" +
 	"\x0fContainerStates\x12D\n" +
 	"\x06states\x18\x01 \x03(\v2,.si.v1.UpdateContainerSchedulingStateRequestR\x06states\"Q\n" +
 	"\x06Events\x12\x19\n" +
@@ -2566,7 +2904,7 @@ func file_licorne_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_licorne_v1_session_proto_goTypes = []any{
 	(FailMode)(0),                                    // 0: licorne.v1.FailMode
 	(ClassBy)(0),                                     // 1: licorne.v1.ClassBy
@@ -2591,75 +2929,84 @@ var file_licorne_v1_session_proto_goTypes = []any{
 	(*PreemptionAnswers)(nil),                        // 20: licorne.v1.PreemptionAnswers
 	(*PreemptionAnswer)(nil),                         // 21: licorne.v1.PreemptionAnswer
 	(*NodeNeed)(nil),                                 // 22: licorne.v1.NodeNeed
-	(*ContainerStates)(nil),                          // 23: licorne.v1.ContainerStates
-	(*Events)(nil),                                   // 24: licorne.v1.Events
-	(*StateDumpWanted)(nil),                          // 25: licorne.v1.StateDumpWanted
-	(*StateDump)(nil),                                // 26: licorne.v1.StateDump
-	(*Heartbeat)(nil),                                // 27: licorne.v1.Heartbeat
-	(*Notice)(nil),                                   // 28: licorne.v1.Notice
-	(*Ack)(nil),                                      // 29: licorne.v1.Ack
-	(*Drain)(nil),                                    // 30: licorne.v1.Drain
-	(*Goodbye)(nil),                                  // 31: licorne.v1.Goodbye
-	(*si.NodeRequest)(nil),                           // 32: si.v1.NodeRequest
-	(*si.ApplicationRequest)(nil),                    // 33: si.v1.ApplicationRequest
-	(*si.AllocationRequest)(nil),                     // 34: si.v1.AllocationRequest
-	(*si.NodeResponse)(nil),                          // 35: si.v1.NodeResponse
-	(*si.ApplicationResponse)(nil),                   // 36: si.v1.ApplicationResponse
-	(*si.AllocationResponse)(nil),                    // 37: si.v1.AllocationResponse
-	(*si.RegisterResourceManagerRequest)(nil),        // 38: si.v1.RegisterResourceManagerRequest
-	(*si.UpdateContainerSchedulingStateRequest)(nil), // 39: si.v1.UpdateContainerSchedulingStateRequest
-	(*si.EventRecord)(nil),                           // 40: si.v1.EventRecord
+	(*PreemptionNotices)(nil),                        // 23: licorne.v1.PreemptionNotices
+	(*PreemptionNotice)(nil),                         // 24: licorne.v1.PreemptionNotice
+	(*NoticeAnswers)(nil),                            // 25: licorne.v1.NoticeAnswers
+	(*NoticeAnswer)(nil),                             // 26: licorne.v1.NoticeAnswer
+	(*ContainerStates)(nil),                          // 27: licorne.v1.ContainerStates
+	(*Events)(nil),                                   // 28: licorne.v1.Events
+	(*StateDumpWanted)(nil),                          // 29: licorne.v1.StateDumpWanted
+	(*StateDump)(nil),                                // 30: licorne.v1.StateDump
+	(*Heartbeat)(nil),                                // 31: licorne.v1.Heartbeat
+	(*Notice)(nil),                                   // 32: licorne.v1.Notice
+	(*Ack)(nil),                                      // 33: licorne.v1.Ack
+	(*Drain)(nil),                                    // 34: licorne.v1.Drain
+	(*Goodbye)(nil),                                  // 35: licorne.v1.Goodbye
+	(*si.NodeRequest)(nil),                           // 36: si.v1.NodeRequest
+	(*si.ApplicationRequest)(nil),                    // 37: si.v1.ApplicationRequest
+	(*si.AllocationRequest)(nil),                     // 38: si.v1.AllocationRequest
+	(*si.NodeResponse)(nil),                          // 39: si.v1.NodeResponse
+	(*si.ApplicationResponse)(nil),                   // 40: si.v1.ApplicationResponse
+	(*si.AllocationResponse)(nil),                    // 41: si.v1.AllocationResponse
+	(*si.RegisterResourceManagerRequest)(nil),        // 42: si.v1.RegisterResourceManagerRequest
+	(*si.UpdateContainerSchedulingStateRequest)(nil), // 43: si.v1.UpdateContainerSchedulingStateRequest
+	(*si.EventRecord)(nil),                           // 44: si.v1.EventRecord
 }
 var file_licorne_v1_session_proto_depIdxs = []int32{
 	4,  // 0: licorne.v1.UpdateRequest.hello:type_name -> licorne.v1.Hello
-	32, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
-	33, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
-	34, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
+	36, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
+	37, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
+	38, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
 	8,  // 4: licorne.v1.UpdateRequest.replay_begin:type_name -> licorne.v1.ReplayBegin
 	9,  // 5: licorne.v1.UpdateRequest.replay_end:type_name -> licorne.v1.ReplayEnd
-	27, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
-	29, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
-	31, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
+	31, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
+	33, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
+	35, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
 	13, // 9: licorne.v1.UpdateRequest.predicate_answers:type_name -> licorne.v1.PredicateAnswers
-	26, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
+	30, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
 	20, // 11: licorne.v1.UpdateRequest.preemption_answers:type_name -> licorne.v1.PreemptionAnswers
-	7,  // 12: licorne.v1.UpdateResponse.welcome:type_name -> licorne.v1.Welcome
-	35, // 13: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
-	36, // 14: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
-	37, // 15: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
-	10, // 16: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
-	27, // 17: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
-	29, // 18: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
-	30, // 19: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
-	31, // 20: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
-	23, // 21: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
-	24, // 22: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
-	11, // 23: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
-	25, // 24: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
-	16, // 25: licorne.v1.UpdateResponse.preemption_checks:type_name -> licorne.v1.PreemptionChecks
-	28, // 26: licorne.v1.UpdateResponse.notice:type_name -> licorne.v1.Notice
-	38, // 27: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
-	5,  // 28: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
-	6,  // 29: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
-	0,  // 30: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
-	1,  // 31: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
-	12, // 32: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
-	14, // 33: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
-	15, // 34: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
-	17, // 35: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
-	18, // 36: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
-	19, // 37: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
-	21, // 38: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
-	22, // 39: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
-	39, // 40: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
-	40, // 41: licorne.v1.Events.records:type_name -> si.v1.EventRecord
-	2,  // 42: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
-	3,  // 43: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
-	43, // [43:44] is the sub-list for method output_type
-	42, // [42:43] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	25, // 12: licorne.v1.UpdateRequest.notice_answers:type_name -> licorne.v1.NoticeAnswers
+	7,  // 13: licorne.v1.UpdateResponse.welcome:type_name -> licorne.v1.Welcome
+	39, // 14: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
+	40, // 15: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
+	41, // 16: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
+	10, // 17: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
+	31, // 18: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
+	33, // 19: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
+	34, // 20: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
+	35, // 21: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
+	27, // 22: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
+	28, // 23: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
+	11, // 24: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
+	29, // 25: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
+	16, // 26: licorne.v1.UpdateResponse.preemption_checks:type_name -> licorne.v1.PreemptionChecks
+	32, // 27: licorne.v1.UpdateResponse.notice:type_name -> licorne.v1.Notice
+	23, // 28: licorne.v1.UpdateResponse.preemption_notices:type_name -> licorne.v1.PreemptionNotices
+	42, // 29: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
+	5,  // 30: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
+	6,  // 31: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
+	0,  // 32: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
+	1,  // 33: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
+	12, // 34: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
+	14, // 35: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
+	15, // 36: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
+	17, // 37: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
+	18, // 38: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
+	19, // 39: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
+	21, // 40: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
+	22, // 41: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
+	24, // 42: licorne.v1.PreemptionNotices.notices:type_name -> licorne.v1.PreemptionNotice
+	19, // 43: licorne.v1.PreemptionNotices.withdrawn:type_name -> licorne.v1.Victim
+	26, // 44: licorne.v1.NoticeAnswers.answers:type_name -> licorne.v1.NoticeAnswer
+	43, // 45: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
+	44, // 46: licorne.v1.Events.records:type_name -> si.v1.EventRecord
+	2,  // 47: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
+	3,  // 48: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
+	48, // [48:49] is the sub-list for method output_type
+	47, // [47:48] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_session_proto_init() }
@@ -2680,6 +3027,7 @@ func file_licorne_v1_session_proto_init() {
 		(*UpdateRequest_PredicateAnswers)(nil),
 		(*UpdateRequest_StateDump)(nil),
 		(*UpdateRequest_PreemptionAnswers)(nil),
+		(*UpdateRequest_NoticeAnswers)(nil),
 	}
 	file_licorne_v1_session_proto_msgTypes[1].OneofWrappers = []any{
 		(*UpdateResponse_Welcome)(nil),
@@ -2697,6 +3045,7 @@ func file_licorne_v1_session_proto_init() {
 		(*UpdateResponse_StateDumpWanted)(nil),
 		(*UpdateResponse_PreemptionChecks)(nil),
 		(*UpdateResponse_Notice)(nil),
+		(*UpdateResponse_PreemptionNotices)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2704,7 +3053,7 @@ func file_licorne_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_session_proto_rawDesc), len(file_licorne_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   30,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2158,7 +2158,11 @@ type Allocation struct {
 	// Whether it took the place of a placeholder.
 	PlaceholderUsed bool `protobuf:"varint,11,opt,name=placeholder_used,json=placeholderUsed,proto3" json:"placeholder_used,omitempty"`
 	// Why the RM was told to stop it: "preempted", "replaced" or "timeout"; empty while it was not.
-	Stopping      string `protobuf:"bytes,12,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	Stopping string `protobuf:"bytes,12,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	// When it will be preempted, of an allocation under notice; 0 for none.
+	NoticeDeadline int64 `protobuf:"varint,13,opt,name=notice_deadline,json=noticeDeadline,proto3" json:"notice_deadline,omitempty"`
+	// Up to when its work is kept, as its RM says; 0 while the RM has not said.
+	Checkpoint    int64 `protobuf:"varint,14,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2275,6 +2279,20 @@ func (x *Allocation) GetStopping() string {
 		return x.Stopping
 	}
 	return ""
+}
+
+func (x *Allocation) GetNoticeDeadline() int64 {
+	if x != nil {
+		return x.NoticeDeadline
+	}
+	return 0
+}
+
+func (x *Allocation) GetCheckpoint() int64 {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return 0
 }
 
 type ListPreemptionsRequest struct {
@@ -2430,7 +2448,17 @@ type Preemption struct {
 	VictimQueue      *PreemptionQueue `protobuf:"bytes,12,opt,name=victim_queue,json=victimQueue,proto3" json:"victim_queue,omitempty"`
 	BeneficiaryQueue *PreemptionQueue `protobuf:"bytes,13,opt,name=beneficiary_queue,json=beneficiaryQueue,proto3" json:"beneficiary_queue,omitempty"`
 	// When the victim was gone; 0 while it is not.
-	ReleasedTime  int64 `protobuf:"varint,14,opt,name=released_time,json=releasedTime,proto3" json:"released_time,omitempty"`
+	ReleasedTime int64 `protobuf:"varint,14,opt,name=released_time,json=releasedTime,proto3" json:"released_time,omitempty"`
+	// When its RM was given notice; 0 for none.
+	NoticedTime int64 `protobuf:"varint,15,opt,name=noticed_time,json=noticedTime,proto3" json:"noticed_time,omitempty"`
+	// For how long it had run, in seconds, and how much of that was lost: since its last checkpoint.
+	Ran  float64 `protobuf:"fixed64,16,opt,name=ran,proto3" json:"ran,omitempty"`
+	Lost float64 `protobuf:"fixed64,17,opt,name=lost,proto3" json:"lost,omitempty"`
+	// That checkpoint, in nanoseconds since 1970, as its RM said, or else the median of its queue; 0 for
+	// neither.
+	Checkpoint int64 `protobuf:"varint,18,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// Where costs were compared: the allocation on the node that would have gone next.
+	Spared        *SparedAllocation `protobuf:"bytes,19,opt,name=spared,proto3" json:"spared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2563,6 +2591,103 @@ func (x *Preemption) GetReleasedTime() int64 {
 	return 0
 }
 
+func (x *Preemption) GetNoticedTime() int64 {
+	if x != nil {
+		return x.NoticedTime
+	}
+	return 0
+}
+
+func (x *Preemption) GetRan() float64 {
+	if x != nil {
+		return x.Ran
+	}
+	return 0
+}
+
+func (x *Preemption) GetLost() float64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *Preemption) GetCheckpoint() int64 {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return 0
+}
+
+func (x *Preemption) GetSpared() *SparedAllocation {
+	if x != nil {
+		return x.Spared
+	}
+	return nil
+}
+
+// An allocation that was not chosen as a victim.
+type SparedAllocation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string                 `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	// Seconds of its work that would have been lost.
+	Lost          float64 `protobuf:"fixed64,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SparedAllocation) Reset() {
+	*x = SparedAllocation{}
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SparedAllocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SparedAllocation) ProtoMessage() {}
+
+func (x *SparedAllocation) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SparedAllocation.ProtoReflect.Descriptor instead.
+func (*SparedAllocation) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SparedAllocation) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *SparedAllocation) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *SparedAllocation) GetLost() float64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // A queue as it was when victims were chosen.
 type PreemptionQueue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2578,7 +2703,7 @@ type PreemptionQueue struct {
 
 func (x *PreemptionQueue) Reset() {
 	*x = PreemptionQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2715,7 @@ func (x *PreemptionQueue) String() string {
 func (*PreemptionQueue) ProtoMessage() {}
 
 func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2728,7 @@ func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionQueue.ProtoReflect.Descriptor instead.
 func (*PreemptionQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PreemptionQueue) GetPath() string {
@@ -2659,7 +2784,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2796,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2809,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListNodesRequest) GetPartition() string {
@@ -2719,7 +2844,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2856,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2869,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -2795,7 +2920,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2932,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2945,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Node) GetNodeId() string {
@@ -2956,7 +3081,7 @@ type OperatorMark struct {
 
 func (x *OperatorMark) Reset() {
 	*x = OperatorMark{}
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3093,7 @@ func (x *OperatorMark) String() string {
 func (*OperatorMark) ProtoMessage() {}
 
 func (x *OperatorMark) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3106,7 @@ func (x *OperatorMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorMark.ProtoReflect.Descriptor instead.
 func (*OperatorMark) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OperatorMark) GetBy() string {
@@ -3024,7 +3149,7 @@ type NodeDrain struct {
 
 func (x *NodeDrain) Reset() {
 	*x = NodeDrain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3161,7 @@ func (x *NodeDrain) String() string {
 func (*NodeDrain) ProtoMessage() {}
 
 func (x *NodeDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3174,7 @@ func (x *NodeDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
 func (*NodeDrain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeDrain) GetStartTime() int64 {
@@ -3119,7 +3244,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3256,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3269,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Reservation) GetNodeId() string {
@@ -3233,7 +3358,7 @@ type HolderReason struct {
 
 func (x *HolderReason) Reset() {
 	*x = HolderReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3370,7 @@ func (x *HolderReason) String() string {
 func (*HolderReason) ProtoMessage() {}
 
 func (x *HolderReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3383,7 @@ func (x *HolderReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderReason.ProtoReflect.Descriptor instead.
 func (*HolderReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HolderReason) GetCode() string {
@@ -3293,7 +3418,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3305,7 +3430,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3318,7 +3443,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListReservationsRequest) GetPartition() string {
@@ -3353,7 +3478,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3365,7 +3490,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3378,7 +3503,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3409,7 +3534,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3421,7 +3546,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3434,7 +3559,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListUsageRequest) GetPartition() string {
@@ -3483,7 +3608,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3620,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3633,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListUsageResponse) GetUsages() []*Usage {
@@ -3538,7 +3663,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3550,7 +3675,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3563,7 +3688,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Usage) GetName() string {
@@ -3606,7 +3731,7 @@ type QueueUsage struct {
 
 func (x *QueueUsage) Reset() {
 	*x = QueueUsage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3743,7 @@ func (x *QueueUsage) String() string {
 func (*QueueUsage) ProtoMessage() {}
 
 func (x *QueueUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3756,7 @@ func (x *QueueUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
 func (*QueueUsage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *QueueUsage) GetQueue() string {
@@ -3692,7 +3817,7 @@ type ListOutstandingRequest struct {
 
 func (x *ListOutstandingRequest) Reset() {
 	*x = ListOutstandingRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +3829,7 @@ func (x *ListOutstandingRequest) String() string {
 func (*ListOutstandingRequest) ProtoMessage() {}
 
 func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +3842,7 @@ func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingRequest.ProtoReflect.Descriptor instead.
 func (*ListOutstandingRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListOutstandingRequest) GetPartition() string {
@@ -3737,7 +3862,7 @@ type ListOutstandingResponse struct {
 
 func (x *ListOutstandingResponse) Reset() {
 	*x = ListOutstandingResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3874,7 @@ func (x *ListOutstandingResponse) String() string {
 func (*ListOutstandingResponse) ProtoMessage() {}
 
 func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3887,7 @@ func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingResponse.ProtoReflect.Descriptor instead.
 func (*ListOutstandingResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
@@ -3785,7 +3910,7 @@ type OutstandingShape struct {
 
 func (x *OutstandingShape) Reset() {
 	*x = OutstandingShape{}
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +3922,7 @@ func (x *OutstandingShape) String() string {
 func (*OutstandingShape) ProtoMessage() {}
 
 func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +3935,7 @@ func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutstandingShape.ProtoReflect.Descriptor instead.
 func (*OutstandingShape) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *OutstandingShape) GetResources() map[string]int64 {
@@ -3846,7 +3971,7 @@ type ListReasonsRequest struct {
 
 func (x *ListReasonsRequest) Reset() {
 	*x = ListReasonsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +3983,7 @@ func (x *ListReasonsRequest) String() string {
 func (*ListReasonsRequest) ProtoMessage() {}
 
 func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +3996,7 @@ func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsRequest.ProtoReflect.Descriptor instead.
 func (*ListReasonsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListReasonsRequest) GetPartition() string {
@@ -3904,7 +4029,7 @@ type ListReasonsResponse struct {
 
 func (x *ListReasonsResponse) Reset() {
 	*x = ListReasonsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4041,7 @@ func (x *ListReasonsResponse) String() string {
 func (*ListReasonsResponse) ProtoMessage() {}
 
 func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4054,7 @@ func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsResponse.ProtoReflect.Descriptor instead.
 func (*ListReasonsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListReasonsResponse) GetReasons() []*WaitReason {
@@ -3983,7 +4108,7 @@ type WaitReason struct {
 
 func (x *WaitReason) Reset() {
 	*x = WaitReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4120,7 @@ func (x *WaitReason) String() string {
 func (*WaitReason) ProtoMessage() {}
 
 func (x *WaitReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4008,7 +4133,7 @@ func (x *WaitReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
 func (*WaitReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WaitReason) GetCode() string {
@@ -4081,7 +4206,7 @@ type ReasonQueue struct {
 
 func (x *ReasonQueue) Reset() {
 	*x = ReasonQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4093,7 +4218,7 @@ func (x *ReasonQueue) String() string {
 func (*ReasonQueue) ProtoMessage() {}
 
 func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4106,7 +4231,7 @@ func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonQueue.ProtoReflect.Descriptor instead.
 func (*ReasonQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReasonQueue) GetPartition() string {
@@ -4147,7 +4272,7 @@ type ReasonCause struct {
 
 func (x *ReasonCause) Reset() {
 	*x = ReasonCause{}
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4159,7 +4284,7 @@ func (x *ReasonCause) String() string {
 func (*ReasonCause) ProtoMessage() {}
 
 func (x *ReasonCause) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4172,7 +4297,7 @@ func (x *ReasonCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCause.ProtoReflect.Descriptor instead.
 func (*ReasonCause) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReasonCause) GetCause() string {
@@ -4206,7 +4331,7 @@ type ListResourceHoursRequest struct {
 
 func (x *ListResourceHoursRequest) Reset() {
 	*x = ListResourceHoursRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4218,7 +4343,7 @@ func (x *ListResourceHoursRequest) String() string {
 func (*ListResourceHoursRequest) ProtoMessage() {}
 
 func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4231,7 +4356,7 @@ func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursRequest.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListResourceHoursRequest) GetPartition() string {
@@ -4288,7 +4413,7 @@ type ListResourceHoursResponse struct {
 
 func (x *ListResourceHoursResponse) Reset() {
 	*x = ListResourceHoursResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4300,7 +4425,7 @@ func (x *ListResourceHoursResponse) String() string {
 func (*ListResourceHoursResponse) ProtoMessage() {}
 
 func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4313,7 +4438,7 @@ func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursResponse.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListResourceHoursResponse) GetRows() []*ResourceHours {
@@ -4355,7 +4480,7 @@ type ResourceHours struct {
 
 func (x *ResourceHours) Reset() {
 	*x = ResourceHours{}
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4492,7 @@ func (x *ResourceHours) String() string {
 func (*ResourceHours) ProtoMessage() {}
 
 func (x *ResourceHours) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4505,7 @@ func (x *ResourceHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceHours.ProtoReflect.Descriptor instead.
 func (*ResourceHours) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResourceHours) GetPartition() string {
@@ -4439,7 +4564,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4451,7 +4576,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4464,7 +4589,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListEventsRequest) GetRmId() string {
@@ -4502,7 +4627,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4639,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4652,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListEventsResponse) GetInstance() string {
@@ -4568,7 +4693,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4705,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4718,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Event) GetId() uint64 {
@@ -4624,7 +4749,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +4761,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +4774,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchEventsRequest) GetRmId() string {
@@ -4683,7 +4808,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4695,7 +4820,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4708,7 +4833,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchEventsResponse) GetInstance() string {
@@ -4737,7 +4862,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4749,7 +4874,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4762,7 +4887,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ExplainRequest) GetPartition() string {
@@ -4814,7 +4939,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4826,7 +4951,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4839,7 +4964,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ExplainResponse) GetAllocationKey() string {
@@ -4930,7 +5055,7 @@ type ExpectedStart struct {
 
 func (x *ExpectedStart) Reset() {
 	*x = ExpectedStart{}
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4942,7 +5067,7 @@ func (x *ExpectedStart) String() string {
 func (*ExpectedStart) ProtoMessage() {}
 
 func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4955,7 +5080,7 @@ func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpectedStart.ProtoReflect.Descriptor instead.
 func (*ExpectedStart) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ExpectedStart) GetStartsAt() int64 {
@@ -4999,7 +5124,7 @@ type ListCalendarRequest struct {
 
 func (x *ListCalendarRequest) Reset() {
 	*x = ListCalendarRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5136,7 @@ func (x *ListCalendarRequest) String() string {
 func (*ListCalendarRequest) ProtoMessage() {}
 
 func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5149,7 @@ func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarRequest.ProtoReflect.Descriptor instead.
 func (*ListCalendarRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListCalendarRequest) GetPartition() string {
@@ -5066,7 +5191,7 @@ type ListCalendarResponse struct {
 
 func (x *ListCalendarResponse) Reset() {
 	*x = ListCalendarResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5078,7 +5203,7 @@ func (x *ListCalendarResponse) String() string {
 func (*ListCalendarResponse) ProtoMessage() {}
 
 func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5091,7 +5216,7 @@ func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarResponse.ProtoReflect.Descriptor instead.
 func (*ListCalendarResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListCalendarResponse) GetEntries() []*CalendarEntry {
@@ -5129,7 +5254,7 @@ type CalendarEntry struct {
 
 func (x *CalendarEntry) Reset() {
 	*x = CalendarEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5141,7 +5266,7 @@ func (x *CalendarEntry) String() string {
 func (*CalendarEntry) ProtoMessage() {}
 
 func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5154,7 +5279,7 @@ func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalendarEntry.ProtoReflect.Descriptor instead.
 func (*CalendarEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CalendarEntry) GetApplicationId() string {
@@ -5229,7 +5354,7 @@ type ListTopologyRequest struct {
 
 func (x *ListTopologyRequest) Reset() {
 	*x = ListTopologyRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5241,7 +5366,7 @@ func (x *ListTopologyRequest) String() string {
 func (*ListTopologyRequest) ProtoMessage() {}
 
 func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5254,7 +5379,7 @@ func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyRequest.ProtoReflect.Descriptor instead.
 func (*ListTopologyRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListTopologyRequest) GetPartition() string {
@@ -5306,7 +5431,7 @@ type ListTopologyResponse struct {
 
 func (x *ListTopologyResponse) Reset() {
 	*x = ListTopologyResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5318,7 +5443,7 @@ func (x *ListTopologyResponse) String() string {
 func (*ListTopologyResponse) ProtoMessage() {}
 
 func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5331,7 +5456,7 @@ func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyResponse.ProtoReflect.Descriptor instead.
 func (*ListTopologyResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListTopologyResponse) GetLevels() []string {
@@ -5382,7 +5507,7 @@ type TopologyDomain struct {
 
 func (x *TopologyDomain) Reset() {
 	*x = TopologyDomain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5394,7 +5519,7 @@ func (x *TopologyDomain) String() string {
 func (*TopologyDomain) ProtoMessage() {}
 
 func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5407,7 +5532,7 @@ func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyDomain.ProtoReflect.Descriptor instead.
 func (*TopologyDomain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TopologyDomain) GetLevel() string {
@@ -5508,7 +5633,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5520,7 +5645,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5533,7 +5658,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Check) GetKind() string {
@@ -5651,7 +5776,7 @@ type BudgetHolder struct {
 
 func (x *BudgetHolder) Reset() {
 	*x = BudgetHolder{}
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5663,7 +5788,7 @@ func (x *BudgetHolder) String() string {
 func (*BudgetHolder) ProtoMessage() {}
 
 func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5676,7 +5801,7 @@ func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
 func (*BudgetHolder) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *BudgetHolder) GetRmId() string {
@@ -5710,7 +5835,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5722,7 +5847,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5735,7 +5860,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -5787,7 +5912,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5799,7 +5924,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5812,7 +5937,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -5853,7 +5978,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5865,7 +5990,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5878,7 +6003,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListBudgetsRequest) GetPageSize() uint32 {
@@ -5907,7 +6032,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5919,7 +6044,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5932,7 +6057,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -5978,7 +6103,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5990,7 +6115,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6003,7 +6128,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Budget) GetName() string {
@@ -6074,7 +6199,7 @@ type BudgetMember struct {
 
 func (x *BudgetMember) Reset() {
 	*x = BudgetMember{}
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6211,7 @@ func (x *BudgetMember) String() string {
 func (*BudgetMember) ProtoMessage() {}
 
 func (x *BudgetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6224,7 @@ func (x *BudgetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
 func (*BudgetMember) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *BudgetMember) GetRm() string {
@@ -6141,7 +6266,7 @@ type BudgetHolding struct {
 
 func (x *BudgetHolding) Reset() {
 	*x = BudgetHolding{}
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6153,7 +6278,7 @@ func (x *BudgetHolding) String() string {
 func (*BudgetHolding) ProtoMessage() {}
 
 func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6166,7 +6291,7 @@ func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
 func (*BudgetHolding) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *BudgetHolding) GetRmId() string {
@@ -6479,7 +6604,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x12AllocationLogEntry\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x1f\n" +
 	"\tlast_time\x18\x02 \x01(\x03B\x020\x01R\blastTime\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\rR\x05count\"\xdd\x04\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\xae\x05\n" +
 	"\n" +
 	"Allocation\x12%\n" +
 	"\x0eallocation_key\x18\x01 \x01(\tR\rallocationKey\x12%\n" +
@@ -6495,7 +6620,11 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"task_group\x18\n" +
 	" \x01(\tR\ttaskGroup\x12)\n" +
 	"\x10placeholder_used\x18\v \x01(\bR\x0fplaceholderUsed\x12\x1a\n" +
-	"\bstopping\x18\f \x01(\tR\bstopping\x1a<\n" +
+	"\bstopping\x18\f \x01(\tR\bstopping\x12+\n" +
+	"\x0fnotice_deadline\x18\r \x01(\x03B\x020\x01R\x0enoticeDeadline\x12\"\n" +
+	"\n" +
+	"checkpoint\x18\x0e \x01(\x03B\x020\x01R\n" +
+	"checkpoint\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
@@ -6511,7 +6640,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\"{\n" +
 	"\x17ListPreemptionsResponse\x128\n" +
 	"\vpreemptions\x18\x01 \x03(\v2\x16.licorne.v1.PreemptionR\vpreemptions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbe\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x06\n" +
 	"\n" +
 	"Preemption\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
@@ -6528,10 +6657,21 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x14beneficiary_priority\x18\v \x01(\x05R\x13beneficiaryPriority\x12>\n" +
 	"\fvictim_queue\x18\f \x01(\v2\x1b.licorne.v1.PreemptionQueueR\vvictimQueue\x12H\n" +
 	"\x11beneficiary_queue\x18\r \x01(\v2\x1b.licorne.v1.PreemptionQueueR\x10beneficiaryQueue\x12'\n" +
-	"\rreleased_time\x18\x0e \x01(\x03B\x020\x01R\freleasedTime\x1a<\n" +
+	"\rreleased_time\x18\x0e \x01(\x03B\x020\x01R\freleasedTime\x12%\n" +
+	"\fnoticed_time\x18\x0f \x01(\x03B\x020\x01R\vnoticedTime\x12\x10\n" +
+	"\x03ran\x18\x10 \x01(\x01R\x03ran\x12\x12\n" +
+	"\x04lost\x18\x11 \x01(\x01R\x04lost\x12\"\n" +
+	"\n" +
+	"checkpoint\x18\x12 \x01(\x03B\x020\x01R\n" +
+	"checkpoint\x124\n" +
+	"\x06spared\x18\x13 \x01(\v2\x1c.licorne.v1.SparedAllocationR\x06spared\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb9\x05\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"t\n" +
+	"\x10SparedAllocation\x12%\n" +
+	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\x01R\x04lost\"\xb9\x05\n" +
 	"\x0fPreemptionQueue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12K\n" +
 	"\n" +
@@ -7002,7 +7142,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 137)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 138)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                    // 0: licorne.v1.UsageKind
 	(*GetServerRequest)(nil),          // 1: licorne.v1.GetServerRequest
@@ -7031,277 +7171,279 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	(*ListPreemptionsRequest)(nil),    // 24: licorne.v1.ListPreemptionsRequest
 	(*ListPreemptionsResponse)(nil),   // 25: licorne.v1.ListPreemptionsResponse
 	(*Preemption)(nil),                // 26: licorne.v1.Preemption
-	(*PreemptionQueue)(nil),           // 27: licorne.v1.PreemptionQueue
-	(*ListNodesRequest)(nil),          // 28: licorne.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 29: licorne.v1.ListNodesResponse
-	(*Node)(nil),                      // 30: licorne.v1.Node
-	(*OperatorMark)(nil),              // 31: licorne.v1.OperatorMark
-	(*NodeDrain)(nil),                 // 32: licorne.v1.NodeDrain
-	(*Reservation)(nil),               // 33: licorne.v1.Reservation
-	(*HolderReason)(nil),              // 34: licorne.v1.HolderReason
-	(*ListReservationsRequest)(nil),   // 35: licorne.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),  // 36: licorne.v1.ListReservationsResponse
-	(*ListUsageRequest)(nil),          // 37: licorne.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),         // 38: licorne.v1.ListUsageResponse
-	(*Usage)(nil),                     // 39: licorne.v1.Usage
-	(*QueueUsage)(nil),                // 40: licorne.v1.QueueUsage
-	(*ListOutstandingRequest)(nil),    // 41: licorne.v1.ListOutstandingRequest
-	(*ListOutstandingResponse)(nil),   // 42: licorne.v1.ListOutstandingResponse
-	(*OutstandingShape)(nil),          // 43: licorne.v1.OutstandingShape
-	(*ListReasonsRequest)(nil),        // 44: licorne.v1.ListReasonsRequest
-	(*ListReasonsResponse)(nil),       // 45: licorne.v1.ListReasonsResponse
-	(*WaitReason)(nil),                // 46: licorne.v1.WaitReason
-	(*ReasonQueue)(nil),               // 47: licorne.v1.ReasonQueue
-	(*ReasonCause)(nil),               // 48: licorne.v1.ReasonCause
-	(*ListResourceHoursRequest)(nil),  // 49: licorne.v1.ListResourceHoursRequest
-	(*ListResourceHoursResponse)(nil), // 50: licorne.v1.ListResourceHoursResponse
-	(*ResourceHours)(nil),             // 51: licorne.v1.ResourceHours
-	(*ListEventsRequest)(nil),         // 52: licorne.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 53: licorne.v1.ListEventsResponse
-	(*Event)(nil),                     // 54: licorne.v1.Event
-	(*WatchEventsRequest)(nil),        // 55: licorne.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 56: licorne.v1.WatchEventsResponse
-	(*ExplainRequest)(nil),            // 57: licorne.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 58: licorne.v1.ExplainResponse
-	(*ExpectedStart)(nil),             // 59: licorne.v1.ExpectedStart
-	(*ListCalendarRequest)(nil),       // 60: licorne.v1.ListCalendarRequest
-	(*ListCalendarResponse)(nil),      // 61: licorne.v1.ListCalendarResponse
-	(*CalendarEntry)(nil),             // 62: licorne.v1.CalendarEntry
-	(*ListTopologyRequest)(nil),       // 63: licorne.v1.ListTopologyRequest
-	(*ListTopologyResponse)(nil),      // 64: licorne.v1.ListTopologyResponse
-	(*TopologyDomain)(nil),            // 65: licorne.v1.TopologyDomain
-	(*Check)(nil),                     // 66: licorne.v1.Check
-	(*BudgetHolder)(nil),              // 67: licorne.v1.BudgetHolder
-	(*QueueReservations)(nil),         // 68: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),          // 69: licorne.v1.ReservationBound
-	(*ListBudgetsRequest)(nil),        // 70: licorne.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),       // 71: licorne.v1.ListBudgetsResponse
-	(*Budget)(nil),                    // 72: licorne.v1.Budget
-	(*BudgetMember)(nil),              // 73: licorne.v1.BudgetMember
-	(*BudgetHolding)(nil),             // 74: licorne.v1.BudgetHolding
-	nil,                               // 75: licorne.v1.Partition.CapacityEntry
-	nil,                               // 76: licorne.v1.Partition.AllocatedEntry
-	nil,                               // 77: licorne.v1.Partition.ApplicationsEntry
-	nil,                               // 78: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                               // 79: licorne.v1.Queue.GuaranteedEntry
-	nil,                               // 80: licorne.v1.Queue.MaxEntry
-	nil,                               // 81: licorne.v1.Queue.AllocatedEntry
-	nil,                               // 82: licorne.v1.Queue.PendingEntry
-	nil,                               // 83: licorne.v1.Queue.HeadroomEntry
-	nil,                               // 84: licorne.v1.Queue.PropertiesEntry
-	nil,                               // 85: licorne.v1.Queue.PreemptingEntry
-	nil,                               // 86: licorne.v1.Queue.PromisedEntry
-	nil,                               // 87: licorne.v1.Queue.FairMaxEntry
-	nil,                               // 88: licorne.v1.FairShare.DecayedEntry
-	nil,                               // 89: licorne.v1.Application.AllocatedEntry
-	nil,                               // 90: licorne.v1.Application.PendingEntry
-	nil,                               // 91: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                               // 92: licorne.v1.Application.PlaceholderAskEntry
-	nil,                               // 93: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                               // 94: licorne.v1.Ask.ResourcesEntry
-	nil,                               // 95: licorne.v1.Ask.TagsEntry
-	nil,                               // 96: licorne.v1.Allocation.ResourcesEntry
-	nil,                               // 97: licorne.v1.Allocation.TagsEntry
-	nil,                               // 98: licorne.v1.Preemption.ResourcesEntry
-	nil,                               // 99: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                               // 100: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                               // 101: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                               // 102: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                               // 103: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                               // 104: licorne.v1.Node.CapacityEntry
-	nil,                               // 105: licorne.v1.Node.AllocatedEntry
-	nil,                               // 106: licorne.v1.Node.OccupiedEntry
-	nil,                               // 107: licorne.v1.Node.AvailableEntry
-	nil,                               // 108: licorne.v1.Node.AttributesEntry
-	nil,                               // 109: licorne.v1.Node.KeptEntry
-	nil,                               // 110: licorne.v1.Reservation.KeptEntry
-	nil,                               // 111: licorne.v1.HolderReason.LacksEntry
-	nil,                               // 112: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                               // 113: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                               // 114: licorne.v1.QueueUsage.MaxEntry
-	nil,                               // 115: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                               // 116: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                               // 117: licorne.v1.WaitReason.ResourcesEntry
-	nil,                               // 118: licorne.v1.ResourceHours.HoursEntry
-	nil,                               // 119: licorne.v1.ResourceHours.PreemptedHoursEntry
-	nil,                               // 120: licorne.v1.CalendarEntry.RequestedEntry
-	nil,                               // 121: licorne.v1.ListTopologyRequest.ShapeEntry
-	nil,                               // 122: licorne.v1.ListTopologyResponse.ShapeEntry
-	nil,                               // 123: licorne.v1.TopologyDomain.CapacityEntry
-	nil,                               // 124: licorne.v1.TopologyDomain.AvailableEntry
-	nil,                               // 125: licorne.v1.Check.RequestedEntry
-	nil,                               // 126: licorne.v1.Check.UsedEntry
-	nil,                               // 127: licorne.v1.Check.LimitEntry
-	nil,                               // 128: licorne.v1.Check.CausesEntry
-	nil,                               // 129: licorne.v1.BudgetHolder.UsedEntry
-	nil,                               // 130: licorne.v1.QueueReservations.KeptEntry
-	nil,                               // 131: licorne.v1.Budget.LimitEntry
-	nil,                               // 132: licorne.v1.Budget.UsedEntry
-	nil,                               // 133: licorne.v1.Budget.UnassignedEntry
-	nil,                               // 134: licorne.v1.BudgetHolding.UsedEntry
-	nil,                               // 135: licorne.v1.BudgetHolding.SliceEntry
-	nil,                               // 136: licorne.v1.BudgetHolding.WantedEntry
-	nil,                               // 137: licorne.v1.BudgetHolding.OverdraftEntry
-	(*si.EventRecord)(nil),            // 138: si.v1.EventRecord
+	(*SparedAllocation)(nil),          // 27: licorne.v1.SparedAllocation
+	(*PreemptionQueue)(nil),           // 28: licorne.v1.PreemptionQueue
+	(*ListNodesRequest)(nil),          // 29: licorne.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 30: licorne.v1.ListNodesResponse
+	(*Node)(nil),                      // 31: licorne.v1.Node
+	(*OperatorMark)(nil),              // 32: licorne.v1.OperatorMark
+	(*NodeDrain)(nil),                 // 33: licorne.v1.NodeDrain
+	(*Reservation)(nil),               // 34: licorne.v1.Reservation
+	(*HolderReason)(nil),              // 35: licorne.v1.HolderReason
+	(*ListReservationsRequest)(nil),   // 36: licorne.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),  // 37: licorne.v1.ListReservationsResponse
+	(*ListUsageRequest)(nil),          // 38: licorne.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),         // 39: licorne.v1.ListUsageResponse
+	(*Usage)(nil),                     // 40: licorne.v1.Usage
+	(*QueueUsage)(nil),                // 41: licorne.v1.QueueUsage
+	(*ListOutstandingRequest)(nil),    // 42: licorne.v1.ListOutstandingRequest
+	(*ListOutstandingResponse)(nil),   // 43: licorne.v1.ListOutstandingResponse
+	(*OutstandingShape)(nil),          // 44: licorne.v1.OutstandingShape
+	(*ListReasonsRequest)(nil),        // 45: licorne.v1.ListReasonsRequest
+	(*ListReasonsResponse)(nil),       // 46: licorne.v1.ListReasonsResponse
+	(*WaitReason)(nil),                // 47: licorne.v1.WaitReason
+	(*ReasonQueue)(nil),               // 48: licorne.v1.ReasonQueue
+	(*ReasonCause)(nil),               // 49: licorne.v1.ReasonCause
+	(*ListResourceHoursRequest)(nil),  // 50: licorne.v1.ListResourceHoursRequest
+	(*ListResourceHoursResponse)(nil), // 51: licorne.v1.ListResourceHoursResponse
+	(*ResourceHours)(nil),             // 52: licorne.v1.ResourceHours
+	(*ListEventsRequest)(nil),         // 53: licorne.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 54: licorne.v1.ListEventsResponse
+	(*Event)(nil),                     // 55: licorne.v1.Event
+	(*WatchEventsRequest)(nil),        // 56: licorne.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 57: licorne.v1.WatchEventsResponse
+	(*ExplainRequest)(nil),            // 58: licorne.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 59: licorne.v1.ExplainResponse
+	(*ExpectedStart)(nil),             // 60: licorne.v1.ExpectedStart
+	(*ListCalendarRequest)(nil),       // 61: licorne.v1.ListCalendarRequest
+	(*ListCalendarResponse)(nil),      // 62: licorne.v1.ListCalendarResponse
+	(*CalendarEntry)(nil),             // 63: licorne.v1.CalendarEntry
+	(*ListTopologyRequest)(nil),       // 64: licorne.v1.ListTopologyRequest
+	(*ListTopologyResponse)(nil),      // 65: licorne.v1.ListTopologyResponse
+	(*TopologyDomain)(nil),            // 66: licorne.v1.TopologyDomain
+	(*Check)(nil),                     // 67: licorne.v1.Check
+	(*BudgetHolder)(nil),              // 68: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),         // 69: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),          // 70: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),        // 71: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),       // 72: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                    // 73: licorne.v1.Budget
+	(*BudgetMember)(nil),              // 74: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),             // 75: licorne.v1.BudgetHolding
+	nil,                               // 76: licorne.v1.Partition.CapacityEntry
+	nil,                               // 77: licorne.v1.Partition.AllocatedEntry
+	nil,                               // 78: licorne.v1.Partition.ApplicationsEntry
+	nil,                               // 79: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                               // 80: licorne.v1.Queue.GuaranteedEntry
+	nil,                               // 81: licorne.v1.Queue.MaxEntry
+	nil,                               // 82: licorne.v1.Queue.AllocatedEntry
+	nil,                               // 83: licorne.v1.Queue.PendingEntry
+	nil,                               // 84: licorne.v1.Queue.HeadroomEntry
+	nil,                               // 85: licorne.v1.Queue.PropertiesEntry
+	nil,                               // 86: licorne.v1.Queue.PreemptingEntry
+	nil,                               // 87: licorne.v1.Queue.PromisedEntry
+	nil,                               // 88: licorne.v1.Queue.FairMaxEntry
+	nil,                               // 89: licorne.v1.FairShare.DecayedEntry
+	nil,                               // 90: licorne.v1.Application.AllocatedEntry
+	nil,                               // 91: licorne.v1.Application.PendingEntry
+	nil,                               // 92: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                               // 93: licorne.v1.Application.PlaceholderAskEntry
+	nil,                               // 94: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                               // 95: licorne.v1.Ask.ResourcesEntry
+	nil,                               // 96: licorne.v1.Ask.TagsEntry
+	nil,                               // 97: licorne.v1.Allocation.ResourcesEntry
+	nil,                               // 98: licorne.v1.Allocation.TagsEntry
+	nil,                               // 99: licorne.v1.Preemption.ResourcesEntry
+	nil,                               // 100: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                               // 101: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                               // 102: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                               // 103: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                               // 104: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                               // 105: licorne.v1.Node.CapacityEntry
+	nil,                               // 106: licorne.v1.Node.AllocatedEntry
+	nil,                               // 107: licorne.v1.Node.OccupiedEntry
+	nil,                               // 108: licorne.v1.Node.AvailableEntry
+	nil,                               // 109: licorne.v1.Node.AttributesEntry
+	nil,                               // 110: licorne.v1.Node.KeptEntry
+	nil,                               // 111: licorne.v1.Reservation.KeptEntry
+	nil,                               // 112: licorne.v1.HolderReason.LacksEntry
+	nil,                               // 113: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                               // 114: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                               // 115: licorne.v1.QueueUsage.MaxEntry
+	nil,                               // 116: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                               // 117: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                               // 118: licorne.v1.WaitReason.ResourcesEntry
+	nil,                               // 119: licorne.v1.ResourceHours.HoursEntry
+	nil,                               // 120: licorne.v1.ResourceHours.PreemptedHoursEntry
+	nil,                               // 121: licorne.v1.CalendarEntry.RequestedEntry
+	nil,                               // 122: licorne.v1.ListTopologyRequest.ShapeEntry
+	nil,                               // 123: licorne.v1.ListTopologyResponse.ShapeEntry
+	nil,                               // 124: licorne.v1.TopologyDomain.CapacityEntry
+	nil,                               // 125: licorne.v1.TopologyDomain.AvailableEntry
+	nil,                               // 126: licorne.v1.Check.RequestedEntry
+	nil,                               // 127: licorne.v1.Check.UsedEntry
+	nil,                               // 128: licorne.v1.Check.LimitEntry
+	nil,                               // 129: licorne.v1.Check.CausesEntry
+	nil,                               // 130: licorne.v1.BudgetHolder.UsedEntry
+	nil,                               // 131: licorne.v1.QueueReservations.KeptEntry
+	nil,                               // 132: licorne.v1.Budget.LimitEntry
+	nil,                               // 133: licorne.v1.Budget.UsedEntry
+	nil,                               // 134: licorne.v1.Budget.UnassignedEntry
+	nil,                               // 135: licorne.v1.BudgetHolding.UsedEntry
+	nil,                               // 136: licorne.v1.BudgetHolding.SliceEntry
+	nil,                               // 137: licorne.v1.BudgetHolding.WantedEntry
+	nil,                               // 138: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),            // 139: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	5,   // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
 	6,   // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
 	6,   // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
 	9,   // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	75,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	76,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	77,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	78,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	76,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	77,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	78,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	79,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
 	12,  // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	79,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	80,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	81,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	82,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	83,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	84,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	85,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	86,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	87,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
-	31,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
+	80,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	81,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	82,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	83,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	84,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	85,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	86,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	87,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	88,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	32,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
 	13,  // 19: licorne.v1.Queue.fair_share:type_name -> licorne.v1.FairShare
 	14,  // 20: licorne.v1.Queue.hours_budgets:type_name -> licorne.v1.HoursBudget
-	88,  // 21: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
+	89,  // 21: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
 	18,  // 22: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	89,  // 23: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	90,  // 24: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	90,  // 23: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	91,  // 24: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
 	20,  // 25: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
 	21,  // 26: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
 	23,  // 27: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	91,  // 28: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	92,  // 29: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	92,  // 28: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	93,  // 29: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
 	19,  // 30: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	31,  // 31: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
-	31,  // 32: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
-	93,  // 33: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	94,  // 34: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	95,  // 35: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	32,  // 31: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
+	32,  // 32: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
+	94,  // 33: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	95,  // 34: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	96,  // 35: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
 	22,  // 36: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	96,  // 37: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	97,  // 38: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	97,  // 37: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	98,  // 38: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
 	26,  // 39: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	98,  // 40: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	27,  // 41: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	27,  // 42: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	99,  // 43: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	100, // 44: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	101, // 45: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	102, // 46: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	103, // 47: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	30,  // 48: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	104, // 49: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	105, // 50: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	106, // 51: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	107, // 52: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	108, // 53: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	33,  // 54: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	109, // 55: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	31,  // 56: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
-	32,  // 57: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
-	110, // 58: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	34,  // 59: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	111, // 60: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	33,  // 61: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,   // 62: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	39,  // 63: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	112, // 64: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	40,  // 65: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	113, // 66: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	114, // 67: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	40,  // 68: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	13,  // 69: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
-	43,  // 70: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	115, // 71: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	116, // 72: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	46,  // 73: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
-	117, // 74: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
-	47,  // 75: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
-	48,  // 76: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
-	51,  // 77: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
-	118, // 78: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
-	119, // 79: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
-	54,  // 80: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	138, // 81: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	54,  // 82: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	66,  // 83: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	26,  // 84: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	59,  // 85: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
-	62,  // 86: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
-	59,  // 87: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
-	120, // 88: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
-	121, // 89: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
-	122, // 90: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
-	65,  // 91: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
-	123, // 92: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
-	124, // 93: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
-	125, // 94: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	126, // 95: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	127, // 96: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	128, // 97: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	68,  // 98: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	69,  // 99: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	67,  // 100: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
-	129, // 101: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
-	130, // 102: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	34,  // 103: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	72,  // 104: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
-	131, // 105: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
-	73,  // 106: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
-	132, // 107: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
-	133, // 108: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
-	74,  // 109: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
-	134, // 110: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
-	135, // 111: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
-	136, // 112: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
-	137, // 113: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
-	1,   // 114: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,   // 115: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,   // 116: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10,  // 117: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	15,  // 118: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	17,  // 119: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	28,  // 120: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	57,  // 121: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	37,  // 122: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	35,  // 123: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	24,  // 124: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	41,  // 125: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	44,  // 126: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
-	49,  // 127: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
-	60,  // 128: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
-	63,  // 129: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
-	70,  // 130: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
-	52,  // 131: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	55,  // 132: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,   // 133: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,   // 134: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,   // 135: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11,  // 136: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	16,  // 137: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	18,  // 138: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	29,  // 139: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	58,  // 140: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	38,  // 141: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	36,  // 142: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	25,  // 143: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	42,  // 144: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	45,  // 145: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
-	50,  // 146: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
-	61,  // 147: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
-	64,  // 148: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
-	71,  // 149: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
-	53,  // 150: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	56,  // 151: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	133, // [133:152] is the sub-list for method output_type
-	114, // [114:133] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	99,  // 40: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	28,  // 41: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	28,  // 42: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	27,  // 43: licorne.v1.Preemption.spared:type_name -> licorne.v1.SparedAllocation
+	100, // 44: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	101, // 45: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	102, // 46: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	103, // 47: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	104, // 48: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	31,  // 49: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	105, // 50: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	106, // 51: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	107, // 52: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	108, // 53: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	109, // 54: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	34,  // 55: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	110, // 56: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	32,  // 57: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
+	33,  // 58: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
+	111, // 59: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	35,  // 60: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	112, // 61: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	34,  // 62: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,   // 63: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	40,  // 64: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	113, // 65: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	41,  // 66: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	114, // 67: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	115, // 68: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	41,  // 69: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	13,  // 70: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
+	44,  // 71: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	116, // 72: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	117, // 73: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	47,  // 74: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
+	118, // 75: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
+	48,  // 76: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
+	49,  // 77: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
+	52,  // 78: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
+	119, // 79: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
+	120, // 80: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
+	55,  // 81: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	139, // 82: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	55,  // 83: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	67,  // 84: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	26,  // 85: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	60,  // 86: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
+	63,  // 87: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
+	60,  // 88: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
+	121, // 89: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
+	122, // 90: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
+	123, // 91: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
+	66,  // 92: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
+	124, // 93: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
+	125, // 94: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
+	126, // 95: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	127, // 96: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	128, // 97: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	129, // 98: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	69,  // 99: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	70,  // 100: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	68,  // 101: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	130, // 102: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	131, // 103: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	35,  // 104: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	73,  // 105: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	132, // 106: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	74,  // 107: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	133, // 108: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	134, // 109: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	75,  // 110: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	135, // 111: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	136, // 112: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	137, // 113: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	138, // 114: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	1,   // 115: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,   // 116: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,   // 117: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10,  // 118: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	15,  // 119: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	17,  // 120: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	29,  // 121: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	58,  // 122: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	38,  // 123: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	36,  // 124: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	24,  // 125: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	42,  // 126: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	45,  // 127: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
+	50,  // 128: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
+	61,  // 129: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
+	64,  // 130: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
+	71,  // 131: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	53,  // 132: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	56,  // 133: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,   // 134: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,   // 135: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,   // 136: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11,  // 137: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	16,  // 138: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	18,  // 139: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	30,  // 140: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	59,  // 141: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	39,  // 142: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	37,  // 143: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	25,  // 144: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	43,  // 145: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	46,  // 146: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
+	51,  // 147: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
+	62,  // 148: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
+	65,  // 149: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
+	72,  // 150: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	54,  // 151: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	57,  // 152: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	134, // [134:153] is the sub-list for method output_type
+	115, // [115:134] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -7310,14 +7452,14 @@ func file_licorne_v1_state_proto_init() {
 		return
 	}
 	file_licorne_v1_state_proto_msgTypes[17].OneofWrappers = []any{}
-	file_licorne_v1_state_proto_msgTypes[54].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[55].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   137,
+			NumMessages:   138,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

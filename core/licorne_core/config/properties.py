@@ -25,6 +25,7 @@ PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
 PREEMPTION_DELAY = "preemption.delay"
 PREEMPTION_MINIMUM_RUNTIME = "preemption.minimum.runtime"
+PREEMPTION_NOTICE = "preemption.notice"
 PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
 PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
@@ -215,11 +216,21 @@ _PROPERTIES = (
         "9",
     ),
     _property(
+        PREEMPTION_NOTICE,
+        "preemption_notice",
+        _DELAY,
+        "how long before an allocation of the queue is stopped for others its RM is told; meanwhile the "
+        "RM may say that it is ready, and the allocation goes on if nobody needs its room any more. "
+        "Placeholders have no notice; none is off",
+        "9",
+    ),
+    _property(
         PREEMPTION_LOSS_LIMIT,
         "preemption_loss_limit",
         _AMOUNTS,
         "what may be lost to preemption in an hour, as resources times seconds: "
-        "`vcore=3600,memory=7200Gi`. Asks that require their node disregard it; none is off",
+        "`vcore=3600,memory=7200Gi`. What a checkpoint keeps is not lost. Asks that require their node "
+        "disregard the limit; none is off",
         "9",
     ),
     _property(
@@ -227,7 +238,7 @@ _PROPERTIES = (
         "preemption_victim_order",
         _member_of(VictimOrder),
         "which victims the asks of the queue take first: `age` the youngest; `cost` the lowest "
-        "priority, then the least cost times seconds run",
+        "priority, then the least cost times seconds of lost work",
         "9",
     ),
     _property(

@@ -48,11 +48,11 @@ class Backfill(Enum):
 class QueueSettings:
     """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
 
-    `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
-    that the queue may lose to preemption in an hour, by resource name; a type that is not there may
-    be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most nodes that may be
-    reserved at a time, None for no bound of the queue's own. `topology_levels`, the widest first, count
-    for root only.
+    `preemption_minimum_runtime` and `preemption_notice` are in seconds. `preemption_loss_limit` has
+    amounts times seconds that the queue may lose to preemption in an hour, by resource name; a type
+    that is not there may be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most
+    nodes that may be reserved at a time, None for no bound of the queue's own. `topology_levels`, the
+    widest first, count for root only.
     """
 
     app_sort: AppSortPolicy = AppSortPolicy.FIFO
@@ -62,6 +62,7 @@ class QueueSettings:
     preemption: PreemptionPolicy = PreemptionPolicy.DEFAULT
     preemption_delay: float = 30.0
     preemption_minimum_runtime: float = 0.0
+    preemption_notice: float = 0.0
     preemption_loss_limit: Items = ()
     preemption_victim_order: VictimOrder = VictimOrder.AGE
     quota_preemption_delay: float = 0.0

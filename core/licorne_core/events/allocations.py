@@ -11,7 +11,7 @@ from typing import NamedTuple
 from licorne_core.events.apps import state_entered, usage_changed
 from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.values.asks import Allocation, Ask
-from licorne_core.values.ids import NodeId, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, describe
 
 
@@ -207,9 +207,27 @@ def no_victims_on_required_node(time: float, ask: Ask, node_id: NodeId) -> Event
     return _request(time, ask, text)
 
 
-def victim_preempted(time: float, victim: Ask, by: Ask, queue: QueuePath) -> EventRecord:
+def victim_preempted(
+    time: float, victim: Ask, key: AllocationKey, app_id: AppId, queue: QueuePath
+) -> EventRecord:
     """REQUEST: the RM was asked to stop the victim for an ask of the queue (spec § 9.4.8)."""
-    return _request(time, victim, f"Preempted by {by.key} from application {by.app_id} in {queue}")
+    return _request(time, victim, f"Preempted by {key} from application {app_id} in {queue}")
+
+
+def victim_noticed(time: float, victim: Ask, whom: str, deadline: float) -> EventRecord:
+    """REQUEST: the RM was given notice that the victim will be stopped."""
+    return _request(time, victim, f"Will be preempted for {whom} in {deadline - time:g} s")
+
+
+def victim_spared(time: float, victim: Ask, whom: str) -> EventRecord:
+    """REQUEST: the notice of the victim was withdrawn, and it runs on."""
+    return _request(time, victim, f"Will not be preempted: {whom} does not need its room any more")
+
+
+def checkpoint_in_future(time: float, ask: Ask, checkpoint: float) -> EventRecord:
+    """REQUEST: the RM has said a checkpoint that has not been reached; now counts."""
+    late = f"{checkpoint - time:.3f}".rstrip("0").rstrip(".")
+    return _request(time, ask, f"Checkpoint lies {late} s in the future and is taken as now")
 
 
 def victim_of_quota(time: float, victim: Ask, queue: QueuePath) -> EventRecord:

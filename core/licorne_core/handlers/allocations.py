@@ -9,13 +9,13 @@ from licorne_core.events.allocations import Asked, allocation_resized, failed_on
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
-from licorne_core.handlers.drains import look_again
 from licorne_core.handlers.gangs import end
-from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
+from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, look_again, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome, OutcomeJob
 from licorne_core.handlers.predicates import WAITS_FOR_ANSWER, roll_back, roll_back_all, roll_back_unfitting
 from licorne_core.handlers.preemption import note_growth
+from licorne_core.handlers.victims import check_checkpoint, note_checkpoint
 from licorne_core.messages.commands import AskBackoff, ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, Effect, Release
 from licorne_core.model.apps.application import Application
@@ -111,6 +111,8 @@ def _check(ask: Ask) -> None:
         raise Rejected("allocation contains negative resources", Refusal.INVALID)
     if not ask.ask_class.items:
         raise Rejected("allocation contains no resources", Refusal.INVALID)
+    if ask.node_id and ask.tags:
+        check_checkpoint(ask)
     if ask.placeholder and not ask.task_group:
         raise Rejected(f"allocation {ask.key} is a placeholder without a task group name", Refusal.INVALID)
 
@@ -223,6 +225,8 @@ def _resize_allocation(
     if ask.node_id and request.state in _MAY_WAIT_AGAIN:
         # The RM says that it runs.
         request.setback = None
+    if ask.tags and request.state in BOOKED:
+        note_checkpoint(partition, app, request, ask, now)
     resized = _resized(known, ask)
     if resized is known:
         return
@@ -280,6 +284,8 @@ def _book(
         request.priority = app.priority
     node = partition.nodes.by_id[ask.node_id]
     allocation = partition.allocations.take(app, request, node, now)
+    if ask.tags:
+        note_checkpoint(partition, app, request, ask, now)
     partition.counters.allocations_recovered += 1
     if app.state in (AppState.NEW, AppState.RESUMING):
         outcome.updates += advance(partition, app, AppEvent.RUN, now)

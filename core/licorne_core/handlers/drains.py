@@ -8,9 +8,8 @@ the node later, as in a replay, is stopped as well.
 
 from collections.abc import Iterator
 
-from licorne_core.events.allocations import victim_of_drain
 from licorne_core.handlers.outcome import TimerJob
-from licorne_core.handlers.preemption import record_of, stop_victim
+from licorne_core.handlers.victims import record_of, stop_victim
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
@@ -18,22 +17,7 @@ from licorne_core.scheduling.preemption import Victim
 from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from licorne_core.scheduling.preemption.victims import age_of
 from licorne_core.values.asks import Allocation
-from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART, put_in_order
-from licorne_core.values.timers import Due, Timer
-
-FOR_DRAIN = "preempting allocations to drain node: {}"
-
-
-def drain_timer(node_id: NodeId) -> Timer:
-    """Name of the deadline at which the next allocation of the node is stopped."""
-    return Timer(Due.DRAIN, node_id=node_id)
-
-
-def look_again(partition: Partition, node: Node, now: float) -> None:
-    """Something may have to be stopped at once: the drain has begun, or an allocation has come."""
-    if node.drain is not None:
-        partition.timers.set(drain_timer(node.node_id), now)
 
 
 def drain(job: TimerJob) -> Iterator[int]:
@@ -94,8 +78,6 @@ def _rank(victim: Victim) -> tuple[object, ...]:
 
 
 def _stop(job: TimerJob, victim: Victim) -> None:
-    partition, node_id = job.partition, victim.node.node_id
+    partition = job.partition
     record = record_of(victim, PreemptionRule.DRAIN, job.now)
-    text = FOR_DRAIN.format(node_id)
-    stop_victim(partition, victim, record, text, job.now, job.outcome)
-    partition.journal.note(victim_of_drain(job.now, victim.request.ask, node_id))
+    stop_victim(partition, victim, record, job.now, job.outcome)

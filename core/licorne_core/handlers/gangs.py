@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, placeholder_incompatible
 from licorne_core.events.journal import EventDetail
-from licorne_core.handlers.drains import look_again
-from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask, learn_runtime
+from licorne_core.handlers.lifecycle import (
+    advance,
+    after_gone,
+    allocation_made,
+    drop_ask,
+    learn_runtime,
+    look_again,
+)
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
     KEEPING_ON_TIMEOUT,
@@ -22,6 +28,7 @@ from licorne_core.handlers.outcome import (
 )
 from licorne_core.handlers.predicates import roll_back, roll_back_all
 from licorne_core.handlers.preemption import note_growth
+from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import (
@@ -269,13 +276,18 @@ def free(
     A real request that waits for the end of the placeholder takes its place (spec §§ 6.6, 6.12).
     Otherwise return the fact to publish, which is not noted yet.
     """
+    if request.state is RequestState.NOTICED:
+        end_notice(partition, app, request)
     heir = _heir(partition, app, request, now, with_node=with_node)
     kept = request.allocation
     assert kept is not None, f"{request!r} is booked"
     freed = Freed(now, kept, app.owner, detail)
     partition.ledger.released(app.app_id, request.key, now)
     preempted = request.state is RequestState.PREEMPTING
-    partition.meter.end(app.owner, kept.ask.ask_class.items, kept.allocation_time, now, preempted=preempted)
+    begin = kept.allocation_time
+    if preempted and request.checkpoint is not None:
+        begin = max(begin, request.checkpoint)
+    partition.meter.end(app.owner, kept.ask.ask_class.items, begin, now, preempted=preempted)
     if heir is None:
         if partition.runtimes is not None and detail is EventDetail.ALLOC_CANCEL:
             learn_runtime(partition, app, request, now)

@@ -12,6 +12,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent, AppState
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Tally
@@ -19,6 +20,7 @@ from licorne_core.partitions.partition import Partition, forget_ended, remember_
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import charge, refund
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.timers import Due, Timer
@@ -285,6 +287,17 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
         timer = Timer(Due.CLEAN_QUEUES)
         if timer not in partition.timers:
             partition.timers.set(timer, now + CLEANING_TIME)
+
+
+def drain_timer(node_id: NodeId) -> Timer:
+    """Name of the deadline at which the next allocation of the node is stopped."""
+    return Timer(Due.DRAIN, node_id=node_id)
+
+
+def look_again(partition: Partition, node: Node, now: float) -> None:
+    """Something may have to be stopped at once: the drain has begun, or an allocation has come."""
+    if node.drain is not None:
+        partition.timers.set(drain_timer(node.node_id), now)
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:

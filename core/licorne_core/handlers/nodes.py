@@ -12,9 +12,8 @@ from licorne_core.events.cluster import (
 )
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
-from licorne_core.handlers.drains import drain_timer, look_again
 from licorne_core.handlers.gangs import free, what_went
-from licorne_core.handlers.lifecycle import after_gone
+from licorne_core.handlers.lifecycle import after_gone, drain_timer, look_again
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes

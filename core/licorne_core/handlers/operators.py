@@ -6,10 +6,10 @@ from typing import assert_never
 
 from licorne_core.events.cluster import operator_acted, schedulable_changed
 from licorne_core.events.journal import EventType
-from licorne_core.handlers.drains import drain_timer, look_again
-from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
+from licorne_core.handlers.lifecycle import advance, drain_timer, drop_ask, end_placeholder_time, look_again
 from licorne_core.handlers.outcome import OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all, roll_back_on
+from licorne_core.handlers.victims import stop_noticed
 from licorne_core.messages.commands import DrainNode, SetNodeSchedulable, SetQueueStopped, StopApplication
 from licorne_core.messages.effects import (
     ApplicationStopped,
@@ -285,6 +285,8 @@ class _ApplicationStop(OutcomeJob):
         if request.is_pending or request.state is RequestState.LINKED:
             self._asks += 1
             drop_ask(partition, app, request, self.now)
+        elif request.state is RequestState.NOTICED:
+            return stop_noticed(partition, app, request, self.now)
         elif request.state in MAY_GO:
             partition.pairs.stop(app, request)
         else:

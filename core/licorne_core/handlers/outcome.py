@@ -11,7 +11,10 @@ from licorne_core.messages.effects import (
     ApplicationsUpdated,
     ApplicationUpdate,
     Effect,
+    Notice,
+    NoticesGiven,
     Release,
+    Withdrawal,
 )
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -53,7 +56,7 @@ class Outcome:
     Releases come first: an allocation may take the place of a released one.
     """
 
-    __slots__ = ("last_updates", "made", "rejections", "released", "updates")
+    __slots__ = ("last_updates", "made", "notices", "rejections", "released", "updates")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -63,6 +66,7 @@ class Outcome:
         self.made: dict[Partition, list[Allocation]] = {}
         self.rejections: list[AllocationRejection] = []
         self.released: dict[Partition, list[Release]] = {}
+        self.notices: list[tuple[Partition, Notice | Withdrawal]] = []
 
     def release(self, partition: Partition, release: Release) -> None:
         """Add a release for the RM."""
@@ -87,9 +91,21 @@ class Outcome:
         effects += [*made, *released] if made_first else [*released, *made]
         if self.rejections:
             effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))
+        if self.notices:
+            effects += self._notices(rm_id)
         if self.last_updates:
             effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.last_updates))
         return effects
+
+    def _notices(self, rm_id: RmId) -> Iterator[Effect]:
+        for partition in dict.fromkeys(one for one, _ in self.notices):
+            told = [said for one, said in self.notices if one is partition]
+            yield NoticesGiven(
+                rm_id=rm_id,
+                partition=partition.name,
+                notices=[said for said in told if isinstance(said, Notice)],
+                withdrawn=[said for said in told if isinstance(said, Withdrawal)],
+            )
 
 
 class TimerJob(Job):

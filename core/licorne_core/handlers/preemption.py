@@ -4,13 +4,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from licorne_core.events.allocations import quota_preempted, victim_of_quota, victim_preempted
+from licorne_core.events.allocations import quota_preempted
 from licorne_core.handlers.outcome import Outcome, TimerJob
-from licorne_core.handlers.predicates import roll_back
-from licorne_core.messages.commands import FailMode, TerminationType
-from licorne_core.messages.effects import Release
+from licorne_core.handlers.victims import record_of, stop_victim
+from licorne_core.messages.commands import FailMode
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
@@ -21,17 +19,14 @@ from licorne_core.scheduling.checks import application_blocker
 from licorne_core.scheduling.measures import stops_preemption
 from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
-from licorne_core.scheduling.preemption import Plan, Victim, loss_of
+from licorne_core.scheduling.preemption import Plan, Victim
 from licorne_core.scheduling.preemption.hosts import is_free_for
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRule, QueueNumbers
 from licorne_core.scheduling.preemption.planning import Score
 from licorne_core.scheduling.preemption.quota_change import Enforcement
-from licorne_core.scheduling.preemption.victims import seconds_run
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import EMPTY
 from licorne_core.values.timers import Due, Timer
-
-FOR_QUOTA = "preempting allocations to enforce new max quota for queue : {}"
 
 _TIMER = Timer(Due.QUOTA)
 
@@ -66,7 +61,8 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
     """Enforce one maximum, as long as the settings want it."""
     partition = job.partition
     before = {queue: QueueNumbers.of(queue)}
-    found = Enforcement(queue, partition.losses, job.now)
+    assumed = partition.preemption.search.assumed_checkpoint
+    found = Enforcement(queue, partition.losses, assumed, job.now)
 
     def stop(app: Application, request: Request) -> None:
         leaf, allocation = partition.leaf_of(app), request.allocation
@@ -79,9 +75,7 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
             victim_queue=before[leaf],
             beneficiary_queue=before[queue],
         )
-        text = FOR_QUOTA.format(queue.path)
-        stop_victim(partition, victim, record, text, job.now, job.outcome)
-        partition.journal.note(victim_of_quota(job.now, request.ask, queue.path))
+        stop_victim(partition, victim, record, job.now, job.outcome)
 
     for cost in found.steps(stop):
         yield cost
@@ -99,10 +93,6 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
                 found.victims,
             )
         )
-
-
-FOR_ASK = "preempting allocations to free up resources to run ask: {}"
-FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask: {}"
 
 
 class Beneficiary(NamedTuple):
@@ -308,9 +298,11 @@ def _stop_for(
 ) -> None:
     """Ask the RM to stop the victims; their resources are promised to the beneficiary (§ 9.4.8)."""
     app, request, _, rule = beneficiary
-    leaf: Queue = app.leaf
-    text = (FOR_ASK if rule is PreemptionRule.GUARANTEE else FOR_DAEMON).format(request.key)
-    numbers = QueueNumbers.of(leaf)
+    numbers = QueueNumbers.of(app.leaf)
+    spared = None
+    if rule is PreemptionRule.GUARANTEE:
+        going = {victim.request for victim in victims}
+        spared = partition.preemption.search.spared(app, request, beneficiary.node, going, now)
     records = [
         replace(
             record_of(victim, rule, now),
@@ -318,60 +310,17 @@ def _stop_for(
             beneficiary_key=request.key,
             beneficiary_priority=request.priority,
             beneficiary_queue=numbers,
+            spared=spared,
         )
         for victim in victims
     ]
     for victim, record in zip(victims, records, strict=True):
-        stop_victim(partition, victim, record, text, now, outcome)
-        partition.journal.note(victim_preempted(now, victim.request.ask, request.ask, leaf.path))
+        stop_victim(partition, victim, record, now, outcome)
     _keep_node(partition, beneficiary, now)
     request.triggered = True
     stopped = {victim.request: victim.app for victim in victims}
     partition.reservations.promise(app, request, stopped, now)
     partition.escalation.rank_all(request.group, now)
-
-
-def stop_victim(
-    partition: Partition,
-    victim: Victim,
-    record: PreemptionRecord,
-    text: str,
-    now: float,
-    outcome: Outcome,
-) -> None:
-    """Ask the RM to stop one victim, and record it; its replacement waits again."""
-    app, request, _ = victim
-    if request.partner is not None:
-        roll_back(partition, app, request.partner, PairEvent.TOLD, now)
-    leaf = partition.leaf_of(app)
-    if leaf.settings.preemption_loss_limit:
-        lost = loss_of(request.ask.ask_class.items, seconds_run(request, now))
-        partition.losses.add(leaf.path, lost, now)
-    partition.allocations.preempt(app, request)
-    partition.ledger.note(record)
-    release = Release(
-        app_id=app.app_id,
-        key=request.key,
-        termination=TerminationType.PREEMPTED_BY_SCHEDULER,
-        message=text,
-    )
-    outcome.release(partition, release)
-
-
-def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRecord:
-    """Record of a victim for the ledger, without its beneficiary."""
-    ask = victim.request.ask
-    return PreemptionRecord(
-        app_id=ask.app_id,
-        key=ask.key,
-        node_id=victim.node.node_id,
-        resources=ask.ask_class.resources,
-        priority=victim.request.priority,
-        time=now,
-        rule=rule,
-        victim_queue=QueueNumbers.of(victim.app.leaf),
-        ran=max(0.0, seconds_run(victim.request, now)),
-    )
 
 
 def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> None:

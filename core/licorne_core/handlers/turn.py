@@ -23,6 +23,7 @@ from licorne_core.handlers.preemption import (
     proposal_overdue,
     victims_judged,
 )
+from licorne_core.handlers.victims import notice_over
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
 from licorne_core.messages.effects import ContainerStatesChanged, Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot
@@ -147,7 +148,7 @@ _WORK: Final[dict[Due, Callable[[TimerJob], Iterator[int]]]] = {
 }
 """The work of deadlines for which very much may have to be done."""
 
-_NOT_ON_HOLD = frozenset({Due.COMPLETE, Due.PLACEHOLDERS, Due.QUOTA, Due.DRAIN})
+_NOT_ON_HOLD = frozenset({Due.COMPLETE, Due.PLACEHOLDERS, Due.QUOTA, Due.DRAIN, Due.NOTICE})
 """In the middle of a replay an application has not all that it had: it must not fail or end then.
 
 What has begun is done to the end. The scan for asks that no node takes puts itself off.
@@ -198,6 +199,8 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
             answers_overdue(partition, due.check, now, outcome)
         elif due.due is Due.RETRY:
             ask_again(partition, due.check)
+        elif due.due is Due.NOTICE:
+            notice_over(partition, due, now, outcome)
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
         elif due.due is Due.GO_ON or due.due in _WORK:

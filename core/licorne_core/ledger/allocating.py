@@ -180,6 +180,7 @@ class Allocations:
         request.is_queued = False
         request.reported = False
         request.triggered = False
+        request.checkpoint = None
         request.ask = replace(request.ask, node_id=None)
         return allocation
 

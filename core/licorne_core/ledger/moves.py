@@ -112,6 +112,7 @@ class Moves:
         if _PREEMPTING in kept:
             self._reservations.promises.victim_resized(request)
         if _ALLOCATED in kept:
+            app.leaf.counters.allocations_resized += 1
             self._mark_freed(app)
             self._dirty.mark_app(app)
 

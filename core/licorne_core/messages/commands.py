@@ -281,6 +281,27 @@ class AnswerPreemptions:
     answers: Sequence[PreemptionAnswer]
 
 
+class NoticeAnswer(NamedTuple):
+    """The RM's answer to the notice of one victim.
+
+    Without `later` the victim is ready to be stopped. With it, it is ready in so many seconds, at the
+    deadline at the latest.
+    """
+
+    app_id: AppId
+    key: AllocationKey
+    partition: str = ""
+    later: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerNotices:
+    """The RM answers notices of `NoticesGiven`; one that is not under notice is passed over."""
+
+    rm_id: RmId
+    answers: Sequence[NoticeAnswer]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotePredicatesSent:
     """The checks up to this number have been written to the RM: its time for them begins now.
@@ -347,6 +368,7 @@ Command = (
     | UpdateAllocations
     | AnswerPredicates
     | AnswerPreemptions
+    | AnswerNotices
     | NotePredicatesSent
     | BeginReplay
     | EndReplay

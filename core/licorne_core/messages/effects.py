@@ -10,7 +10,7 @@ from licorne_core.messages.commands import Command, TerminationType
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, DrainTerms, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +317,39 @@ class PreemptionsAsked:
     deadline: float
 
 
+class Notice(NamedTuple):
+    """An allocation that will be stopped at the `deadline`, in unix seconds, and for whom.
+
+    For a lowered maximum the beneficiary is empty. `lost` has the seconds of work that would be lost now.
+    """
+
+    app_id: AppId
+    key: AllocationKey
+    deadline: float
+    queue: QueuePath
+    beneficiary_app_id: AppId
+    beneficiary_key: AllocationKey
+    lost: float
+
+
+class Withdrawal(NamedTuple):
+    """An allocation that goes on, as nobody needs its room any more."""
+
+    app_id: AppId
+    key: AllocationKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticesGiven:
+    """Victims that the RM will be asked to stop, which it may answer by `AnswerNotices`; and some that
+    will not be stopped."""
+
+    rm_id: RmId
+    partition: PartitionName
+    notices: Sequence[Notice] = ()
+    withdrawn: Sequence[Withdrawal] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
     """An ask that quota would admit and no node takes (spec § 8.12): its state is FAILED."""
@@ -372,6 +405,7 @@ Effect = (
     | ReplayEnded
     | PredicatesAsked
     | PreemptionsAsked
+    | NoticesGiven
     | ContainerStatesChanged
     | Happened
 )

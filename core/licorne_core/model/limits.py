@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from licorne_core.events.allocations import Owner
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.apps.requests import VICTIMS
 from licorne_core.model.budgets import BudgetQuota, PartitionBudgets
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, Tracker
@@ -184,11 +184,7 @@ def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
 
 def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
     """Charge or refund all that the application has in its quotas but the queues."""
-    stopping = [
-        request.ask.ask_class.items
-        for request in app.requests.values()
-        if request.state is RequestState.PREEMPTING
-    ]
+    stopping = [request.ask.ask_class.items for request in app.requests.values() if request.state in VICTIMS]
     for quota in app.quotas:
         if not isinstance(quota, Queue):
             count(quota.allocated, tuple(app.allocated.items()))

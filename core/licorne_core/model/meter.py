@@ -73,7 +73,7 @@ class Meter:
             account.moments[name] = account.moments.get(name, 0) + change * time
 
     def end(self, owner: Owner, items: Items, begin: float, now: float, *, preempted: bool) -> None:
-        """An allocation that began at `begin` has ended."""
+        """An allocation has ended. If it was preempted, what it did since `begin` is lost."""
         self.change(owner, items, now, sign=-1)
         account = self.account_of(owner)
         account.ended += 1

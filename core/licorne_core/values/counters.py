@@ -59,10 +59,13 @@ class QueueCounters:
 
     allocations_made: int = 0
     allocations_released: int = 0
+    allocations_resized: int = 0
     applications_completed: int = 0
     applications_failed: int = 0
     applications_rejected: int = 0
     """Applications that named the queue, and were rejected."""
+    checkpoints: int = 0
+    """Checkpoints that RMs have said of its allocations."""
 
 
 @dataclass(slots=True)

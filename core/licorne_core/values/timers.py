@@ -30,6 +30,7 @@ class Due(StrEnum):
     RETRY = "ask again"
     QUOTA = "enforce lowered maxima"
     DRAIN = "stop an allocation of a drained node"
+    NOTICE = "stop a victim under notice"
 
 
 class Timer(NamedTuple):

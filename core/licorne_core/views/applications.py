@@ -15,16 +15,21 @@ from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestState, is_ask, place_of
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
-from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.census import obstacle_of
-from licorne_core.views.explain import explain, explain_preempted, node_of, why_stopped
+from licorne_core.views.explain import explain, explain_preempted, node_of
 from licorne_core.views.fields import Moment, Of
-from licorne_core.views.nodes import ReservationReport, reservation_report
+from licorne_core.views.nodes import (
+    AllocationReport,
+    ReservationReport,
+    allocation_report,
+    reservation_report,
+)
 from licorne_core.views.obstacles import Ahead, Obstacle, ahead_of, first_obstacle, obstacle_text
 from licorne_core.views.partitions import InOrder, PartitionViews
 
@@ -189,12 +194,13 @@ class AppViews(PartitionViews):
         owner = self._registry.partition(partition)
         return obstacle_text(owner, _find(owner, app_id), key, code)
 
-    def allocations(self, partition: PartitionName, app_id: str) -> Iterator[tuple[Allocation, str] | None]:
-        """All allocations of one application that the RM knows, each with the reason of its stop, if any.
+    def allocations(self, partition: PartitionName, app_id: str) -> Iterator[AllocationReport | None]:
+        """All allocations of one application that the RM knows.
 
         There is a None wherever the reader may pause: very many asks may be among them.
         """
-        return _allocations(_find(self._registry.partition(partition), app_id))
+        owner = self._registry.partition(partition)
+        return _allocations(owner, _find(owner, app_id))
 
     def reservations_of(
         self, partition: PartitionName, app_id: str, *, reasoned: bool = True
@@ -270,10 +276,10 @@ def _asks(partition: Partition, app: Application) -> Iterator[AskReport | None]:
         yield logs.report(request) if request is not None and is_ask(request) else None
 
 
-def _allocations(app: Application) -> Iterator[tuple[Allocation, str] | None]:
+def _allocations(partition: Partition, app: Application) -> Iterator[AllocationReport | None]:
     for number, request in enumerate(list(app.requests.values()), 1):
         if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
-            yield request.allocation, why_stopped(request)
+            yield allocation_report(partition, request, request.allocation)
         if not number % RUN:
             yield None
 

@@ -139,7 +139,7 @@ def explain_preempted(record: PreemptionRecord) -> Explanation:
         key=record.key,
         queue=record.victim_queue.path,
         verdict="preempted",
-        summary=f"preempted on node {record.node_id} {_cause(record)}",
+        summary=f"preempted on node {record.node_id} {_cause(record)}{_losses(record)}",
         node_id=record.node_id,
         is_victim=True,
     )
@@ -169,6 +169,9 @@ def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
         return "replacing", f"runs on node {node_id} once the RM has stopped {placeholder}"
     if request.state is RequestState.ASSUMED:
         return "assumed", f"assumed on node {node_id} until the RM agrees"
+    notice = partition.ledger.notices.get(request)
+    if notice is not None:
+        return "noticed", f"runs on node {node_id}, and will be preempted {_cause(notice.record)}"
     if request.state in STOPPING:
         why = _stop(partition, request)
         return "stopping", f"on node {node_id} until the RM has stopped it: {why}"
@@ -189,7 +192,7 @@ def _stop(partition: Partition, request: Request) -> str:
             node = partition.nodes.by_id[record.node_id]
             if node.cordon is not None:
                 return f"node drained{told(node.cordon.mark)}"
-        return "preempted" if record is None else f"preempted {_cause(record)}"
+        return "preempted" if record is None else f"preempted {_cause(record)}{_losses(record)}"
     if request.partner is not None:
         return f"{request.partner.key} takes its place"
     if not request.ask.placeholder:
@@ -200,6 +203,17 @@ def _stop(partition: Partition, request: Request) -> str:
 def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
     """Preemption record of the request, or of an earlier one of its key; None for neither."""
     return partition.ledger.find(request.ask.app_id, request.key)
+
+
+def _losses(record: PreemptionRecord) -> str:
+    """Work that a victim lost, and what the next one would have lost; empty where neither is known."""
+    if record.spared is None and record.checkpoint is None:
+        return ""
+    lost = f"; it lost {record.lost:.0f} s of work"
+    if record.spared is None:
+        return lost
+    other = record.spared
+    return f"{lost}, where {other.app_id}/{other.key}, the next to go, would have lost {other.lost:.0f} s"
 
 
 def _cause(record: PreemptionRecord) -> str:

@@ -238,10 +238,13 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     if promise is not None and reservation is not None:
         victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
         waits = f"waits for the end of {victims}" if victims else "its victims are gone"
+        notices = (partition.ledger.notices.get(victim) for victim in promise.outstanding)
+        until = max((notice.stops_at for notice in notices if notice is not None), default=0.0)
+        waits += ", under notice" if until else ""
         node_id = reservation.node_id
         kept = "what was promised to it" if node_id is None else f"node {node_id}"
         text = f"{kept} is kept for it, and {waits}"
-        return PreemptionCheck(code=UNDER_WAY, text=text, passed=True)
+        return PreemptionCheck(code=UNDER_WAY, text=text, passed=True, until=until)
     if request.triggered:
         text = "victims were told to stop for it once, and that is never done again"
         return PreemptionCheck(code="PREEMPTION_DONE", text=text, passed=False)

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.messages.operators import DrainTerms, OperatorMark
-from licorne_core.model.apps.requests import SHOWN_AS_ASKS, STOPPING
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, STOPPING, Request
 from licorne_core.model.nodes.book import utilization
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
@@ -19,6 +19,25 @@ from licorne_core.views.explain import why_stopped, why_waits
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.partitions import InOrder, PartitionViews
 from licorne_core.views.topology import TopologyReport, topology
+
+
+class AllocationReport(NamedTuple):
+    """An allocation that the RM knows; times are in unix seconds, 0.0 for none."""
+
+    allocation: Allocation
+    stopping: str = ""
+    """Reason why the RM was told to stop it; empty for one that is not stopping."""
+    notice_deadline: float = 0.0
+    """Time at which it will be preempted."""
+    checkpoint: float = 0.0
+    """Time up to which its work is kept, as its RM says."""
+
+
+def allocation_report(partition: Partition, request: Request, allocation: Allocation) -> AllocationReport:
+    """The allocation of a request, as it is now."""
+    notice = partition.ledger.notices.get(request)
+    stops_at = 0.0 if notice is None else notice.stops_at
+    return AllocationReport(allocation, why_stopped(request), stops_at, request.checkpoint or 0.0)
 
 
 class _Reading(NamedTuple):
@@ -160,10 +179,8 @@ class NodeViews(PartitionViews):
         owner = self._registry.partition(partition)
         return _node_report(_find(owner, node_id), owner)
 
-    def allocations_on(
-        self, partition: PartitionName, node_id: str
-    ) -> Iterator[tuple[Allocation, str] | None]:
-        """All allocations on a node that the RM knows, each with the reason of its stop, if any.
+    def allocations_on(self, partition: PartitionName, node_id: str) -> Iterator[AllocationReport | None]:
+        """All allocations on a node that the RM knows, see `AllocationReport`.
 
         There is a None wherever the reader may pause.
         """
@@ -222,13 +239,13 @@ def _find(partition: Partition, node_id: str) -> Node:
     return node
 
 
-def _allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocation, str] | None]:
+def _allocations_on(partition: Partition, node: Node) -> Iterator[AllocationReport | None]:
     for number, allocation in enumerate(list(node.allocations), 1):
         app = partition.applications.get(allocation.ask.app_id)
         request = None if app is None else app.requests.get(allocation.key)
         here = request is not None and request.allocation is allocation
         if request is not None and here and request.state not in SHOWN_AS_ASKS:
-            yield allocation, why_stopped(request)
+            yield allocation_report(partition, request, allocation)
         elif not number % RUN:
             yield None
 

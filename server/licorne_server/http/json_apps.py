@@ -108,13 +108,25 @@ def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
     return {**_ask(report), **common}
 
 
-def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = "") -> JsonObject:
+def allocation_json(
+    common: JsonObject,
+    allocation: Allocation,
+    stopping: str = "",
+    notice_deadline: float = 0.0,
+    checkpoint: float = 0.0,
+) -> JsonObject:
     """An allocation; `common` holds the fields shared by all in the same list.
 
-    `stopping` is the reason why the RM was told to stop it, empty for none.
+    `stopping` is the reason why the RM was told to stop it, empty for none. For the times see
+    `AllocationReport`; they are left out if there are none.
     """
-    stop = {"preempted": stopping == "preempted", "stopping": stopping}
-    return {**_allocation(allocation), **common, **stop}
+    found = {**_allocation(allocation), **common}
+    found |= {"preempted": stopping == "preempted", "stopping": stopping}
+    if notice_deadline:
+        found["noticeDeadline"] = nanoseconds(notice_deadline)
+    if checkpoint:
+        found["checkpoint"] = nanoseconds(checkpoint)
+    return found
 
 
 _ASKED: dict[str, Source] = {

@@ -20,6 +20,7 @@ from licorne_core.messages.effects import (
     AllocationsMade,
     ContainerStatesChanged,
     Effect,
+    NoticesGiven,
     PredicatesAsked,
     PreemptionsAsked,
 )
@@ -276,9 +277,11 @@ class Rm:
             self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
-        """True if the RM gets an effect; container states are opt-in."""
+        """True if the RM gets an effect; container states and notices are opt-in."""
         if isinstance(effect, ContainerStatesChanged):
             return self.session is not None and self.session.callbacks.container_states
+        if isinstance(effect, NoticesGiven):
+            return self.session is not None and self.session.callbacks.preemption_notices
         return True
 
     def place(self, effect: AllocationsMade) -> None:

@@ -27,14 +27,14 @@ from licorne_core.messages.reasons import (
 )
 from licorne_core.messages.reports import Explanation, OutstandingShape
 from licorne_core.messages.topology import TopologyCheck
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import Resources, clamp
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
-from licorne_core.views.nodes import DrainReport, NodeReport, ReservationReport
+from licorne_core.views.nodes import AllocationReport, DrainReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.coordination.budgets import BudgetState, HoldingState
@@ -128,18 +128,23 @@ _allocation_message = filled(
         "request_time": ("request_time", nanoseconds),
         "allocation_time": ("allocation_time", nanoseconds),
         "stopping": None,
+        "notice_deadline": None,
+        "checkpoint": None,
     },
 )
 
 
-def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
-    """One allocation; `stopping` is the reason of a stop requested from the RM, if any."""
-    message = _allocation_message(allocation)
-    message.stopping = stopping
+def allocation_message(report: AllocationReport) -> pb.Allocation:
+    """One allocation, with the notice or the stop of a victim."""
+    message = _allocation_message(report.allocation)
+    message.stopping = report.stopping
+    message.notice_deadline = nanoseconds(report.notice_deadline)
+    message.checkpoint = nanoseconds(report.checkpoint)
     return message
 
 
 _preemption_queue = filled(pb.PreemptionQueue, QueueNumbers)
+_spared_message = filled(pb.SparedAllocation, Spared, {"application_id": "app_id", "allocation_key": "key"})
 _preemption_message = filled(
     pb.Preemption,
     PreemptionRecord,
@@ -157,6 +162,9 @@ _preemption_message = filled(
             lambda queue: queue and _preemption_queue(queue),
         ),
         "released_time": ("released_time", nanoseconds),
+        "noticed_time": ("noticed_time", nanoseconds),
+        "checkpoint": ("checkpoint", lambda time: nanoseconds(time or 0.0)),
+        "spared": ("spared", lambda spared: spared and _spared_message(spared)),
     },
 )
 

@@ -17,6 +17,7 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -32,7 +33,7 @@ from licorne_server.rms.outbox import Batch, Sent
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
-from licorne_server.wire.checks import predicate_answers, preemption_answers
+from licorne_server.wire.checks import notice_answers, predicate_answers, preemption_answers
 from licorne_server.wire.envelope import Sealer, open_envelope
 from licorne_server.wire.errors import invalid_argument, unavailable
 from licorne_server.wire.framing import Pace, delimited
@@ -51,13 +52,15 @@ UPDATES = {
     UpdateRequest.ALLOCATIONS_FIELD_NUMBER: Kind.ALLOCATIONS,
 }
 ReadAnswers = Callable[
-    [RmId, bytes, Pace], Coroutine[Any, Any, Sequence[AnswerPredicates | AnswerPreemptions]]
+    [RmId, bytes, Pace],
+    Coroutine[Any, Any, Sequence[AnswerPredicates | AnswerPreemptions | AnswerNotices]],
 ]
 ANSWERS: dict[int, ReadAnswers] = {
     UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER: predicate_answers,
     UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
+    UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER: notice_answers,
 }
-"""Readers of the RM's answers to checks."""
+"""Readers of the RM's answers to checks and notices."""
 
 NUMBERED = frozenset(
     {
@@ -169,10 +172,11 @@ class SessionExchange(Exchange):
         for index, answers in enumerate(parts):
             if index:
                 await asyncio.sleep(0)
-            checks = [answer.check for answer in answers.answers]
-            self._rm.measures.answered(checks, now)
-            if self._rms.tracing is not None:
-                self._rms.tracing.answered(self._rm.rm_id, checks)
+            if not isinstance(answers, AnswerNotices):
+                checks = [answer.check for answer in answers.answers]
+                self._rm.measures.answered(checks, now)
+                if self._rms.tracing is not None:
+                    self._rms.tracing.answered(self._rm.rm_id, checks)
             self._engine.post(answers, is_current=self._is_current)
 
     async def handle(self, entry: Entry) -> int:

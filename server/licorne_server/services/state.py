@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.reports import Explanation
-from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
@@ -186,17 +185,13 @@ class StateService:
         limit = min(request.limit or PAGE_SIZE, MAX_PAGE_SIZE)
         name = request.application_id
 
-        def allocation_row(item: tuple[Allocation, str]) -> pb.Allocation:
-            allocation, stopping = item
-            return allocation_message(allocation, stopping)
-
         async with self._slice(context):
             message = application_message(self._views.application(partition, name))
             waiting = self._views.asks(partition, name)
             running = self._views.allocations(partition, name)
         asks = await self._filled(Page(waiting, ask_message, size=limit), context)
         message.asks.extend(asks.rows)
-        page = await self._filled(Page(running, allocation_row, size=limit), context)
+        page = await self._filled(Page(running, allocation_message, size=limit), context)
         message.allocations.extend(page.rows)
         return message
 

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     FailMode,
     NodeRefusal,
+    NoticeAnswer,
     PredicateAnswer,
     PredicatePolicy,
     PreemptionAnswer,
@@ -27,7 +29,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.values.errors import shown
-from licorne_core.values.ids import NodeId, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_server.wire.bounded_cache import CHECKS_BYTES
 from licorne_server.wire.caps import (
     MAX_ALL_REFUSALS,
@@ -62,6 +64,9 @@ PART_REFUSALS = 2_000
 
 PART_ANSWERS = 20
 """Preemption answers that go into one command; each may name `MAX_NEEDS` nodes."""
+
+PART_NOTICES = 500
+"""Answers to notices that go into one command; each may stop an allocation."""
 
 _ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
 _CHECKS = 1
@@ -205,6 +210,28 @@ async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[Answer
     return [
         AnswerPreemptions(rm_id=rm_id, answers=answers[begin : begin + PART_ANSWERS])
         for begin in range(0, len(answers), PART_ANSWERS)
+    ]
+
+
+async def notice_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:
+    """A NoticeAnswers, part by part. The core passes over allocations that are not under notice.
+
+    Raises:
+        CallError: there are too many answers.
+        Malformed: the bytes are no NoticeAnswers.
+    """
+    answers: list[NoticeAnswer] = []
+    for item in await _answers_in(raw, "NoticeAnswers", "notice_answers.answers", pace):
+        wire = parse(sp.NoticeAnswer, item)
+        later = wire.later_milliseconds / 1000
+        app_id, key = AppId(wire.application_id), AllocationKey(wire.allocation_key)
+        if len(app_id) <= MAX_ID and len(key) <= MAX_ID:
+            answers.append(NoticeAnswer(app_id, key, wire.partition_name, later))
+        if pace.spend(len(item) + _NAMED):
+            await pace.rest()
+    return [
+        AnswerNotices(rm_id=rm_id, answers=answers[begin : begin + PART_NOTICES])
+        for begin in range(0, len(answers), PART_NOTICES)
     ]
 
 

@@ -13,7 +13,7 @@ from licorne_server.wire.responses import Kind
 
 NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
 ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
-_LAST_MESSAGE = UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER
+_LAST_MESSAGE = UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER
 _RESPONSE_TAGS = {
     kind: encode_varint(field << 3 | LENGTH)
     for kind, field in (

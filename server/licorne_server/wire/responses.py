@@ -4,14 +4,21 @@ Allocations are the hot output path. They are joined from pieces of bytes, cache
 application, ask class, node and partition. The result is byte for byte the same as protobuf's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeVar, assert_never
 
 from google.protobuf.message import Message
 
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import ContainerStates, ReplayResult, UpdateResponse
+from licorne.v1.session_pb2 import (
+    ContainerStates,
+    PreemptionNotice,
+    PreemptionNotices,
+    ReplayResult,
+    UpdateResponse,
+    Victim,
+)
 from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsMade,
@@ -30,6 +37,7 @@ from licorne_core.messages.effects import (
     NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
+    NoticesGiven,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -113,6 +121,8 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             return [_replay_ended(effect)]
         case ContainerStatesChanged():
             return map(_container_states, runs(effect.states))
+        case NoticesGiven():
+            return _notices(effect)
         case (
             Registered()
             | RegistrationFailed()
@@ -220,6 +230,30 @@ def _nodes_answered(effect: NodesAnswered) -> Payload:
 def _replay_ended(effect: ReplayEnded) -> Payload:
     result = ReplayResult(complete=not effect.missing, reason=effect.missing)
     return _session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
+
+
+def _notices(effect: NoticesGiven) -> Iterator[Payload]:
+    """The notices, then those withdrawn; neither is joined to the other, nor to another partition's."""
+    field = UpdateResponse.PREEMPTION_NOTICES_FIELD_NUMBER
+    for given in runs(effect.notices):
+        notices = [
+            PreemptionNotice(
+                application_id=one.app_id,
+                allocation_key=one.key,
+                deadline=nanoseconds(one.deadline),
+                beneficiary_application_id=one.beneficiary_app_id,
+                beneficiary_allocation_key=one.beneficiary_key,
+                queue=one.queue,
+                lost_seconds=one.lost,
+            )
+            for one in given
+        ]
+        message = PreemptionNotices(partition_name=effect.partition, notices=notices)
+        yield _session_payload(f"notices {effect.partition}", field, message, len(notices))
+    for gone in runs(effect.withdrawn):
+        withdrawn = [Victim(application_id=one.app_id, allocation_key=one.key) for one in gone]
+        message = PreemptionNotices(partition_name=effect.partition, withdrawn=withdrawn)
+        yield _session_payload(f"withdrawn {effect.partition}", field, message, len(withdrawn))
 
 
 def _container_states(states: Sequence[ContainerState]) -> Payload:

@@ -102,6 +102,7 @@ def test_settings() -> None:
         preemption=PreemptionPolicy.DISABLED,
         preemption_delay=3900.0,
         preemption_minimum_runtime=600.0,
+        preemption_notice=60.0,
         preemption_loss_limit=(("memory", 1 << 30), ("vcore", 2000)),
         preemption_victim_order=VictimOrder.COST,
         quota_preemption_delay=5400.0,

@@ -104,4 +104,4 @@ def test_one_key_in_two_applications_is_two_allocations() -> None:
     driver.do(releases(release("app-0", "k")))
     assert driver.views.queue(DEFAULT, "root").allocated == {"memory": 2}
     held = listed(driver.views.allocations(DEFAULT, AppId("app-1")))
-    assert [allocation.key for allocation, _ in held] == [AllocationKey("k")]
+    assert [allocation.key for allocation, *_ in held] == [AllocationKey("k")]

@@ -81,7 +81,7 @@ def test_nothing_but_the_size_of_a_known_key_changes() -> None:
     pending = last(town.views.asks(town.partition, "job"))
     assert (pending.ask.priority, pending.request_time) == (5, town.now - 9)
     assert (pending.ask.ask_class.resources, town.job().pending) == ({"vcore": 12}, {"vcore": 12})
-    assert [held.node_id for held, _ in listed(town.views.allocations(town.partition, "job"))] == ["n1"]
+    assert [held.node_id for held, *_ in listed(town.views.allocations(town.partition, "job"))] == ["n1"]
 
 
 @pytest.mark.row(110, 111)

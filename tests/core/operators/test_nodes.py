@@ -165,7 +165,7 @@ def test_asks_that_require_the_node_still_go_there() -> None:
     driver.do(wanted)
     driver.wait(5)
     held = listed(driver.views.allocations_on(DEFAULT, NodeId("n1")))
-    assert [allocation.key for allocation, _ in held] == ["daemon"]
+    assert [allocation.key for allocation, *_ in held] == ["daemon"]
 
 
 def test_an_unknown_node_is_refused() -> None:

@@ -79,7 +79,7 @@ def test_what_is_assumed_is_an_ask() -> None:
     asked = listed(driver.views.asks(DEFAULT, "one"))
     assert [(item.ask.key, item.assumed_node) for item in asked] == [("k1", "n1"), ("k3", "")]
     known = listed(driver.views.allocations(DEFAULT, "one"))
-    assert [item.key for item, _ in known] == ["k2"]
+    assert [item.key for item, *_ in known] == ["k2"]
     assert (report.pending_count, report.allocation_count) == (2, 1)
     assert (shown.allocations, shown.pending_asks) == (1, 2)
     assert (holding.allocation_count, other.allocation_count) == (0, 1)

@@ -80,7 +80,7 @@ def waiting(driver: Driver) -> list[AskReport]:
 
 def stopping(driver: Driver) -> dict[str, str]:
     """The reasons of its allocations that are being stopped."""
-    return {item.key: why for item, why in listed(driver.views.allocations(NAME, "gang")) if why}
+    return {item.key: why for item, why, *_ in listed(driver.views.allocations(NAME, "gang")) if why}
 
 
 def explained(driver: Driver, key: str) -> Explanation:
@@ -106,7 +106,7 @@ def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> No
         TaskGroupReport(name="h", count=1, replaced=0, timed_out=0, min_resource={"vcore": 3}),
     )
     known = listed(driver.views.allocations(NAME, "gang"))
-    assert [(item.ask.placeholder, why) for item, why in known] == [(True, "")] * 3
+    assert [(item.ask.placeholder, why) for item, why, *_ in known] == [(True, "")] * 3
     assert driver.views.queue(NAME, "root.a").allocated == {"vcore": 7}
 
 
@@ -126,7 +126,7 @@ def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
     assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]
     assert (gang.pending_count, gang.allocation_count) == (1, 3)
     on_node = listed(driver.views.allocations_on(NAME, "n1"))
-    assert stopping(driver) == {item.key: why for item, why in on_node if why} == {"p1": "replaced"}
+    assert stopping(driver) == {item.key: why for item, why, *_ in on_node if why} == {"p1": "replaced"}
     [partition] = driver.views.partitions()
     assert (partition.pending_asks, partition.allocations) == (1, 3)
     ask_of_it, of_placeholder = explained(driver, "r"), explained(driver, "p1")
@@ -151,7 +151,7 @@ def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
     assert groups(driver) == [("g", 2, 1, 0), ("h", 1, 0, 0)]
     assert (gang.allocated, gang.placeholder_allocated) == ({"vcore": 2}, {"vcore": 5})
     known = listed(driver.views.allocations(NAME, "gang"))
-    assert {item.key: item.placeholder_used for item, _ in known} == {
+    assert {item.key: item.placeholder_used for item, *_ in known} == {
         "p2": False,
         "q": False,
         "r": True,

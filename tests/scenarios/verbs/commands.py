@@ -6,6 +6,7 @@ from functools import partial
 from licorne_core.config.budgets import load_budgets
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -13,6 +14,7 @@ from licorne_core.messages.commands import (
     FailMode,
     NodeAction,
     NodeRefusal,
+    NoticeAnswer,
     PredicateAnswer,
     PredicatePolicy,
     PreemptionAnswer,
@@ -20,7 +22,7 @@ from licorne_core.messages.commands import (
     TerminationType,
 )
 from licorne_core.model.apps.requests import Request, RequestState
-from licorne_core.values.ids import NodeId, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from scenarios.stage import Line, Stage
 from support.core import builders
 
@@ -219,6 +221,14 @@ def answer(stage: Stage, line: Line) -> list[str]:
     refused = [NodeRefusal(node_id=NodeId(n), reason=why) for n, why in line.settings.items()]
     command = AnswerPredicates(rm_id=RmId(stage.rm), answers=[PredicateAnswer(int(number), refused)])
     return stage.told(stage.driver.do(command))
+
+
+def ready(stage: Stage, line: Line) -> list[str]:
+    """``ready APP KEY... [after=SECONDS]``: victims under notice may be stopped now, or after a while."""
+    app_id, *keys = line.words
+    later = float(line.take("after", "0"))
+    answers = [NoticeAnswer(AppId(app_id), AllocationKey(key), "", later) for key in keys]
+    return stage.told(stage.driver.do(AnswerNotices(rm_id=RmId(stage.rm), answers=answers)))
 
 
 def victims(stage: Stage, line: Line) -> list[str]:

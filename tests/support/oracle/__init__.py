@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -18,6 +19,7 @@ from licorne_core.messages.commands import (
     NewApplication,
     NodeUpdate,
     NotePredicatesSent,
+    NoticeAnswer,
     PredicateAnswer,
     PredicatePolicy,
     RefuseNewWork,
@@ -43,6 +45,7 @@ from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
 from support.oracle.cordons import act
 from support.oracle.lives import remove
+from support.oracle.notices import look_after, take_word_of_notice
 from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
@@ -53,7 +56,7 @@ __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 
 AS_FIFO = "stateaware-as-fifo"
 
-Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
+Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest | NoticeAnswer
 Act = HoldApplication | ChangeApplication | SetNodeSchedulable | DrainNode
 
 
@@ -126,6 +129,11 @@ class Oracle:
         elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
+        self._look_after_victims(now)
+
+    def _look_after_victims(self, now: float) -> None:
+        for partition in self.partitions.values():
+            look_after(partition, now)
 
     def _mark(self, command: RegisterRm) -> None:
         """What operators did before counts from the beginning, and for partitions that come later."""
@@ -155,6 +163,7 @@ class Oracle:
         | UpdateAllocations
         | AnswerPredicates
         | AnswerPreemptions
+        | AnswerNotices
         | NotePredicatesSent
         | BeginReplay
         | EndReplay
@@ -177,7 +186,7 @@ class Oracle:
                 self._update_applications(command, now)
             case UpdateAllocations():
                 self._update_allocations(command, now)
-            case AnswerPredicates() | AnswerPreemptions():
+            case AnswerPredicates() | AnswerPreemptions() | AnswerNotices():
                 self._answer(command, now)
             case HoldApplication() | ChangeApplication() | SetNodeSchedulable() | DrainNode():
                 self._act(command, now)
@@ -213,8 +222,14 @@ class Oracle:
             case SetHold():
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
 
-    def _answer(self, command: AnswerPredicates | AnswerPreemptions, now: float) -> None:
+    def _answer(self, command: AnswerPredicates | AnswerPreemptions | AnswerNotices, now: float) -> None:
         """Numbers of checks are the RM's, so at most one partition has asked."""
+        if isinstance(command, AnswerNotices):
+            for word in command.answers:
+                partition = self._of(command.rm_id, word)
+                if partition is not None:
+                    take_word_of_notice(partition, word, now)
+            return
         partitions = self._partitions_of(command.rm_id)
         for answer in command.answers:
             for partition in partitions:

@@ -35,7 +35,9 @@ Kind = tuple[AskClass, str, bool]
 """A class, a task group, and whether it is a placeholder: asks of one kind are tried as one."""
 
 ASSUMED, ALLOCATED, PLACEHOLDER = "assumed", "allocated", "placeholder"
-RELEASING, PREEMPTING = "releasing", "preempting"
+RELEASING, PREEMPTING, NOTICED = "releasing", "preempting", "noticed"
+VICTIMS = (NOTICED, PREEMPTING)
+"""States of what others count on to be gone."""
 MATCHED, LINKED = "matched", "linked"
 REPLACED, TIMED_OUT = "replaced", "timed out"
 
@@ -119,11 +121,28 @@ class AskRecord:
 
 
 @dataclass
+class NoticeRecord:
+    """What the RM of a victim was told: it is stopped at a time in unix seconds, with the message.
+
+    The RM may have `answered` that it may be earlier. `size` and `lost` are what its leaf may lose less
+    meanwhile.
+    """
+
+    deadline: float
+    stops_at: float
+    message: str
+    size: Amounts
+    lost: float
+    answered: bool = False
+
+
+@dataclass
 class AllocationRecord:
     """An allocation: the ask as it was, its node, and the state that it is in.
 
     `number` says which of all bookings it was. `requested` is when it was asked for, or when the
-    placeholder was whose place it `took`. `started` is when it was booked first.
+    placeholder was whose place it `took`. `started` is when it was booked first. Nobody counts on a
+    victim that `is_let_go`. Its work up to the `checkpoint` is kept.
     """
 
     ask: AskRecord
@@ -133,6 +152,9 @@ class AllocationRecord:
     requested: float
     started: float
     took: bool = False
+    notice: NoticeRecord | None = None
+    checkpoint: float | None = None
+    is_let_go: bool = False
 
     @property
     def assumed(self) -> bool:

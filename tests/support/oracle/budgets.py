@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from licorne_core.messages.budgets import Budget, SetBudgets, SetBudgetSlices
 from licorne_core.values.ids import RmId
-from support.oracle.books import PREEMPTING, Amounts, AppRecord, AskRecord, add_to, lineage
+from support.oracle.books import VICTIMS, Amounts, AppRecord, AskRecord, add_to, lineage
 
 if TYPE_CHECKING:
     from support.oracle.partition import PartitionOracle
@@ -98,7 +98,7 @@ class Budgets:
         covered: Amounts = {}
         for app in self._members(partition, name):
             for one in app.allocations.values():
-                if one.state == PREEMPTING and any(one is victim for victim in ask.reservation.victims):
+                if one.state in VICTIMS and any(one is victim for victim in ask.reservation.victims):
                     add_to(covered, one.ask.size)
         promised = ask.reservation.promised.items()
         return {what: max(0, value - covered.get(what, 0)) for what, value in promised}

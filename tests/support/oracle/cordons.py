@@ -6,7 +6,7 @@ from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.requests import lose_starts
 from support.oracle.terms import CordonRecord, LossRecord
-from support.oracle.victims import seconds_run
+from support.oracle.victims import checkpoint_of, seconds_lost
 
 FOR_DRAIN = "preempting allocations to drain node: "
 
@@ -67,7 +67,8 @@ def drain(partition: PartitionOracle, node_id: str, now: float) -> None:
             return
         app, victim = min(running, key=lambda found: _place(*found))
         if partition.queues[app.queue].properties.get("preemption.loss.limit"):
-            lost = LossRecord(app.queue, now, victim.ask.size, seconds_run(victim, now))
+            lasted = seconds_lost(victim, checkpoint_of(partition.apps, app.queue), now)
+            lost = LossRecord(app.queue, now, victim.ask.size, lasted)
             partition.preemption.losses.append(lost)
         stop(partition, app, victim.ask.key, FOR_DRAIN + node_id, preempted=True)
 

@@ -9,6 +9,7 @@ from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, lineage
 from support.oracle.cordons import drain
 from support.oracle.gangs import to_be_tried
 from support.oracle.lives import completing_is_over, placeholders_overdue
+from support.oracle.notices import look_after, notice_over
 from support.oracle.order import Look, apps_in_order
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import (
@@ -105,7 +106,7 @@ def _take(rooms: list[Amounts], asks: list[AskRecord]) -> int:
 
 RESERVATION_SECONDS = 3600.0
 HOLD_SECONDS = 1.0
-PUT_OFF = ("inspect", "complete", "placeholders", "drain")
+PUT_OFF = ("inspect", "complete", "placeholders", "drain", "notice")
 """What is not done on hold, but looked at again after a while."""
 
 
@@ -120,6 +121,7 @@ def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[
             _on_time(partition, what, name, now, on_hold=on_hold)
         else:
             waiting += newly_waiting(look_at(partition, now))
+        look_after(partition, now)
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
             ask.reservation = None
@@ -148,6 +150,8 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
         # It may have gone, and another of its key have come.
         if app and ask and ask.rests_until is not None and ask.rests_until <= now:
             app.wake(ask)
+    elif what == "notice":
+        notice_over(partition, name, now)
     elif what == "drain":
         drain(partition, name, now)
     elif what == "clean":
@@ -267,7 +271,8 @@ def _go_by(
     *,
     on_hold: bool,
 ) -> None:
-    """Carry out the first that stands of what the RM agrees to."""
+    """Carry out the first that stands of what the RM agrees to; nobody stops for what an operator holds."""
+    on_hold = on_hold or check.app.held
     check.wish.refused += refused
     if not found or not still_waits(check):
         # The next nodes are looked at, or the next ask follows at once.

@@ -17,6 +17,7 @@ from support.oracle.books import (
 )
 from support.oracle.gangs import unlink
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
+from support.oracle.notices import count_on, note_checkpoint
 from support.oracle.order import SCHEDULABLE
 from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.reserving import new_reservation, review_later
@@ -52,6 +53,7 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
     if ask.key in app.allocations:
         if ask.node_id is not None and app.allocations[ask.key].state in (ALLOCATED, PLACEHOLDER):
             app.allocations[ask.key].ask.failures = 0
+        note_checkpoint(app.allocations[ask.key], ask, now)
         _resize_allocation(partition, app, app.allocations[ask.key], size)
     elif ask.key in app.pairs:
         _resize_linked(partition, app.pairs[ask.key], size)
@@ -85,6 +87,7 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
     record.failures, record.rests_until = 0, None
     record.forms += 1
     partition.book(app, record, ask.node_id, state, record.created, now)
+    note_checkpoint(app.allocations[ask.key], ask, now)
     partition.tell_made(app, ask.key)
     partition.nodes[ask.node_id].changed()
     if app.state in ("New", "Resuming"):
@@ -128,6 +131,7 @@ def _resize_allocation(
         ask.size = size
         partition.book(app, ask, node_id, allocation.state, allocation.requested, allocation.started)
         app.allocations[ask.key].took = allocation.took
+        count_on(partition, allocation, app.allocations[ask.key])
         partition.nodes[node_id].changed()
         partition.put_back_unfitting(partition.nodes[node_id])
 

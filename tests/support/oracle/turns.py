@@ -13,13 +13,14 @@ from support.oracle.books import (
 )
 from support.oracle.deciding import INCOMPATIBLE, Decision, Outcome, Replacement, Search, Waits, decide
 from support.oracle.lives import note_placeholder, note_start, run, stop
+from support.oracle.notices import look_after, stop_victim
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
 from support.oracle.reserving import GiveUp, new_reservation, review_later
-from support.oracle.terms import KeptRecord, LossRecord
+from support.oracle.terms import KeptRecord
 from support.oracle.usage import Usage
-from support.oracle.victims import Preemption, seconds_run
+from support.oracle.victims import Preemption
 
 INSPECTION_SECONDS = 1.0
 INSPECT = ("inspect", "")
@@ -139,6 +140,16 @@ def carry_out(
     now: float,
 ) -> bool:
     """Do what was decided; whether the RM is told of an allocation now."""
+    is_told = _carry_out(partition, decision, now)
+    look_after(partition, now)
+    return is_told
+
+
+def _carry_out(
+    partition: PartitionOracle,
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse,
+    now: float,
+) -> bool:
     if isinstance(decision, Preemption):
         if decision.nodes:
             check = partition.checks.next(
@@ -217,11 +228,7 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
         victim = partition.apps[app_id]
         gone = victim.allocations[key]
         stopped.append(gone)
-        if partition.queues[victim.queue].properties.get("preemption.loss.limit"):
-            partition.preemption.losses.append(
-                LossRecord(victim.queue, now, gone.ask.size, seconds_run(gone, now))
-            )
-        stop(partition, victim, key, text + ask.key, preempted=True)
+        stop_victim(partition, victim, key, text + ask.key, now)
     for _, other in partition.reserved_asks():
         here = other.reservation is not None and other.reservation.node_id == decision.node_id
         if here and other is not ask and other.required_node is None:

@@ -1,7 +1,7 @@
 """Usage, wishes and limits of everybody, added up from the records for one decision (spec §§ 10.2-10.3)."""
 
 from support.oracle.books import (
-    PREEMPTING,
+    VICTIMS,
     Amounts,
     AppRecord,
     AskRecord,
@@ -98,7 +98,7 @@ class Usage:
             (other, one)
             for other in apps.values()
             for one in other.allocations.values()
-            if one.state == PREEMPTING and any(one is victim for victim in ask.reservation.victims)
+            if one.state in VICTIMS and any(one is victim for victim in ask.reservation.victims)
         ]
         for quota in _quotas(app):
             covered = total(one.ask.size for other, one in leaving if quota in _quotas(other))
@@ -127,7 +127,7 @@ class Usage:
         used = self.allocated[path].get(name, 0)
         for app in inside:
             for one in app.allocations.values():
-                used -= one.ask.size.get(name, 0) if one.state == PREEMPTING else 0
+                used -= one.ask.size.get(name, 0) if one.state in VICTIMS else 0
             for ask in app.asks.values():
                 used += ask.reservation.promised.get(name, 0) if ask.reservation else 0
         return used

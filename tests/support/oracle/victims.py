@@ -12,7 +12,7 @@ from licorne_core.model.apps.requests import RequestState
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
-    PREEMPTING,
+    VICTIMS,
     AllocationRecord,
     Amounts,
     AppRecord,
@@ -64,6 +64,20 @@ def seconds_run(allocation: AllocationRecord, now: float) -> float:
     return now - (ask.created if ask.brought else allocation.started)
 
 
+def checkpoint_of(apps: dict[str, AppRecord], leaf: str) -> float | None:
+    """The checkpoint assumed of those in a leaf whose RM has said none: the median of the others."""
+    here = [one for app in apps.values() if app.queue == leaf for one in app.allocations.values()]
+    known = sorted(one.checkpoint for one in here if one.checkpoint is not None)
+    return known[(len(known) - 1) // 2] if known else None
+
+
+def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float) -> float:
+    """How much of its work is lost if it is stopped now."""
+    run = seconds_run(allocation, now)
+    since = assumed if allocation.checkpoint is None else allocation.checkpoint
+    return run if since is None else max(0.0, min(run, now - since))
+
+
 def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Preemption | None:
     """Who has to leave the only node that the ask may go to (spec § 9.5)."""
     node_id = ask.required_node
@@ -78,7 +92,7 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
     missing = {
         name: wanted
         - free.get(name, 0)
-        - sum(one.ask.size.get(name, 0) for _, one in here if one.state == PREEMPTING)
+        - sum(one.ask.size.get(name, 0) for _, one in here if one.state in VICTIMS)
         for name, wanted in ask.size.items()
     }
 
@@ -112,7 +126,7 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
 def _used_in_the_end(look: Look, name: str) -> int:
     """What all have together when victims are gone and those are placed that they go for."""
     apps = look.apps.values()
-    stopping = [one for app in apps for one in app.allocations.values() if one.state == PREEMPTING]
+    stopping = [one for app in apps for one in app.allocations.values() if one.state in VICTIMS]
     promised = [
         ask.reservation.promised for app in apps for ask in app.asks.values() if ask.reservation is not None
     ]
@@ -290,9 +304,17 @@ def _snapshot(look: Look, ask: AskRecord) -> Cluster:
             for node in look.nodes.values()
         ),
         requests=tuple(one for app in look.apps.values() for one in _requests(app)),
-        losses=tuple(
-            LossRecord(leaf=loss.leaf, time=loss.time, size=loss.size, seconds=loss.seconds)
-            for loss in look.preemption.losses
+        losses=(
+            *(
+                LossRecord(leaf=loss.leaf, time=loss.time, size=loss.size, seconds=loss.seconds)
+                for loss in look.preemption.losses
+            ),
+            *(
+                LossRecord(leaf=app.queue, time=look.now, size=one.notice.size, seconds=one.notice.lost)
+                for app in look.apps.values()
+                for one in app.allocations.values()
+                if one.notice is not None
+            ),
         ),
         now=look.now,
     )
@@ -315,7 +337,8 @@ def _requests(app: AppRecord) -> Iterator[RequestRecord]:
     for ask in app.asks.values():
         yield _request(app, ask, RequestState.PENDING, None)
     for one in app.allocations.values():
-        yield _request(app, one.ask, RequestState(one.state), one.node_id, started=one.started)
+        state = RequestState(one.state)
+        yield _request(app, one.ask, state, one.node_id, started=one.started, checkpoint=one.checkpoint)
     for pair in app.pairs.values():
         yield _request(app, pair.ask, RequestState(pair.state), pair.node_id)
 
@@ -327,6 +350,7 @@ def _request(
     node_id: str | None,
     *,
     started: float = 0.0,
+    checkpoint: float | None = None,
 ) -> RequestRecord:
     kept, hold, earmarked = ask.reservation, None, {}
     if kept is not None and kept.node_id is not None:
@@ -353,4 +377,5 @@ def _request(
         triggered=ask.triggered,
         hold=hold,
         earmarked=earmarked,
+        checkpoint=checkpoint,
     )

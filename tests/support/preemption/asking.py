@@ -183,7 +183,7 @@ class Enforced(NamedTuple):
 def enforced(queue: Queue, losses: Losses, now: float) -> Enforced:
     """Enforce the queue's maximum; what its victims change is put back."""
     losses = deepcopy(losses)
-    found = Enforcement(queue, losses, now)
+    found = Enforcement(queue, losses, lambda _: None, now)
     victims: list[Stopped] = []
     leaves = {app: leaf for leaf in _all(queue) for app in leaf.applications.values()}
 

@@ -137,11 +137,20 @@ class Rules:
         """For how long it has run."""
         return self.cluster.now - (one.created if one.brought else one.started)
 
+    def seconds_lost(self, one: RequestRecord) -> float:
+        """How much of its work is lost: what came after its checkpoint, or else that of its leaf's median."""
+        since, run = one.checkpoint, self.seconds(one)
+        if since is None:
+            here = [r for r in self.cluster.requests if r.leaf == one.leaf and r.counts]
+            known = sorted(r.checkpoint for r in here if r.checkpoint is not None)
+            since = known[(len(known) - 1) // 2] if known else None
+        return run if since is None else max(0.0, min(run, self.cluster.now - since))
+
     def _rank(self, one: RequestRecord) -> tuple[object, ...]:
         head: tuple[object, ...] = (not one.opted_in, one.originator)
         if self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST:
             cost = float(one.tags.get("licorne/preemption-cost", "1"))
-            head += (one.priority, cost * self.seconds(one))
+            head += (one.priority, cost * self.seconds_lost(one), one.checkpoint is None)
         return (*head, -one.created, one.app, one.key)
 
     def keeps_guarantees(self, gone: Iterable[RequestRecord]) -> bool:
@@ -169,7 +178,7 @@ class Rules:
             for name, most in self.cluster.queue(leaf).settings.preemption_loss_limit:
                 before = sum(_loss(loss, name) for loss in lost)
                 here = [one for one in gone if one.leaf == leaf]
-                if before + sum(self.seconds(o) * o.size.get(name, 0) for o in here) > most:
+                if before + sum(self.seconds_lost(o) * o.size.get(name, 0) for o in here) > most:
                     return False
         return True
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.schema import QueueSettings
-from licorne_core.model.apps.requests import BOOKED, RequestState
+from licorne_core.model.apps.requests import BOOKED, VICTIMS, RequestState
 
 Size = Mapping[str, int]
 
@@ -62,6 +62,7 @@ class RequestRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     triggered: bool = False
     hold: Hold | None = None
+    checkpoint: float | None = None
 
     @property
     def counts(self) -> bool:
@@ -106,15 +107,13 @@ class Cluster:
 
     def settled(self, path: str, name: str) -> int:
         """Settled usage of the queue."""
-        stays = [one for one in self.inside(path) if one.counts and one.state is not RequestState.PREEMPTING]
+        stays = [one for one in self.inside(path) if one.counts and one.state not in VICTIMS]
         promised = sum(one.promised.get(name, 0) for one in self.inside(path))
         return total(stays, name) + promised
 
     def free(self, node: NodeRecord, name: str) -> int:
         """Room on a node after all its victims have ended."""
-        there = [
-            one for one in self.requests if one.node == node.name and one.state is not RequestState.PREEMPTING
-        ]
+        there = [one for one in self.requests if one.node == node.name and one.state not in VICTIMS]
         return node.capacity.get(name, 0) - node.occupied.get(name, 0) - total(there, name)
 
     def most(self, path: str, name: str) -> int | None:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.handlers.allocations import RELEASED_BY_RM
 from licorne_core.handlers.outcome import KEEPING_ON_TIMEOUT, ON_COMPLETION, PENDING_ON_TIMEOUT
-from licorne_core.handlers.preemption import FOR_DAEMON
+from licorne_core.handlers.victims import TEXTS
+from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from support.wire.items import BAD_PARTITIONS, AskItem, ReleaseItem, home
 from support.wire.tracks import (
     Asked,
@@ -68,7 +69,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
                 return self._timed_out(state, message)
             case Preempted(message) if state is not None and state.node_id and not state.required:
                 # It keeps its room until the RM confirms.
-                for_daemon = message.startswith(FOR_DAEMON.format(""))
+                for_daemon = message.startswith(TEXTS[PreemptionRule.REQUIRED_NODE].format(""))
                 return [state] if for_daemon and self._may_be_cleared(state) else []
         return []
 

@@ -83,6 +83,19 @@ def _limit(rng: Random, who: dict[str, list[str]], most: int) -> dict[str, Any]:
     return limit
 
 
+def give_notices(rng: Random, shape: dict[str, Any]) -> None:
+    """Most queues give notice of preemption; some compare costs, or bound losses."""
+    if rng.random() < 0.8:
+        shape["properties"]["preemption.notice"] = rng.choice(["500ms", "2s", "5s", "20s"])
+        shape["properties"].setdefault("preemption.delay", "500ms")
+    if rng.random() < 0.4:
+        shape["properties"]["preemption.victim.order"] = "cost"
+    if rng.random() < 0.1:
+        shape["properties"]["preemption.loss.limit"] = "vcore=30000m"
+    for child in shape["queues"]:
+        give_notices(rng, child)
+
+
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 

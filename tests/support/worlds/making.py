@@ -7,6 +7,7 @@ from licorne_core.values.ids import RmId
 from support.core.driver import START
 from support.worlds.backfill import SHARE, BackfillMaker
 from support.worlds.budgets import BudgetMaker
+from support.worlds.configs import give_notices
 from support.worlds.cordons import CordonMaker
 from support.worlds.operators import OperatorMaker
 from support.worlds.playing import REST, Step
@@ -36,6 +37,7 @@ class World:
         budgets: bool = True,
         operators: bool = True,
         backfill: float = SHARE,
+        notices: bool = False,
     ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
@@ -44,6 +46,7 @@ class World:
         each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
         `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
         `backfill` is the share of RMs with backfill.
+        With `notices` most queues give notice of preemption.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -59,6 +62,9 @@ class World:
             )
             for i in range(count)
         ]
+        for rm in self.rms if notices else ():
+            for maker in rm.settings.makers.values():
+                give_notices(Random(f"{seed} notices of {rm.rm}"), maker.shape)
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None

@@ -12,21 +12,26 @@ from zlib import crc32
 
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     Command,
     NodeRefusal,
+    NoticeAnswer,
     PredicateAnswer,
     PreemptionAnswer,
     ReleaseRequest,
     TerminationType,
 )
 from licorne_core.messages.effects import (
+    AllocationsMade,
     AllocationsReleased,
     AskedCheck,
     AskedNode,
     AskedPreemption,
     Effect,
+    Notice,
+    NoticesGiven,
     PredicatesAsked,
     PreemptionsAsked,
     Release,
@@ -63,6 +68,7 @@ class Players:
         self._answers = Answers(driver.scheduler)
         self._confirmations = Confirmations()
         self._resizes = Resizes(driver.scheduler)
+        self._work = SavedWork(driver.scheduler)
 
     def step(self, step: Step) -> list[Effect]:
         """Have the RMs reply, and then carry out a step; all effects."""
@@ -84,10 +90,12 @@ class Players:
         self._answers.hear(effects)
         self._confirmations.hear(effects)
         self._resizes.hear(effects)
+        self._work.hear(effects)
 
     def due(self) -> list[Command]:
         """A step has passed: what the RMs say now."""
-        return [*self._answers.due(), *self._confirmations.due(), *self._resizes.due()]
+        said = [*self._answers.due(), *self._confirmations.due(), *self._resizes.due()]
+        return said + self._work.due()
 
 
 def play_watched(script: Sequence[Step], tuning: Tuning | None = None) -> tuple[list[Effect], list[Fact]]:
@@ -307,6 +315,70 @@ def _resized(ask: Ask, mood: int) -> Ask:
         size[name] = int(amount * factor)
     wanted = {name: value for name, value in size.items() if value} or dict(before.resources)
     return replace(ask, ask_class=AskClass.of(wanted, before.required_node, before.predicate))
+
+
+# Answers to notices, and checkpoints
+
+SAVED = (0, 0, 1, 2, 4, None, None)
+"""Steps until a notice is answered, or a checkpoint is said; None for never."""
+
+
+class SavedWork:
+    """Answers to notices of preemption, and checkpoints in queues that give such notice."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        """Nobody was told anything yet; what the RM runs is known of the core's allocations."""
+        self._scheduler = scheduler
+        self._answers: _Later[NoticeAnswer] = _Later()
+        self._checkpoints: _Later[Ask] = _Later()
+        self._dropped: _Later[ReleaseRequest] = _Later()
+
+    def hear(self, effects: Iterable[Effect]) -> None:
+        """Think about notices, and about what has begun to run."""
+        for effect in effects:
+            if isinstance(effect, NoticesGiven):
+                for notice in effect.notices:
+                    self._consider(effect, notice)
+            elif isinstance(effect, AllocationsMade):
+                self._save(effect)
+
+    def due(self) -> list[Command]:
+        """A step has passed: what is said now."""
+        answers = _by_rm(self._answers.due())
+        said: list[Command] = [AnswerNotices(rm_id=rm_id, answers=some) for rm_id, some in answers.items()]
+        said += [releases(*some, rm=rm_id) for rm_id, some in _by_rm(self._dropped.due()).items()]
+        return said + [asks(ask, rm=rm_id) for rm_id, ask in self._checkpoints.due()]
+
+    def _consider(self, effect: NoticesGiven, notice: Notice) -> None:
+        """Answer up to twice; and some asks are dropped for which others were to stop."""
+        what = self._answers.again(f"{effect.rm_id} {notice.app_id} {notice.key}")
+        mood = _number(f"{what} drops")
+        if notice.beneficiary_key and mood % 3 == 0:
+            gone = release(notice.beneficiary_app_id, notice.beneficiary_key, partition=effect.partition)
+            self._dropped.put(mood // 3 % 4, effect.rm_id, gone)
+        for round_ in range(2):
+            mood = _number(f"{what} {round_}")
+            delay = SAVED[mood % len(SAVED)]
+            if delay is not None:
+                later = (0.0, 0.0, 0.3, 1.0, 9.0)[mood // len(SAVED) % 5]
+                answer = NoticeAnswer(notice.app_id, notice.key, effect.partition, later)
+                self._answers.put(delay, effect.rm_id, answer)
+
+    def _save(self, effect: AllocationsMade) -> None:
+        """Some allocations have a checkpoint after a while, and some of these lies in the future."""
+        partition = self._scheduler.partitions.get(effect.partition)
+        for allocation in effect.allocations if partition else ():
+            app = partition.applications.get(allocation.ask.app_id) if partition else None
+            if app is None or app.leaf is None or not app.leaf.settings.preemption_notice:
+                continue
+            mood = _number(self._checkpoints.again(f"{effect.rm_id} {allocation.key} saved"))
+            delay = SAVED[mood % len(SAVED)]
+            if delay is None:
+                continue
+            at = int(allocation.allocation_time) + (0, 1, 2, 40)[mood // 8 % 4]
+            tags = {"licorne/checkpoint": str(at)} if mood // 32 % 3 else {"licorne/lost-work": str(mood % 5)}
+            saved = replace(allocation.ask, node_id=allocation.node_id, tags=tags)
+            self._checkpoints.put(delay, effect.rm_id, saved)
 
 
 # Obedient RMs

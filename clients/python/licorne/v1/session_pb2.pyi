@@ -99,6 +99,7 @@ class UpdateRequest(_message.Message):
     PREDICATE_ANSWERS_FIELD_NUMBER: _builtins.int
     STATE_DUMP_FIELD_NUMBER: _builtins.int
     PREEMPTION_ANSWERS_FIELD_NUMBER: _builtins.int
+    NOTICE_ANSWERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
     request once begun is carried out and counted, whatever becomes of its stream.
@@ -129,6 +130,8 @@ class UpdateRequest(_message.Message):
     def state_dump(self) -> Global___StateDump: ...
     @_builtins.property
     def preemption_answers(self) -> Global___PreemptionAnswers: ...
+    @_builtins.property
+    def notice_answers(self) -> Global___NoticeAnswers: ...
     def __init__(
         self,
         *,
@@ -146,12 +149,13 @@ class UpdateRequest(_message.Message):
         predicate_answers: Global___PredicateAnswers | None = ...,
         state_dump: Global___StateDump | None = ...,
         preemption_answers: Global___PreemptionAnswers | None = ...,
+        notice_answers: Global___NoticeAnswers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicate_answers", b"predicate_answers", "preemption_answers", b"preemption_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "notice_answers", b"notice_answers", "predicate_answers", b"predicate_answers", "preemption_answers", b"preemption_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_answers", b"predicate_answers", "preemption_answers", b"preemption_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "notice_answers", b"notice_answers", "number", b"number", "predicate_answers", b"predicate_answers", "preemption_answers", b"preemption_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answers", "state_dump", "preemption_answers"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answers", "state_dump", "preemption_answers", "notice_answers"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -182,6 +186,7 @@ class UpdateResponse(_message.Message):
     STATE_DUMP_WANTED_FIELD_NUMBER: _builtins.int
     PREEMPTION_CHECKS_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
+    PREEMPTION_NOTICES_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
@@ -224,6 +229,8 @@ class UpdateResponse(_message.Message):
     def preemption_checks(self) -> Global___PreemptionChecks: ...
     @_builtins.property
     def notice(self) -> Global___Notice: ...
+    @_builtins.property
+    def preemption_notices(self) -> Global___PreemptionNotices: ...
     def __init__(
         self,
         *,
@@ -246,12 +253,13 @@ class UpdateResponse(_message.Message):
         state_dump_wanted: Global___StateDumpWanted | None = ...,
         preemption_checks: Global___PreemptionChecks | None = ...,
         notice: Global___Notice | None = ...,
+        preemption_notices: Global___PreemptionNotices | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "preemption_notices", b"preemption_notices", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "number", b"number", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "number", b"number", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "preemption_notices", b"preemption_notices", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks", "notice"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks", "notice", "preemption_notices"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -328,12 +336,17 @@ class Callbacks(_message.Message):
     CONTAINER_STATES_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     STATE_DUMP_FIELD_NUMBER: _builtins.int
+    PREEMPTION_NOTICES_FIELD_NUMBER: _builtins.int
     container_states: _builtins.bool
     """Whether ContainerStates are wanted."""
     events: _builtins.bool
     """Whether Events are wanted."""
     state_dump: _builtins.bool
     """Whether the RM adds its own state to state dumps, see StateDumpWanted."""
+    preemption_notices: _builtins.bool
+    """Whether PreemptionNotices are wanted. Without them victims of queues with `preemption.notice` are
+    stopped at the deadline all the same.
+    """
     @_builtins.property
     def predicates(self) -> Global___Predicates:
         """Set: the RM decides which nodes its asks may go to, see PredicateCheck."""
@@ -345,10 +358,11 @@ class Callbacks(_message.Message):
         container_states: _builtins.bool = ...,
         events: _builtins.bool = ...,
         state_dump: _builtins.bool = ...,
+        preemption_notices: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["predicates", b"predicates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_states", b"container_states", "events", b"events", "predicates", b"predicates", "state_dump", b"state_dump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_states", b"container_states", "events", b"events", "predicates", b"predicates", "preemption_notices", b"preemption_notices", "state_dump", b"state_dump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -848,6 +862,134 @@ class NodeNeed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeNeed: _TypeAlias = NodeNeed  # noqa: Y015
+
+@_typing.final
+class PreemptionNotices(_message.Message):
+    """Allocations that will be stopped for others, as their queue has the property `preemption.notice`, and
+    some of those told before that will not.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_NAME_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    WITHDRAWN_FIELD_NUMBER: _builtins.int
+    partition_name: _builtins.str
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionNotice]: ...
+    @_builtins.property
+    def withdrawn(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
+        """Notices that are withdrawn: nobody needs the room any more, and the allocation goes on."""
+
+    def __init__(
+        self,
+        *,
+        partition_name: _builtins.str = ...,
+        notices: _abc.Iterable[Global___PreemptionNotice] | None = ...,
+        withdrawn: _abc.Iterable[Global___Victim] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notices", b"notices", "partition_name", b"partition_name", "withdrawn", b"withdrawn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionNotices: _TypeAlias = PreemptionNotices  # noqa: Y015
+
+@_typing.final
+class PreemptionNotice(_message.Message):
+    """An allocation that the RM will be asked to stop at the deadline, or as soon as it answers `ready`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    DEADLINE_FIELD_NUMBER: _builtins.int
+    BENEFICIARY_APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    BENEFICIARY_ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    LOST_SECONDS_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    deadline: _builtins.int
+    """In nanoseconds since 1970."""
+    beneficiary_application_id: _builtins.str
+    """The ask that gets the room, and its queue; for a lowered maximum only the queue with that maximum."""
+    beneficiary_allocation_key: _builtins.str
+    queue: _builtins.str
+    lost_seconds: _builtins.float
+    """Work that would be lost now, in seconds: that since the last checkpoint."""
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        deadline: _builtins.int = ...,
+        beneficiary_application_id: _builtins.str = ...,
+        beneficiary_allocation_key: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        lost_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "beneficiary_allocation_key", b"beneficiary_allocation_key", "beneficiary_application_id", b"beneficiary_application_id", "deadline", b"deadline", "lost_seconds", b"lost_seconds", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionNotice: _TypeAlias = PreemptionNotice  # noqa: Y015
+
+@_typing.final
+class NoticeAnswers(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NoticeAnswer]: ...
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___NoticeAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoticeAnswers: _TypeAlias = NoticeAnswers  # noqa: Y015
+
+@_typing.final
+class NoticeAnswer(_message.Message):
+    """Answers a PreemptionNotice. An answer for an allocation that is not under notice is ignored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_NAME_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    LATER_MILLISECONDS_FIELD_NUMBER: _builtins.int
+    partition_name: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    later_milliseconds: _builtins.int
+    """0: it is ready to be stopped. Otherwise the milliseconds after which it will be; that is taken once,
+    and no further than the deadline.
+    """
+    def __init__(
+        self,
+        *,
+        partition_name: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        later_milliseconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "later_milliseconds", b"later_milliseconds", "partition_name", b"partition_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoticeAnswer: _TypeAlias = NoticeAnswer  # noqa: Y015
 
 @_typing.final
 class ContainerStates(_message.Message):

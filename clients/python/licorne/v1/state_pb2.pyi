@@ -1466,6 +1466,8 @@ class Allocation(_message.Message):
     TASK_GROUP_FIELD_NUMBER: _builtins.int
     PLACEHOLDER_USED_FIELD_NUMBER: _builtins.int
     STOPPING_FIELD_NUMBER: _builtins.int
+    NOTICE_DEADLINE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     node_id: _builtins.str
@@ -1478,6 +1480,10 @@ class Allocation(_message.Message):
     """Whether it took the place of a placeholder."""
     stopping: _builtins.str
     """Why the RM was told to stop it: "preempted", "replaced" or "timeout"; empty while it was not."""
+    notice_deadline: _builtins.int
+    """When it will be preempted, of an allocation under notice; 0 for none."""
+    checkpoint: _builtins.int
+    """Up to when its work is kept, as its RM says; 0 while the RM has not said."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1497,10 +1503,12 @@ class Allocation(_message.Message):
         task_group: _builtins.str = ...,
         placeholder_used: _builtins.bool = ...,
         stopping: _builtins.str = ...,
+        notice_deadline: _builtins.int = ...,
+        checkpoint: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_time", b"allocation_time", "application_id", b"application_id", "node_id", b"node_id", "placeholder", b"placeholder", "placeholder_used", b"placeholder_used", "priority", b"priority", "request_time", b"request_time", "resources", b"resources", "stopping", b"stopping", "tags", b"tags", "task_group", b"task_group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_time", b"allocation_time", "application_id", b"application_id", "checkpoint", b"checkpoint", "node_id", b"node_id", "notice_deadline", b"notice_deadline", "placeholder", b"placeholder", "placeholder_used", b"placeholder_used", "priority", b"priority", "request_time", b"request_time", "resources", b"resources", "stopping", b"stopping", "tags", b"tags", "task_group", b"task_group"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1605,6 +1613,11 @@ class Preemption(_message.Message):
     VICTIM_QUEUE_FIELD_NUMBER: _builtins.int
     BENEFICIARY_QUEUE_FIELD_NUMBER: _builtins.int
     RELEASED_TIME_FIELD_NUMBER: _builtins.int
+    NOTICED_TIME_FIELD_NUMBER: _builtins.int
+    RAN_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    SPARED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -1622,6 +1635,15 @@ class Preemption(_message.Message):
     beneficiary_priority: _builtins.int
     released_time: _builtins.int
     """When the victim was gone; 0 while it is not."""
+    noticed_time: _builtins.int
+    """When its RM was given notice; 0 for none."""
+    ran: _builtins.float
+    """For how long it had run, in seconds, and how much of that was lost: since its last checkpoint."""
+    lost: _builtins.float
+    checkpoint: _builtins.int
+    """That checkpoint, in nanoseconds since 1970, as its RM said, or else the median of its queue; 0 for
+    neither.
+    """
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1630,6 +1652,10 @@ class Preemption(_message.Message):
 
     @_builtins.property
     def beneficiary_queue(self) -> Global___PreemptionQueue: ...
+    @_builtins.property
+    def spared(self) -> Global___SparedAllocation:
+        """Where costs were compared: the allocation on the node that would have gone next."""
+
     def __init__(
         self,
         *,
@@ -1647,14 +1673,47 @@ class Preemption(_message.Message):
         victim_queue: Global___PreemptionQueue | None = ...,
         beneficiary_queue: Global___PreemptionQueue | None = ...,
         released_time: _builtins.int = ...,
+        noticed_time: _builtins.int = ...,
+        ran: _builtins.float = ...,
+        lost: _builtins.float = ...,
+        checkpoint: _builtins.int = ...,
+        spared: Global___SparedAllocation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["beneficiary_queue", b"beneficiary_queue", "victim_queue", b"victim_queue"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["beneficiary_queue", b"beneficiary_queue", "spared", b"spared", "victim_queue", b"victim_queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "beneficiary_allocation_key", b"beneficiary_allocation_key", "beneficiary_application_id", b"beneficiary_application_id", "beneficiary_priority", b"beneficiary_priority", "beneficiary_queue", b"beneficiary_queue", "node_id", b"node_id", "partition", b"partition", "priority", b"priority", "released_time", b"released_time", "resources", b"resources", "rule", b"rule", "time", b"time", "victim_queue", b"victim_queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "beneficiary_allocation_key", b"beneficiary_allocation_key", "beneficiary_application_id", b"beneficiary_application_id", "beneficiary_priority", b"beneficiary_priority", "beneficiary_queue", b"beneficiary_queue", "checkpoint", b"checkpoint", "lost", b"lost", "node_id", b"node_id", "noticed_time", b"noticed_time", "partition", b"partition", "priority", b"priority", "ran", b"ran", "released_time", b"released_time", "resources", b"resources", "rule", b"rule", "spared", b"spared", "time", b"time", "victim_queue", b"victim_queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Preemption: _TypeAlias = Preemption  # noqa: Y015
+
+@_typing.final
+class SparedAllocation(_message.Message):
+    """An allocation that was not chosen as a victim."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    lost: _builtins.float
+    """Seconds of its work that would have been lost."""
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        lost: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "lost", b"lost"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SparedAllocation: _TypeAlias = SparedAllocation  # noqa: Y015
 
 @_typing.final
 class PreemptionQueue(_message.Message):

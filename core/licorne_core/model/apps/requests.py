@@ -16,6 +16,8 @@ not in it is a defect of the core.
     LINKED        is a real request whose placeholder the RM was asked to stop, and has not
                   confirmed. The queues still count the placeholder. If it goes to another node than
                   that, it is booked on its node and nowhere else (spec § 6.5c).
+    NOTICED       is booked; it is a victim, and the RM was given notice of that. It goes on if nobody needs
+                  its room any more.
     PREEMPTING    is booked; it is a victim that the RM was asked to stop (spec § 9.4).
     RELEASED      is gone.
 """
@@ -38,6 +40,7 @@ class RequestState(StrEnum):
     RELEASING = "releasing"
     MATCHED = "matched"
     LINKED = "linked"
+    NOTICED = "noticed"
     PREEMPTING = "preempting"
     RELEASED = "released"
 
@@ -63,6 +66,10 @@ class RequestEvent(StrEnum):
     """It is to replace a placeholder that the RM is asked to stop."""
     STOP = "stop"
     """The RM is asked to stop it."""
+    NOTIFY = "notify"
+    """The RM is given notice that it will be asked to stop it for another request."""
+    SPARE = "spare"
+    """Nobody needs its room any more, and the notice is withdrawn."""
     PREEMPT = "preempt"
     """The RM is asked to stop it for another request."""
     RELEASE = "release"
@@ -89,6 +96,7 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.LINKED, _E.RELEASE): _S.RELEASED,
     (_S.ALLOCATED, _E.ASK_BACK): _S.PENDING,
     (_S.ALLOCATED, _E.STOP): _S.RELEASING,
+    (_S.ALLOCATED, _E.NOTIFY): _S.NOTICED,
     (_S.ALLOCATED, _E.PREEMPT): _S.PREEMPTING,
     (_S.ALLOCATED, _E.RELEASE): _S.RELEASED,
     (_S.PLACEHOLDER, _E.ASK_BACK): _S.PENDING,
@@ -96,6 +104,9 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.PLACEHOLDER, _E.PREEMPT): _S.PREEMPTING,
     (_S.PLACEHOLDER, _E.RELEASE): _S.RELEASED,
     (_S.RELEASING, _E.RELEASE): _S.RELEASED,
+    (_S.NOTICED, _E.SPARE): _S.ALLOCATED,
+    (_S.NOTICED, _E.PREEMPT): _S.PREEMPTING,
+    (_S.NOTICED, _E.RELEASE): _S.RELEASED,
     (_S.PREEMPTING, _E.RELEASE): _S.RELEASED,
 }
 
@@ -138,6 +149,7 @@ ACCOUNTS: dict[RequestState, tuple[Account, ...]] = {
     # The placeholder counts in the queues, and on its node if the real one goes there as well.
     _S.MATCHED: (_A.LISTED, _A.ON_NODE, _A.ASKED),
     _S.LINKED: (_A.LISTED, _A.ON_NODE, _A.LINKED),
+    _S.NOTICED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN, _A.PREEMPTING),
     _S.PREEMPTING: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN, _A.PREEMPTING),
     _S.RELEASED: (),
 }
@@ -166,6 +178,9 @@ SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}
 
 MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 """States in which a request may be stopped for the sake of another (spec § 9.3)."""
+
+VICTIMS = frozenset(state for state, accounts in ACCOUNTS.items() if _A.PREEMPTING in accounts)
+"""States of a victim: others count on its room."""
 
 STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
 """States in which the RM was asked to stop the request, and has not confirmed it."""
@@ -229,6 +244,8 @@ class Request:
     """Failures of the RM to run it; None after a success, or before the first try."""
     triggered: bool
     """True if victims were stopped for it, which happens once (spec § 9.2)."""
+    checkpoint: float | None
+    """Time up to which its work is kept if it is stopped, in unix seconds; None if its RM has not said."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
         """Create a pending request, of no group yet."""
@@ -247,6 +264,7 @@ class Request:
         self.promise = None
         self.reported = False
         self.triggered = False
+        self.checkpoint = None
 
     def __repr__(self) -> str:
         """``<Request k1 of app-1 allocated on n1>``."""

@@ -30,6 +30,7 @@ from licorne_core.scheduling.preemption.victims import (
     age_of,
     costs_of,
     kind_of,
+    seconds_lost,
     seconds_run,
 )
 from licorne_core.values.ids import AppId
@@ -50,6 +51,8 @@ class VictimLeaf(NamedTuple):
     """Losses that the leaf may still have in this hour, by type of its loss limit."""
     may_lose: Mapping[str, int]
     """The same losses, before any what-if victim."""
+    checkpoint: float | None
+    """Checkpoint assumed of allocations whose RM has said none, in unix seconds; None for none."""
 
 
 class Candidates:
@@ -184,10 +187,10 @@ class Candidates:
         lost: Items = ()
         rank: Age | Cost = age_of(request)
         if victim_leaf.may_lose or self._by_cost:
-            run = seconds_run(request, self.now)
-            lost = _loss(ask_class.items, run, victim_leaf)
+            seconds = self.seconds_lost(request, victim_leaf)
+            lost = _loss(ask_class.items, seconds, victim_leaf)
             if self._by_cost:
-                rank = costs_of(request, run)
+                rank = costs_of(request, seconds)
         charges = _charges(ask_class.items, lost, victim_leaf)
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
 
@@ -207,14 +210,17 @@ class Candidates:
             return Out.HIGHER_PRIORITY
         minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
         if minimum or victim_leaf.may_lose:
-            run = seconds_run(request, self.now)
-            if run < minimum:
+            if seconds_run(request, self.now) < minimum:
                 return Out.TOO_YOUNG
-            lost = _loss(ask_class.items, run, victim_leaf)
+            lost = _loss(ask_class.items, self.seconds_lost(request, victim_leaf), victim_leaf)
             if any(amount > victim_leaf.may_lose[name] for name, amount in lost):
                 return Out.LOSS_LIMIT
         self.found = True
         return None
+
+    def seconds_lost(self, request: Request, victim_leaf: VictimLeaf) -> float:
+        """Seconds of work that are lost if the allocation of the leaf is stopped now."""
+        return seconds_lost(request, victim_leaf.checkpoint, self.now)
 
     # Leaves
 
@@ -274,7 +280,10 @@ class Candidates:
             return Out.BELOW_GUARANTEE
         guarantees = tuple([self._allowances[queue] for queue in branch if queue.guaranteed])
         may_lose = self._index.losses.remaining(leaf, self.now)
-        return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose)
+        checkpoint = None
+        if may_lose or self._by_cost:
+            checkpoint = self._index.leaf(leaf).median_checkpoint()
+        return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose, checkpoint)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
         """Amounts of the queue above its guarantee, before any what-if victim."""
@@ -293,11 +302,11 @@ def _rank(candidate: Candidate) -> Any:
     return candidate.rank
 
 
-def _loss(items: Items, run: float, victim_leaf: VictimLeaf) -> Items:
+def _loss(items: Items, seconds: float, victim_leaf: VictimLeaf) -> Items:
     """Loss of the leaf by one victim, in the types of its loss limit, zeros included."""
     if not victim_leaf.may_lose:
         return ()
-    lost = dict(loss_of(items, run))
+    lost = dict(loss_of(items, seconds))
     return tuple([(name, lost.get(name, 0)) for name in victim_leaf.may_lose])
 
 

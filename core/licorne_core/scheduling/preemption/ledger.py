@@ -9,7 +9,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
+from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, refund
@@ -56,6 +58,16 @@ class QueueNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spared:
+    """An allocation that was not chosen: the first of those behind the victims in their order."""
+
+    app_id: AppId
+    key: AllocationKey
+    lost: float
+    """Seconds of its work that would have been lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionRecord:
     """An allocation that the RM was asked to stop; times are in unix seconds.
 
@@ -81,6 +93,33 @@ class PreemptionRecord:
     """Number in the ledger, from 1 up without a gap; 0 before the record is noted."""
     ran: float = 0.0
     """Seconds that the victim had run."""
+    lost: float = 0.0
+    """Seconds of its work that were lost: those since its last checkpoint."""
+    checkpoint: float | None = None
+    """That checkpoint, in unix seconds: the one that its RM said, or the one assumed; None for neither."""
+    noticed_time: float = 0.0
+    """Time of its notice, in unix seconds; 0.0 for none."""
+    spared: Spared | None = None
+    """The allocation on the node that would have been stopped next; None for none."""
+
+
+@dataclass(slots=True, eq=False)
+class UnderNotice:
+    """Notice that the RM of a victim was given; times are in unix seconds."""
+
+    record: PreemptionRecord
+    """The record for the ledger, once the victim is stopped."""
+    deadline: float
+    pledged: Items
+    """Loss of the victim that counts in its leaf meanwhile."""
+    stops_at: float = inf
+    """Time at which the victim is stopped; the RM may have named an earlier one."""
+    has_answered: bool = False
+    """True if the RM has named it."""
+
+    def __post_init__(self) -> None:
+        """Without an answer the victim is stopped at the deadline."""
+        self.stops_at = self.deadline
 
 
 class Ledger:
@@ -89,11 +128,13 @@ class Ledger:
     The cost of a call does not depend on the number of records, but for walks through `latest`.
     """
 
-    __slots__ = ("_kept", "_last", "_noted", "_records", "counts")
+    __slots__ = ("_kept", "_last", "_noted", "_records", "counts", "notices")
 
     def __init__(self, kept: int = KEPT) -> None:
         """Start empty, for at most `kept` records."""
         self._kept = kept
+        self.notices: dict[Request, UnderNotice] = {}
+        """Victims under notice, of which there are no records yet."""
         self.counts = dict.fromkeys(PreemptionRule, 0)
         """Number of victims by rule, those of dropped records included."""
         self._noted = 0
@@ -161,10 +202,12 @@ def loss_of(items: Items, seconds: float) -> Items:
 class Losses:
     """Losses of all leaves of a partition. Times are in unix seconds and never decrease."""
 
-    __slots__ = ("_entries", "_order", "_sums")
+    __slots__ = ("_entries", "_order", "_pledged", "_sums")
 
     def __init__(self) -> None:
         """Start empty."""
+        # Of victims under notice, by leaf.
+        self._pledged: dict[QueuePath, dict[str, int]] = {}
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
         # Of all leaves, oldest first. By path, so that a removed leaf expires as well.
@@ -177,6 +220,17 @@ class Losses:
         self._entries.setdefault(leaf, deque()).append((now, lost))
         charge(self._sums.setdefault(leaf, {}), lost)
 
+    def pledge(self, leaf: QueuePath, lost: Items) -> None:
+        """Count the loss of a victim under notice, until `redeem`."""
+        charge(self._pledged.setdefault(leaf, {}), lost)
+
+    def redeem(self, leaf: QueuePath, lost: Items) -> None:
+        """Count a pledged loss no more: the victim is stopped, or goes on."""
+        pledged = self._pledged.get(leaf, {})
+        refund(pledged, lost)
+        if not pledged:
+            self._pledged.pop(leaf, None)
+
     def lost(self, leaf: QueuePath, now: float) -> Mapping[str, int]:
         """Sum of the leaf's losses in the last hour, in the unit of `loss_of`."""
         self._expire(now)
@@ -185,8 +239,10 @@ class Losses:
     def remaining(self, leaf: Queue, now: float) -> dict[str, int]:
         """Losses that the leaf may still have in this hour, by type of its loss limit."""
         limit = leaf.settings.preemption_loss_limit
-        lost = self.lost(leaf.path, now) if limit else EMPTY
-        return {name: amount * UNIT - lost.get(name, 0) for name, amount in limit}
+        if not limit:
+            return {}
+        lost, pledged = self.lost(leaf.path, now), self._pledged.get(leaf.path, EMPTY)
+        return {name: amount * UNIT - lost.get(name, 0) - pledged.get(name, 0) for name, amount in limit}
 
     def next_change(self, leaf: QueuePath, now: float) -> float | None:
         """Time at which the oldest loss of the leaf expires; None without losses."""

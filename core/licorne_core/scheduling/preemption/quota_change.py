@@ -17,7 +17,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.ledger import Losses, loss_of
-from licorne_core.scheduling.preemption.victims import kind_of, seconds_run
+from licorne_core.scheduling.preemption.victims import kind_of, seconds_lost, seconds_run
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
 from licorne_core.values.slices import PART, in_runs, put_in_order
 
@@ -237,10 +237,25 @@ class Enforcement:
     by the books at that time: the books may change between two steps.
     """
 
-    __slots__ = ("_losses", "_now", "_parts", "_queue", "amount", "claimed", "selected", "victims")
+    __slots__ = (
+        "_assumed",
+        "_losses",
+        "_now",
+        "_parts",
+        "_queue",
+        "amount",
+        "claimed",
+        "selected",
+        "victims",
+    )
 
-    def __init__(self, queue: Queue, losses: Losses, now: float) -> None:
-        """Start without victims; `now` is in unix seconds."""
+    def __init__(
+        self, queue: Queue, losses: Losses, assumed: Callable[[Queue], float | None], now: float
+    ) -> None:
+        """Start without victims; `now` is in unix seconds.
+
+        `assumed` gives the checkpoint of allocations of a leaf whose RM has said none.
+        """
         amount = amount_of(queue)
         self.amount: Resources = without_zeros(amount)
         """Amounts to stop, by type."""
@@ -250,7 +265,7 @@ class Enforcement:
         """Number of victims."""
         self.claimed: dict[str, int] = {}
         """Sum of the victims, by type."""
-        self._queue, self._losses, self._now = queue, losses, now
+        self._queue, self._losses, self._assumed, self._now = queue, losses, assumed, now
         self._parts = split(queue, amount)
 
     def steps(self, stop: Callable[[Application, Request], None]) -> Iterator[int]:
@@ -298,9 +313,17 @@ class Enforcement:
         if not (_fits(items, rest) and _exceeds_max(self._queue, items, rest)):
             return False
         allowed = self._losses.remaining(leaf, self._now)
-        if allowed and not _fits(loss_of(items, seconds_run(request, self._now)), allowed):
-            return False
+        if allowed:
+            lost = seconds_lost(request, self._assumed(leaf), self._now)
+            if not _fits(loss_of(items, lost), allowed):
+                return False
         return all(_keeps_guarantee(queue, items) for queue in leaf.lineage)
+
+
+def still_exceeds(queue: Queue, items: Items) -> bool:
+    """True if the queue would exceed its maximum if these amounts, which are being stopped, stayed."""
+    bounds = queue.max or EMPTY
+    return any(name in bounds and _staying(queue, name) + value > bounds[name] for name, value in items)
 
 
 def _is_candidate(request: Request, wanted: set[str], now: float, minimum: float) -> bool:

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from licorne_core.config.schema import VictimOrder
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
@@ -37,10 +38,17 @@ from licorne_core.scheduling.preemption.laws import (
     settled,
     stays_within_guarantee,
 )
-from licorne_core.scheduling.preemption.ledger import Losses
+from licorne_core.scheduling.preemption.ledger import Losses, Spared
 from licorne_core.scheduling.preemption.planning import Plan, Planning
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, less, seconds_run
+from licorne_core.scheduling.preemption.victims import (
+    Candidate,
+    Victim,
+    WhatIf,
+    less,
+    seconds_lost,
+    seconds_run,
+)
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
@@ -192,6 +200,32 @@ class PreemptionSearch:
             beyond = less(beyond, candidate.gives)
         self.work += what_if.steps + candidates.judged
         return not any(room) and not any(beyond)
+
+    def spared(
+        self, app: Application, request: Request, node: Node, victims: Collection[Request], now: float
+    ) -> Spared | None:
+        """First allocation on the node that the ask could have stopped instead of one of the victims.
+
+        Only where the ask's queue compares costs, as otherwise none was compared.
+        """
+        leaf: Queue = app.leaf
+        entitled = entitled_queue(leaf, request.ask.ask_class.items)
+        if entitled is None or leaf.settings.preemption_victim_order is not VictimOrder.COST:
+            return None
+        candidates = self._candidates(app, entitled, request, now)
+        others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
+        first = next(others, None)
+        self.work += candidates.judged
+        if first is None:
+            return None
+        other = first.victim.request
+        assumed = self.assumed_checkpoint(first.victim.app.leaf)
+        lost = seconds_lost(other, assumed, now)
+        return Spared(app_id=other.ask.app_id, key=other.key, lost=lost)
+
+    def assumed_checkpoint(self, leaf: Queue) -> float | None:
+        """Checkpoint assumed of allocations of the leaf whose RM has said none, in unix seconds."""
+        return self._index.leaf(leaf).median_checkpoint()
 
     def check(self) -> None:
         """Compare the caches with nodes and leaves; raises InvariantBroken (rule P5)."""

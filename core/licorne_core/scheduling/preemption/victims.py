@@ -24,11 +24,11 @@ ORIGINATOR = 1
 Age = tuple[int, float, str, str]
 """Kind, negated time of the ask, application, key. Unique in a partition."""
 
-Cost = tuple[int, int, float, float, str, str]
-"""Kind, priority, cost of the run time, then as in `Age`."""
+Cost = tuple[int, int, float, bool, float, str, str]
+"""Kind, priority, cost of the lost work, whether its checkpoint is assumed, then as in `Age`."""
 
 COST_TAG = "licorne/preemption-cost"
-"""Tag of an ask with the cost of one second of run time: a number from 0, by default 1."""
+"""Tag of an ask with the cost of one second of lost work: a number from 0, by default 1."""
 
 
 def kind_of(request: Request) -> int:
@@ -43,14 +43,15 @@ def age_of(request: Request) -> Age:
     return (kind_of(request), -request.create_time, ask.app_id, ask.key)
 
 
-def costs_of(request: Request, run: float) -> Cost:
-    """Rank by cost: kind, priority, then the cost of `run` seconds, smallest first."""
+def costs_of(request: Request, lost: float) -> Cost:
+    """Rank by cost: kind, priority, then the cost of `lost` seconds of work, smallest first."""
     kind, youth, app_id, key = age_of(request)
-    return (kind, request.priority, cost_of(request.ask.tags) * run, youth, app_id, key)
+    silent = request.checkpoint is None
+    return (kind, request.priority, cost_of(request.ask.tags) * lost, silent, youth, app_id, key)
 
 
 def cost_of(tags: Mapping[str, str]) -> float:
-    """Cost of one second of run time; 1 if the tag is missing or no number from 0."""
+    """Cost of one second of lost work; 1 if the tag is missing or no number from 0."""
     try:
         cost = float(tags[COST_TAG])
     except (KeyError, ValueError):
@@ -64,6 +65,17 @@ def seconds_run(request: Request, now: float) -> float:
     assert allocation is not None, f"{request!r} runs nowhere"
     brought = request.ask.node_id is not None
     return now - (request.create_time if brought else allocation.allocation_time)
+
+
+def seconds_lost(request: Request, assumed: float | None, now: float) -> float:
+    """Seconds of work that are lost if the request is stopped now: those since its last checkpoint.
+
+    `assumed` is the checkpoint of a request whose RM has said none, in unix seconds: the median of
+    its leaf (`LeafAllocations.median_checkpoint`). Without either all that has run is lost.
+    """
+    run = seconds_run(request, now)
+    since = assumed if request.checkpoint is None else request.checkpoint
+    return run if since is None else max(0.0, min(run, now - since))
 
 
 Allowance = dict[str, int]
@@ -195,7 +207,7 @@ class LeafAllocations:
     one allocation in `order`, by type.
     """
 
-    __slots__ = ("_added", "_known", "_leaf", "_released", "_seen", "largest", "order")
+    __slots__ = ("_added", "_known", "_leaf", "_median", "_released", "_seen", "largest", "order")
 
     def __init__(self, leaf: Queue) -> None:
         """Start empty."""
@@ -204,15 +216,35 @@ class LeafAllocations:
         self.largest: dict[str, int] = {}
         # The allocations in `order`, and the counters and usage of the leaf at the last `refresh`.
         self._known: set[Allocation] = set()
-        self._seen: tuple[int, int, dict[str, int]] | None = None
+        self._seen: tuple[int, int, int, dict[str, int]] | None = None
         # At the last removal of ended allocations: the counter of releases. Since then: additions.
         self._released = 0
         self._added = 0
+        # The median of checkpoints, and the counters for which it is true.
+        self._median: tuple[object, float | None] = (None, None)
+
+    def median_checkpoint(self) -> float | None:
+        """Median of the last checkpoints of its allocations, in unix seconds; None if no RM has said one.
+
+        A leaf in which none was ever said is not looked through.
+        """
+        said = self._leaf.counters.checkpoints
+        if not said:
+            return None
+        self.refresh()
+        at = (said, self._seen)
+        if self._median[0] != at:
+            booked = (one.request for one in self.order if one.request.allocation is one.allocation)
+            known = sorted(one.checkpoint for one in booked if one.checkpoint is not None)
+            self._median = (at, known[(len(known) - 1) // 2] if known else None)
+        return self._median[1]
 
     def refresh(self) -> None:
         """Add allocations booked since the last call."""
         leaf, counters = self._leaf, self._leaf.counters
-        now = (counters.allocations_made, counters.allocations_released, dict(leaf.allocated))
+        made, ended = counters.allocations_made, counters.allocations_released
+        # One that was resized has another allocation, even if it has its old size again.
+        now = (made, ended, counters.allocations_resized, dict(leaf.allocated))
         if now == self._seen:
             return
         self._seen = now

@@ -145,6 +145,10 @@ class Promises:
         promise.follow(promise.outstanding.pop(victim))
         return promise.reservation
 
+    def counts_on(self, victim: Request) -> bool:
+        """True if an ask waits for the end of the victim."""
+        return victim in self._by_victim
+
     def victim_resized(self, victim: Request) -> None:
         """Note another size of a remaining victim."""
         promise = self._by_victim.get(victim)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from licorne_core.events.cluster import reservation_changed
 from licorne_core.events.journal import EventChange, Journal
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.apps.requests import ASSUMED, Request, RequestState
 from licorne_core.model.apps.states import AppState
 from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
@@ -194,11 +194,21 @@ class Reservations:
             self._dirty.mark(app.leaf.lineage)
         promise: Promise | None = request.promise
         if promise is not None:
+            self._let_go(promise, now)
             self.promises.end(promise)
         self._leave_node(reservation, app, request, now)
         if promise is not None:
             self._dirty.mark(app.quotas)
             note_freed(app.budgets)
+
+    def _let_go(self, promise: Promise, now: float) -> None:
+        """Have it decided at once if victims under notice go on: another promise may count on them."""
+        for victim in promise.outstanding:
+            if victim.state is RequestState.NOTICED:
+                timer = Timer(Due.NOTICE, victim.ask.app_id, victim.key)
+                deadline = self._timers.deadline(timer)
+                if deadline is None or deadline > now:
+                    self._timers.set(timer, now)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
         """Take the node from the ask; a promise goes on without it.

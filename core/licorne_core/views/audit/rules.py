@@ -10,7 +10,7 @@ from typing import Any, Final
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, TaskGroup
-from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request, RequestState
+from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
@@ -119,7 +119,7 @@ def check_preemption(partition: Partition) -> None:
         for request in app.requests.values():
             _check_promise(app, request)
             for quota in app.quotas:
-                if request.state is RequestState.PREEMPTING:
+                if request.state in VICTIMS:
                     stopping.setdefault(quota, []).append(request.ask.ask_class.resources)
                 if request.promise is not None and request.is_pending:
                     promised.setdefault(quota, []).append(dict(request.promise.items))
@@ -198,7 +198,7 @@ def _check_promise(app: Application, request: Request) -> None:
     if any(value > wanted.get(name, 0) for name, value in promise.items):
         raise InvariantBroken(f"P4: {at} was promised {promise.items}, which it does not want")
     for victim in promise.outstanding:
-        if victim.state is not RequestState.PREEMPTING:
+        if victim.state not in VICTIMS:
             raise InvariantBroken(f"P2: {at} waits for the end of {victim!r}")
 
 

@@ -9,12 +9,11 @@ from aiohttp import web
 
 from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
-from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AppId
 from licorne_core.views.applications import AskReport
 from licorne_core.views.expected_starts import CalendarEntry
-from licorne_core.views.nodes import ReservationReport
+from licorne_core.views.nodes import AllocationReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
@@ -122,10 +121,10 @@ async def allocations(request: web.Request) -> web.StreamResponse:
     report = await maker.once(lambda: views.application(partition, app))
     common: JsonObject = {"partition": partition, "queueName": report.queue}
 
-    def fits(item: tuple[Allocation, str]) -> bool:
+    def fits(item: AllocationReport) -> bool:
         return text in item[0].key.lower() or text in item[0].node_id.lower()
 
-    def row(item: tuple[Allocation, str]) -> JsonObject:
+    def row(item: AllocationReport) -> JsonObject:
         return {**allocation_json(common, *item), "priority": item[0].ask.priority}
 
     found = views.allocations(partition, app)
@@ -175,18 +174,18 @@ async def allocations_on(request: web.Request) -> web.StreamResponse:
     text = wanted(request)
     app_of = cache(lambda app_id: views.application(partition, app_id))
 
-    def fits(item: tuple[Allocation, str]) -> bool:
+    def fits(item: AllocationReport) -> bool:
         ask = item[0].ask
         return text in ask.key.lower() or text in ask.app_id.lower()
 
-    def row(item: tuple[Allocation, str]) -> JsonObject:
-        allocation, stopping = item
+    def row(item: AllocationReport) -> JsonObject:
+        allocation, stopping = item.allocation, item.stopping
         app_id = allocation.ask.app_id
         report = app_of(app_id) if app_id else None
         return node_allocation_row(allocation, stopping, report)
 
     report = await maker.once(lambda: views.node(partition, node))
-    foreign = ((allocation, "") for allocation in views.foreign_on(partition, node))
+    foreign = (AllocationReport(allocation) for allocation in views.foreign_on(partition, node))
     found = chain(views.allocations_on(partition, node), foreign)
     total = report.allocation_count + report.foreign_count
     return await by_place(request, maker, found, fits, row, total, name_of=itemgetter("key"))

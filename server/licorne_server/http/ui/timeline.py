@@ -86,7 +86,7 @@ class Timeline:
             yield
         for item in views.allocations(partition, app):
             if item is not None:
-                allocation, stopping = item
+                allocation, stopping = item.allocation, item.stopping
                 times = allocation.request_time, allocation.allocation_time
                 self._add(allocation.ask, allocation.node_id, *times, None, why=stopping)
             yield

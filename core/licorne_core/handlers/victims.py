@@ -1,0 +1,268 @@
+"""Victims: the notice that their RM has of them, and their stop (spec §§ 9.4-9.6).
+
+A victim of a queue with `preemption.notice` is stopped at a deadline. Until then it runs on, and its RM
+may save its work and say that it is ready. Others count on its room from the notice on, as they do
+from a stop: what it will free is promised to its beneficiary. If that needs it no more, the victim is
+spared. So the RM of a victim under notice loses nothing to an ask that is removed meanwhile.
+
+Placeholders do no work, and drains have deadlines of their own: neither have notice.
+"""
+
+from dataclasses import replace
+
+from licorne_core.events.allocations import (
+    checkpoint_in_future,
+    victim_noticed,
+    victim_of_drain,
+    victim_of_quota,
+    victim_preempted,
+    victim_spared,
+)
+from licorne_core.events.journal import EventRecord
+from licorne_core.handlers.lifecycle import look_again
+from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.predicates import roll_back
+from licorne_core.messages.commands import AnswerNotices, TerminationType
+from licorne_core.messages.effects import Effect, Notice, Release, Withdrawal
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import PairEvent
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.preemption import Victim, loss_of
+from licorne_core.scheduling.preemption.ledger import (
+    PreemptionRecord,
+    PreemptionRule,
+    QueueNumbers,
+    UnderNotice,
+)
+from licorne_core.scheduling.preemption.quota_change import still_exceeds
+from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
+from licorne_core.values.asks import Ask
+from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.timers import Due, Timer
+
+CHECKPOINT_TAG = "licorne/checkpoint"
+"""Tag of a running allocation: the unix seconds up to which its work is kept."""
+
+LOST_WORK_TAG = "licorne/lost-work"
+"""Tag of a running allocation: the seconds of work that would be lost if it was stopped now."""
+
+TEXTS = {
+    PreemptionRule.GUARANTEE: "preempting allocations to free up resources to run ask: {}",
+    PreemptionRule.REQUIRED_NODE: "preempting allocations to free up resources to run daemon set ask: {}",
+    PreemptionRule.QUOTA: "preempting allocations to enforce new max quota for queue : {}",
+    PreemptionRule.DRAIN: "preempting allocations to drain node: {}",
+}
+"""Messages to the RM, by rule."""
+
+
+def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRecord:
+    """Record of a victim for the ledger, without its beneficiary."""
+    ask = victim.request.ask
+    return PreemptionRecord(
+        app_id=ask.app_id,
+        key=ask.key,
+        node_id=victim.node.node_id,
+        resources=ask.ask_class.resources,
+        priority=victim.request.priority,
+        time=now,
+        rule=rule,
+        victim_queue=QueueNumbers.of(victim.app.leaf),
+    )
+
+
+def stop_victim(
+    partition: Partition, victim: Victim, record: PreemptionRecord, now: float, outcome: Outcome
+) -> None:
+    """Ask the RM to stop one victim, or give it notice; its replacement waits again."""
+    app, request, _ = victim
+    if request.partner is not None:
+        roll_back(partition, app, request.partner, PairEvent.TOLD, now)
+    seconds = partition.leaf_of(app).settings.preemption_notice
+    if seconds and request.state is RequestState.ALLOCATED and record.rule is not PreemptionRule.DRAIN:
+        _give_notice(partition, app, request, record, now + seconds, now, outcome)
+    else:
+        outcome.release(partition, _stop(partition, app, request, record, now))
+
+
+def _stop(
+    partition: Partition, app: Application, request: Request, record: PreemptionRecord, now: float
+) -> Release:
+    """Book a victim that is stopped, and record it; return the release for its RM."""
+    leaf = partition.leaf_of(app)
+    assumed = partition.preemption.search.assumed_checkpoint(leaf)
+    lost = seconds_lost(request, assumed, now)
+    if leaf.settings.preemption_loss_limit:
+        partition.losses.add(leaf.path, loss_of(request.ask.ask_class.items, lost), now)
+    partition.allocations.preempt(app, request)
+    partition.ledger.note(
+        replace(
+            record,
+            time=now,
+            ran=max(0.0, seconds_run(request, now)),
+            lost=max(0.0, lost),
+            checkpoint=assumed if request.checkpoint is None else request.checkpoint,
+        )
+    )
+    partition.journal.note(_event_of(record, request.ask, now))
+    return Release(
+        app_id=app.app_id,
+        key=request.key,
+        termination=TerminationType.PREEMPTED_BY_SCHEDULER,
+        message=TEXTS[record.rule].format(_whom(record)),
+    )
+
+
+def _whom(record: PreemptionRecord) -> str:
+    """The ask, queue or node for which a victim goes, as messages to the RM name it."""
+    if record.rule is PreemptionRule.DRAIN:
+        return record.node_id
+    if record.rule is PreemptionRule.QUOTA and record.beneficiary_queue is not None:
+        return record.beneficiary_queue.path
+    return record.beneficiary_key
+
+
+def _event_of(record: PreemptionRecord, ask: Ask, now: float) -> EventRecord:
+    queue = record.beneficiary_queue
+    if queue is None:
+        return victim_of_drain(now, ask, record.node_id)
+    if record.rule is PreemptionRule.QUOTA:
+        return victim_of_quota(now, ask, queue.path)
+    return victim_preempted(now, ask, record.beneficiary_key, record.beneficiary_app_id, queue.path)
+
+
+# Notice
+
+
+def _give_notice(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    record: PreemptionRecord,
+    deadline: float,
+    now: float,
+    outcome: Outcome,
+) -> None:
+    """Tell the RM that the victim will be stopped at the deadline, in unix seconds."""
+    leaf = partition.leaf_of(app)
+    lost = seconds_lost(request, partition.preemption.search.assumed_checkpoint(leaf), now)
+    pledged = loss_of(request.ask.ask_class.items, lost)
+    partition.losses.pledge(leaf.path, pledged)
+    partition.ledger.notices[request] = UnderNotice(replace(record, noticed_time=now), deadline, pledged)
+    partition.moves.move(app, request, RequestEvent.NOTIFY)
+    partition.timers.set(_timer(request), deadline)
+    notice = Notice(
+        app_id=app.app_id,
+        key=request.key,
+        deadline=deadline,
+        queue=leaf.path if record.beneficiary_queue is None else record.beneficiary_queue.path,
+        beneficiary_app_id=record.beneficiary_app_id,
+        beneficiary_key=record.beneficiary_key,
+        lost=max(0.0, lost),
+    )
+    outcome.notices.append((partition, notice))
+    partition.journal.note(victim_noticed(now, request.ask, _whom(record), deadline))
+
+
+def answer_notices(rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
+    """Take the RM's answers: a victim is ready now, or will be (once, and at the deadline at the latest)."""
+    outcome = Outcome()
+    for answer in command.answers:
+        partition = rm.find(answer.partition)
+        app = None if partition is None else partition.applications.get(answer.app_id)
+        request = None if app is None else app.requests.get(answer.key)
+        if partition is None or request is None or request.state is not RequestState.NOTICED:
+            continue
+        notice = partition.ledger.notices[request]
+        if not answer.later:
+            notice.stops_at = now
+            notice_over(partition, _timer(request), now, outcome)
+        elif not notice.has_answered:
+            notice.has_answered = True
+            notice.stops_at = min(notice.deadline, now + answer.later)
+            partition.timers.set(_timer(request), notice.stops_at)
+    return outcome.effects(rm.rm_id)
+
+
+def notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome) -> None:
+    """Stop a victim whose time has come, or spare it if nobody needs its room any more."""
+    app = partition.applications[timer.app_id]
+    request = app.requests[timer.key]
+    notice = partition.ledger.notices[request]
+    if not _is_needed(partition, request, notice.record):
+        end_notice(partition, app, request)
+        partition.moves.move(app, request, RequestEvent.SPARE)
+        if request.allocation is not None:
+            look_again(partition, partition.nodes.by_id[request.allocation.node_id], now)
+        outcome.notices.append((partition, Withdrawal(app.app_id, request.key)))
+        partition.journal.note(victim_spared(now, request.ask, _whom(notice.record)))
+    elif now < notice.stops_at:
+        partition.timers.set(timer, notice.stops_at)
+    else:
+        outcome.release(partition, stop_noticed(partition, app, request, now))
+
+
+def stop_noticed(partition: Partition, app: Application, request: Request, now: float) -> Release:
+    """Stop a victim under notice at once; return the release for its RM."""
+    notice = end_notice(partition, app, request)
+    return _stop(partition, app, request, notice.record, now)
+
+
+def end_notice(partition: Partition, app: Application, request: Request) -> UnderNotice:
+    """End the notice of a victim that is stopped, spared, or has ended."""
+    notice = partition.ledger.notices.pop(request)
+    partition.timers.cancel(_timer(request))
+    partition.losses.redeem(partition.leaf_of(app).path, notice.pledged)
+    return notice
+
+
+def _is_needed(partition: Partition, request: Request, record: PreemptionRecord) -> bool:
+    """True if somebody still needs the room of a victim under notice."""
+    if record.rule is not PreemptionRule.QUOTA or record.beneficiary_queue is None:
+        return partition.reservations.promises.counts_on(request)
+    queue = partition.tree.get(record.beneficiary_queue.path)
+    return queue is not None and still_exceeds(queue, request.ask.ask_class.items)
+
+
+def _timer(request: Request) -> Timer:
+    return Timer(Due.NOTICE, request.ask.app_id, request.key)
+
+
+# Checkpoints
+
+
+def note_checkpoint(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
+    """Note up to when the work of a running allocation is kept, if its RM says so in a tag.
+
+    One that lies in the future counts as now.
+    """
+    if CHECKPOINT_TAG in ask.tags:
+        checkpoint = float(_seconds(ask, CHECKPOINT_TAG))
+    elif LOST_WORK_TAG in ask.tags:
+        checkpoint = now - _seconds(ask, LOST_WORK_TAG)
+    else:
+        return
+    if checkpoint > now:
+        partition.journal.note(checkpoint_in_future(now, request.ask, checkpoint))
+        checkpoint = now
+    if checkpoint != request.checkpoint:
+        request.checkpoint = checkpoint
+        partition.leaf_of(app).counters.checkpoints += 1
+
+
+def check_checkpoint(ask: Ask) -> None:
+    """Refuse an allocation whose tags say no checkpoint that can be read."""
+    for tag in (CHECKPOINT_TAG, LOST_WORK_TAG):
+        if tag in ask.tags:
+            _seconds(ask, tag)
+
+
+def _seconds(ask: Ask, tag: str) -> int:
+    text = ask.tags[tag].strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 12):
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise Rejected(
+            f"allocation {ask.key}: tag {tag} is '{shown}', not a whole number of seconds", Refusal.INVALID
+        )
+    return int(text)

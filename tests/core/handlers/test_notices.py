@@ -1,0 +1,87 @@
+"""Notices of preemption: deadlines, losses and checkpoints (`preemption.notice`)."""
+
+from collections.abc import Iterable, Mapping
+
+from licorne_core.messages.commands import AnswerNotices, NoticeAnswer, StopApplication
+from licorne_core.messages.effects import Effect, NoticesGiven
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.driver import Driver, released
+
+GUEST = AppId("guest")
+
+
+def town(properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = None) -> Driver:
+    """Two guests on a full node, whose queue gives a minute's notice; an owner compares costs.
+
+    `tags` are those of guests, by key.
+    """
+    guest = f"{{name: guest, properties: {{preemption.notice: 60s{properties}}}}}"
+    owner = (
+        "{name: owner, resources: {guaranteed: {memory: 2}}, "
+        "properties: {preemption.delay: 5s, preemption.victim.order: cost}}"
+    )
+    driver = Driver()
+    driver.do(register(config(f"[{guest}, {owner}]")), nodes(node("n1", memory=2)))
+    driver.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
+    for key, age in (("old", 100), ("young", 50)):
+        said = (tags or {}).get(key)
+        begun = driver.now - age
+        driver.do(asks(ask("guest", key, on_node="n1", memory=1, policy="s", created=begun, tags=said)))
+    return driver
+
+
+def wanted(driver: Driver, *keys: str) -> list[str]:
+    """The owner asks, and waits until victims may be chosen; the guests that are given notice."""
+    driver.do(asks(*(ask("owner", key, memory=1, policy="o") for key in keys)))
+    return noticed(driver.wait(5))
+
+
+def noticed(effects: Iterable[Effect]) -> list[str]:
+    """The guests that the RM is given notice of."""
+    given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
+    return [notice.key for effect in given for notice in effect.notices]
+
+
+def answered(driver: Driver, key: str, later: float) -> list[Effect]:
+    """The RM answers a notice."""
+    answer = NoticeAnswer(GUEST, AllocationKey(key), later=later)
+    return driver.do(AnswerNotices(rm_id=RmId(RM), answers=[answer]))
+
+
+def test_no_answer_puts_a_victim_off_beyond_its_deadline() -> None:
+    """An RM that wants more time than there is gets what there is."""
+    driver = town()
+    assert wanted(driver, "k") == ["young"]
+    answered(driver, "young", 1000.0)
+    assert not released(driver.wait(59))
+    assert [key for _, key, *_ in released(driver.wait(1))] == ["young"]
+
+
+def test_with_equal_losses_the_known_one_goes() -> None:
+    """The median is the checkpoint of the older one, so that both lose the same: the younger is spared."""
+    driver = town(tags={"old": {"licorne/lost-work": "40"}})
+    assert wanted(driver, "k") == ["old"]
+
+
+def test_what_is_under_notice_counts_as_lost() -> None:
+    """The hour's losses have room for one victim: the second ask waits, though nobody was stopped yet."""
+    driver = town(", preemption.loss.limit: memory=100")
+    assert wanted(driver, "k1", "k2") == ["young"]
+    assert not noticed(driver.wait(20))
+
+
+def test_the_loss_of_a_victim_that_is_spared_is_none() -> None:
+    """Once nobody needs the first victim any more, another may be chosen for another ask."""
+    driver = town(", preemption.loss.limit: memory=100")
+    assert wanted(driver, "k1", "k2") == ["young"]
+    driver.do(releases(release("owner", "k1")))
+    assert noticed(driver.wait(20)) == ["young"]
+
+
+def test_an_operator_does_not_wait_for_a_notice() -> None:
+    """An application that is ended has its victims stopped at once."""
+    driver = town()
+    assert wanted(driver, "k") == ["young"]
+    stop = StopApplication(rm_id=RmId(RM), partition="", app_id=GUEST, reason="enough")
+    assert sorted(key for _, key, *_ in released(driver.do(stop))) == ["old", "young"]

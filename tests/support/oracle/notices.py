@@ -1,0 +1,112 @@
+"""Notices of victims, and their checkpoints (`preemption.notice`)."""
+
+from licorne_core.messages.commands import NoticeAnswer
+from licorne_core.values.asks import Ask
+from support.oracle.books import (
+    ALLOCATED,
+    NOTICED,
+    AllocationRecord,
+    AppRecord,
+    AskRecord,
+    NoticeRecord,
+    seconds,
+)
+from support.oracle.lives import stop
+from support.oracle.partition import PartitionOracle, look_again
+from support.oracle.terms import LossRecord
+from support.oracle.victims import checkpoint_of, seconds_lost
+
+Timer = tuple[str, str]
+
+
+def timer_of(app: AppRecord, key: str) -> Timer:
+    """The name of the deadline of a notice."""
+    return ("notice", f"{app.app_id} {key}")
+
+
+def stop_victim(partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float) -> None:
+    """A victim is told to stop, or is given notice where its queue has one."""
+    one = app.allocations[key]
+    notice = seconds(partition.queues[app.queue].properties.get("preemption.notice", "0s"))
+    if not notice or one.state != ALLOCATED:
+        _stop_now(partition, app, key, message, now)
+        return
+    pair = app.pair_of(key)
+    if pair is not None:
+        partition.put_back(app, pair.ask.key)
+    lost = seconds_lost(one, checkpoint_of(partition.apps, app.queue), now)
+    one.state = NOTICED
+    one.notice = NoticeRecord(now + notice, now + notice, message, dict(one.ask.size), lost)
+    partition.timers.set(timer_of(app, key), now + notice)
+
+
+def _stop_now(partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float) -> None:
+    one = app.allocations[key]
+    if partition.queues[app.queue].properties.get("preemption.loss.limit"):
+        lost = seconds_lost(one, checkpoint_of(partition.apps, app.queue), now)
+        partition.preemption.losses.append(LossRecord(app.queue, now, one.ask.size, lost))
+    one.notice = None
+    stop(partition, app, key, message, preempted=True)
+
+
+def look_after(partition: PartitionOracle, now: float) -> None:
+    """Nobody counts on some victims any more: it is decided at once what becomes of them."""
+    for app in partition.apps.values():
+        for key, one in app.allocations.items():
+            if one.state == NOTICED and not _is_counted_on(partition, one) and not one.is_let_go:
+                one.is_let_go = True
+                partition.timers.set(timer_of(app, key), now)
+
+
+def _is_counted_on(partition: PartitionOracle, victim: AllocationRecord) -> bool:
+    found = [ask.reservation for _, ask in partition.reserved_asks() if ask.reservation is not None]
+    return any(one is victim for kept in found for one in kept.victims)
+
+
+def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
+    """A victim is stopped when its time has come, and goes on if nobody counts on it."""
+    app_id, _, key = name.partition(" ")
+    app = partition.apps.get(app_id)
+    one = None if app is None else app.allocations.get(key)
+    if app is None or one is None or one.state != NOTICED or one.notice is None:
+        return
+    if not _is_counted_on(partition, one):
+        one.state, one.notice, one.is_let_go = ALLOCATED, None, False
+        look_again(partition, partition.nodes[one.node_id], now)
+    elif now < one.notice.stops_at:
+        partition.timers.set(timer_of(app, key), one.notice.stops_at)
+    else:
+        _stop_now(partition, app, key, one.notice.message, now)
+
+
+def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:
+    """The RM says that a victim is ready, or when it will be; the latter counts once."""
+    app = partition.apps.get(answer.app_id)
+    one = None if app is None else app.allocations.get(answer.key)
+    if app is None or one is None or one.notice is None:
+        return
+    if not answer.later:
+        one.notice.stops_at = now
+        partition.timers.cancel(timer_of(app, answer.key))
+        notice_over(partition, f"{app.app_id} {answer.key}", now)
+    elif not one.notice.answered:
+        one.notice.answered = True
+        one.notice.stops_at = min(one.notice.deadline, now + answer.later)
+        partition.timers.set(timer_of(app, answer.key), one.notice.stops_at)
+
+
+def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
+    """The RM says up to when the work of a running allocation is kept."""
+    if "licorne/checkpoint" in ask.tags:
+        one.checkpoint = min(now, float(ask.tags["licorne/checkpoint"]))
+    elif "licorne/lost-work" in ask.tags:
+        one.checkpoint = now - float(ask.tags["licorne/lost-work"])
+
+
+def count_on(partition: PartitionOracle, before: AllocationRecord, after: AllocationRecord) -> None:
+    """An allocation has another size: who counted on it does so still."""
+    after.notice, after.checkpoint, after.is_let_go = before.notice, before.checkpoint, before.is_let_go
+    asks: list[AskRecord] = [ask for _, ask in partition.reserved_asks()]
+    for ask in asks:
+        assert ask.reservation is not None, f"something is kept for {ask}"
+        ask.reservation.victims = [after if one is before else one for one in ask.reservation.victims]
