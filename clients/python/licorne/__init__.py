@@ -9,6 +9,7 @@ from licorne.callbacks import (
     NodeVictims,
     PredicateCheck,
     PreemptionCheck,
+    PreemptionNotice,
     Victim,
 )
 from licorne.client import Client, Handlers
@@ -89,6 +90,7 @@ __all__ = [
     "NotFound",
     "PredicateCheck",
     "PreemptionCheck",
+    "PreemptionNotice",
     "ProtocolError",
     "Reconnected",
     "RegistrationInvalid",

@@ -4,6 +4,7 @@ The questions are about nodes for an ask, and about victims of preemption. Answe
 manager's own requests are events (`licorne.events`).
 """
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -101,6 +102,74 @@ def preemption_answer(check: PreemptionCheck, needs: Needs) -> pb.PreemptionAnsw
     return answer
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionNotice:
+    """An allocation that will be preempted at the `deadline`, or a notice that is withdrawn.
+
+    An RM that has saved its work answers with `Client.ready_to_stop`. Once a notice is withdrawn the
+    allocation goes on.
+    """
+
+    key: str
+    application_id: str
+    partition: str
+    withdrawn: bool = False
+    deadline: float = 0.0
+    """Time at which it will be preempted, in unix seconds."""
+    beneficiary_key: str = ""
+    """The ask that gets its room; empty for a lowered maximum."""
+    beneficiary_application_id: str = ""
+    queue: str = ""
+    """The queue of that ask, or the queue with the lowered maximum."""
+    lost_seconds: float = 0.0
+    """Work that would be lost now: that since its last checkpoint."""
+
+
+def notice_answer(key: str, cache: Cache, after: float) -> pb.NoticeAnswer | None:
+    """The answer for an allocation that is ready, or will be `after` so many seconds; None if unknown.
+
+    Raises ValueError for a time that cannot be sent.
+    """
+    if problem := seconds("after", after, 0.0, MAX_AFTER):
+        raise ValueError(problem)
+    known = cache.asks.get(key)
+    if known is None:
+        return None
+    return pb.NoticeAnswer(
+        partition_name=known.ask.partition,
+        application_id=known.ask.application_id,
+        allocation_key=key,
+        later_milliseconds=math.ceil(after * 1000),
+    )
+
+
+def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
+    """Notices as the caller sees them."""
+    partition = wire.partition_name
+    given = [
+        PreemptionNotice(
+            key=notice.allocation_key,
+            application_id=notice.application_id,
+            partition=partition,
+            deadline=notice.deadline / 1e9,
+            beneficiary_key=notice.beneficiary_allocation_key,
+            beneficiary_application_id=notice.beneficiary_application_id,
+            queue=notice.queue,
+            lost_seconds=notice.lost_seconds,
+        )
+        for notice in wire.notices
+    ]
+    withdrawn = [
+        PreemptionNotice(
+            key=gone.allocation_key, application_id=gone.application_id, partition=partition, withdrawn=True
+        )
+        for gone in wire.withdrawn
+    ]
+    return given + withdrawn
+
+
+MAX_AFTER = 1_000_000.0
+"""Seconds."""
 MIN_DEADLINE = 0.01
 """Seconds; the server refuses a shorter deadline."""
 MAX_DEADLINE = 60.0
@@ -206,6 +275,7 @@ Refusals = Mapping[str, str]
 
 Predicates = Callable[[PredicateCheck], Refusals | Awaitable[Refusals]]
 OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
+OnPreemptionNotices = Callable[[Sequence[PreemptionNotice]], Awaitable[None] | None]
 OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
 OnStateDump = Callable[[], Any]
 """Returns the state, or something to await for it: a value that JSON can hold, or JSON as text."""
@@ -222,6 +292,7 @@ class Callbacks:
     fail_mode: FailMode = FailMode.CLOSED
     class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
+    preemption_notices: OnPreemptionNotices | None = None
     events: OnEvents | None = None
     state_dump: OnStateDump | None = None
 
@@ -241,6 +312,7 @@ class Callbacks:
         """The callbacks as the hello says them."""
         wire = pb.Callbacks(
             container_states=self.container_states is not None,
+            preemption_notices=self.preemption_notices is not None,
             events=self.events is not None,
             state_dump=self.state_dump is not None,
         )

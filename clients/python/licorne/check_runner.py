@@ -351,6 +351,7 @@ class CallbackRunners:
             else None
         )
         self.states = Feed(callbacks.container_states) if callbacks.container_states else None
+        self.notices = Feed(callbacks.preemption_notices) if callbacks.preemption_notices else None
         self.events = Feed(callbacks.events, limit) if callbacks.events else None
         self.dumps = StateDumper(callbacks.state_dump, send_dump) if callbacks.state_dump else None
 
@@ -358,13 +359,13 @@ class CallbackRunners:
     def running(self) -> int:
         """Number of checks and lists that callbacks are at work on."""
         judges = (self.predicates, self.victims)
-        feeds = (self.states, self.events)
+        feeds = (self.states, self.notices, self.events)
         return sum(judge.unanswered for judge in judges if judge) + sum(
             feed.is_running for feed in feeds if feed
         )
 
     def stop(self) -> None:
         """Call nothing more."""
-        for part in (self.predicates, self.victims, self.states, self.events, self.dumps):
+        for part in (self.predicates, self.victims, self.states, self.notices, self.events, self.dumps):
             if part is not None:
                 part.stop()

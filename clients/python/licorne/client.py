@@ -21,8 +21,10 @@ from licorne.callbacks import (
     JudgeVictims,
     OnContainerStates,
     OnEvents,
+    OnPreemptionNotices,
     OnStateDump,
     Predicates,
+    notice_answer,
 )
 from licorne.calls import Calls
 from licorne.channel import Dialer
@@ -87,6 +89,7 @@ class Client:
         confirm: Confirm = Confirm.PLACEHOLDERS,
         resubmit: bool = False,
         on_container_states: OnContainerStates | None = None,
+        on_preemption_notices: OnPreemptionNotices | None = None,
         on_events: OnEvents | None = None,
         on_state_dump: OnStateDump | None = None,
     ) -> None:
@@ -113,8 +116,8 @@ class Client:
         them to end. With `resubmit` it asks again for the members of a ``Soft`` gang that the
         server has dropped.
 
-        `on_container_states` and `on_events` run in the loop and get lists, in order. Items that
-        arrive while such a function runs wait for its next call.
+        `on_container_states`, `on_preemption_notices` and `on_events` run in the loop and get lists, in
+        order. Items that arrive while such a function runs wait for its next call.
 
         `on_state_dump` is called for each state dump of the server. Its result becomes a part of
         the dump: a value that JSON can hold, or JSON as a text, 1 MiB at most. An async function
@@ -133,6 +136,7 @@ class Client:
             fail_mode=fail_mode,
             class_by=class_by,
             container_states=on_container_states,
+            preemption_notices=on_preemption_notices,
             events=on_events,
             state_dump=on_state_dump,
         )
@@ -267,6 +271,23 @@ class Client:
         """
         messages = self.cache.release(keys, termination)
         await self._context.send(Packer.releases, messages)
+
+    async def ready_to_stop(self, key: str, *, after: float = 0.0) -> None:
+        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` so many seconds.
+
+        The latter counts once for each notice, and no further than its deadline. Without an answer the
+        allocation is stopped at the deadline. Nothing is done for an allocation that is not under
+        notice. Raises ValueError for a time that cannot be sent.
+        """
+        self._context.answer_notice(notice_answer(key, self.cache, after))
+
+    async def checkpoint(self, key: str, time: int) -> None:
+        """Say up to when the work of a running allocation is kept if it is stopped, in unix seconds.
+
+        Preemption compares what would be lost (`preemption.victim.order: cost`), and bounds it
+        (`preemption.loss.limit`). Nothing is done for an unknown key.
+        """
+        await self._context.send(Packer.allocations, self.cache.checkpoint(key, time))
 
     async def explain(self, key: str) -> ExplainResponse:
         """Explain an ask: its checks while it waits, or its node.

@@ -9,6 +9,8 @@ from licorne import wire
 from licorne.cache import Cache, creation
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import (
+    NoticeAnswer,
+    NoticeAnswers,
     PredicateAnswer,
     PredicateAnswers,
     PreemptionAnswer,
@@ -134,6 +136,8 @@ class Outgoing:
         """The answers to predicate checks, which are sent first."""
         self._victims: deque[PreemptionAnswer] = deque()
         """The answers to preemption checks, which are sent next."""
+        self._notices: deque[NoticeAnswer] = deque()
+        """The answers to preemption notices, which are sent behind these."""
         self._dump: StateDump | None = None
         """The answer to a question for the state: only the newest counts."""
         self._limit = limit
@@ -168,19 +172,22 @@ class Outgoing:
         self.packer.clear()
         self._answers.clear()
         self._victims.clear()
+        self._notices.clear()
         self._dump = None
 
     @property
     def is_empty(self) -> bool:
         """True if nothing is queued."""
-        return not (self.packer or self._answers or self._victims or self._dump)
+        return not (self.packer or self._answers or self._victims or self._notices or self._dump)
 
-    def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
+    def answer(self, answer: PredicateAnswer | PreemptionAnswer | NoticeAnswer) -> None:
         """Queue an answer behind others of its kind and before all items: the server waits."""
         if isinstance(answer, PredicateAnswer):
             self._answers.append(answer)
-        else:
+        elif isinstance(answer, PreemptionAnswer):
             self._victims.append(answer)
+        else:
+            self._notices.append(answer)
 
     def dump(self, dump: StateDump) -> None:
         """Queue the answer to a question for the state behind answers and before all items."""
@@ -194,6 +201,9 @@ class Outgoing:
         if self._victims:
             victims = PreemptionAnswers(answers=_first(self._victims))
             return UpdateRequest(preemption_answers=victims)
+        if self._notices:
+            notices = NoticeAnswers(answers=_first(self._notices))
+            return UpdateRequest(notice_answers=notices)
         if self._dump is not None:
             dump, self._dump = self._dump, None
             return UpdateRequest(state_dump=dump)

@@ -12,7 +12,13 @@ from typing import TypeAlias
 import grpc
 from grpc import aio
 
-from licorne.callbacks import container_states, event_records, predicate_check, preemption_check
+from licorne.callbacks import (
+    container_states,
+    event_records,
+    predicate_check,
+    preemption_check,
+    preemption_notices,
+)
 from licorne.client_context import ACK_EVERY, ClientContext
 from licorne.errors import ConnectionLost, ProtocolError
 from licorne.events import Drained, Event, Reconnected
@@ -183,7 +189,7 @@ class Stream:
                 events = self._replay_result(response.replay_result)
             case "predicate_checks" | "preemption_checks":
                 self._check(response)
-            case "container_states" | "events" | "state_dump_wanted":
+            case "container_states" | "preemption_notices" | "events" | "state_dump_wanted":
                 self._call_back(response)
             case "notice":
                 LOG.warning("%s: %s", response.notice.code, response.notice.message)
@@ -212,6 +218,8 @@ class Stream:
         state, callbacks = self._context, self._context.callbacks
         if response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))
+        elif response.HasField("preemption_notices") and callbacks.notices is not None:
+            callbacks.notices.put(preemption_notices(response.preemption_notices))
         elif response.HasField("events") and callbacks.events is not None:
             callbacks.events.put(event_records(response.events))
         elif response.HasField("state_dump_wanted") and callbacks.dumps is not None:

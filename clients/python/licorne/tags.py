@@ -12,6 +12,7 @@ from licorne.values import MAX_KEY, MAX_TIMEOUT, Check, Range, shown, text, whol
 
 RUNTIME_TAG = "licorne/runtime"
 START_BY_TAG = "licorne/start-by"
+CHECKPOINT_TAG = "licorne/checkpoint"
 
 TAGS: Mapping[str, str] = {
     "required_node": "yunikorn.apache.org/requiredNode",

@@ -3,8 +3,9 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from licorne import (
     Allocated,
@@ -16,6 +17,7 @@ from licorne import (
     LicorneError,
     Limits,
     Node,
+    PreemptionNotice,
     Released,
     ReleaseRequested,
     RetryConfig,
@@ -36,6 +38,8 @@ from licorne_server.testing.parts import (
     pending_asks,
 )
 from licorne_server.testing.serving import VirtualClock, served_at
+
+T = TypeVar("T")
 
 GIB = 1024**3
 PATIENCE = 10.0
@@ -76,15 +80,19 @@ class FakeRM:
         A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds
         after the scheduler's request, and its end is confirmed. Both may be functions of the event;
         None means never. Seconds are those of `clock`, by default the server's if it is in this process.
-        With `resubmit`
-        members of a gang that the server drops are submitted again. `limits` and `token` are those
-        of the client.
+        With `resubmit` members of a gang that the server drops are submitted again. `limits` and `token`
+        are those of the client.
         """
         if clock is None:
             served = served_at(target)
             clock = SystemClock() if served is None else served.clock
         self._clock = clock
-        self.judge = Judge(predicates, judge_victims, self._notify, clock)
+        self._changed = asyncio.Event()
+        self.container_states: list[ContainerState] = []
+        """Received states of asks that need a larger cluster."""
+        self.notices: list[PreemptionNotice] = []
+        """Received notices of preemption, withdrawn ones among them."""
+        self.judge = Judge(predicates, judge_victims, self._changed.set, clock)
         """Answers checks: see its `refusing`, `delay` and `answering`."""
         self.client = WatchedClient(
             target,
@@ -99,34 +107,26 @@ class FakeRM:
             judge_victims=self.judge.victims if judge_victims else None,
             confirm=Confirm.NOTHING,
             resubmit=resubmit,
-            on_container_states=self._told,
+            on_container_states=partial(self._told, self.container_states),
+            on_preemption_notices=partial(self._told, self.notices),
         )
-        self.containers = Containers(start_after, stop_after, self._confirm, self._notify, clock)
+        self.containers = Containers(start_after, stop_after, self._confirm, self._changed.set, clock)
         """Containers of the allocations: see its `running` and `stopping`."""
-        self.checks = self.judge.checks
-        """Predicate checks so far."""
-        self.preemption_checks = self.judge.preemption_checks
-        """Preemption checks so far."""
+        self.checks, self.preemption_checks = self.judge.checks, self.judge.preemption_checks
+        """Predicate checks and preemption checks so far."""
         self.answering = self.judge.answering
         """Set by default; while it is cleared no check is answered."""
         self.reading = asyncio.Event()
         """Set by default; while it is cleared no event is read, and so none is acknowledged."""
         self.reading.set()
-        self.container_states: list[ContainerState] = []
-        """Received states of asks that need a larger cluster."""
-        self._received = Received()
-        self.events = self._received.events
-        """All received events, in order."""
-        self.allocations = self._received.allocations
-        """Node of each allocation, by key."""
-        self.states = self._received.states
-        """Last reported state of each application."""
+        received = self._received = Received()
+        self.events, self.allocations, self.states = received.events, received.allocations, received.states
+        """All events in order, the node of each allocation by key, the last state of each application."""
         self._target = target
         self.patience = patience
         """Seconds that each wait may take; may be changed between waits."""
         self._named: Counter[str] = Counter()
         self._failure: LicorneError | None = None
-        self._changed = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
         self._runner: asyncio.Task[None] | None = None
 
@@ -375,11 +375,8 @@ class FakeRM:
         self._changed.set()
         await self.client.release([key], termination)
 
-    def _notify(self) -> None:
-        self._changed.set()
-
-    def _told(self, states: Sequence[ContainerState]) -> None:
-        self.container_states += states
+    def _told(self, so_far: list[T], items: Sequence[T]) -> None:
+        so_far += items
         self._changed.set()
 
     async def _listen(self) -> None:

@@ -1,0 +1,96 @@
+"""Notices of preemption as a resource manager sees them, on a real server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from licorne import Client
+from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.peers.shim import eventually
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: owner
+            resources: {guaranteed: {vcore: 2}}
+            properties: {preemption.delay: 10s, preemption.victim.order: cost}
+          - name: guest
+            properties: {preemption.notice: 60s}
+"""
+
+
+@asynccontextmanager
+async def noticed() -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
+    """A node full of guests, of which the second has just saved its work; and an owner who asks."""
+    clock = VirtualClock()
+    async with (
+        serve(QUEUES, clock=clock) as server,
+        FakeRM(server.target, clock=clock) as rm,
+    ):
+        await rm.add_nodes(1, vcore=2000)
+        await rm.submit("guest", queue="root.guest")
+        await rm.ask("guest", 2, vcore=1000, allow_preempt_self=True)
+        await rm.allocated(2)
+        await clock.advance(100)
+        await rm.client.checkpoint("guest-2", int(clock.now()) - 5)
+        await rm.client.checkpoint("guest-1", int(clock.now()) - 50)
+        await rm.submit("owner", queue="root.owner")
+        await rm.ask("owner", vcore=1000, allow_preempt_other=True)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 1)
+        await clock.advance(10)
+        await rm.until(lambda: bool(rm.notices), "a notice")
+        yield rm, clock
+
+
+async def test_the_rm_is_told_before_the_one_that_loses_least_is_stopped() -> None:
+    """The notice names victim, beneficiary, deadline and loss; nothing is stopped before the deadline."""
+    async with noticed() as (rm, clock):
+        [notice] = rm.notices
+        assert (notice.key, notice.beneficiary_key, notice.queue) == ("guest-2", "owner-1", "root.owner")
+        assert (notice.deadline - clock.now(), notice.lost_seconds) == (60, 15)
+        await clock.advance(59)
+        assert "owner-1" not in rm.allocations
+        await clock.advance(1)
+        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
+        assert rm.allocations.keys() == {"guest-1", "owner-1"}
+
+
+async def test_a_victim_that_is_ready_is_stopped_at_once() -> None:
+    """The RM answers that the victim has saved its work: nobody waits for the deadline."""
+    async with noticed() as (rm, _):
+        await rm.client.ready_to_stop("guest-2")
+        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
+
+
+async def test_a_victim_may_be_ready_after_a_while() -> None:
+    """The RM answers when it will be ready: then it is stopped."""
+    async with noticed() as (rm, clock):
+        await rm.client.ready_to_stop("guest-2", after=20)
+        await clock.advance(30)
+        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
+
+
+async def test_a_notice_is_withdrawn_once_nobody_needs_the_room() -> None:
+    """The beneficiary is not wanted any more: the RM is told, and the victim goes on."""
+    async with noticed() as (rm, clock):
+        await rm.release(["owner-1"])
+        await rm.until(lambda: len(rm.notices) > 1, "the withdrawal")
+        assert (rm.notices[1].key, rm.notices[1].withdrawn) == ("guest-2", True)
+        await clock.advance(100)
+        assert rm.allocations.keys() == {"guest-1", "guest-2"}
+
+
+async def test_answers_are_checked_before_they_are_sent() -> None:
+    """A time that cannot be sent is refused; an unknown key has no answer."""
+    client = Client("127.0.0.1:1", rm_id="rm1")
+    with pytest.raises(ValueError, match="after is -1"):
+        await client.ready_to_stop("k", after=-1)
+    with pytest.raises(ValueError, match="time is -5"):
+        await client.checkpoint("k", -5)
+    await client.ready_to_stop("k")
+    await client.checkpoint("k", 5)
