@@ -1,6 +1,7 @@
 """A server and a connection to it, for the tests over the wire."""
 
-from collections.abc import AsyncIterator, Callable
+import resource
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -62,3 +63,15 @@ async def neighbour(server: Server) -> AsyncIterator[Callable[[], Any]]:
 async def streams(shim: Shim, neighbour: Any) -> tuple[Call, Call, Call]:
     """The RM's streams, for allocations, applications and nodes."""
     return await shim.set_up()
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """Limits the size of files, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -18,6 +18,7 @@ from licorne_core.messages.effects import (
     ApplicationsAnswered,
     ApplicationStopped,
     ApplicationsUpdated,
+    ApplicationUpdate,
     ConfigurationRefused,
     ConfigurationUpdated,
     ContainerStatesChanged,
@@ -37,6 +38,7 @@ from licorne_core.messages.effects import (
     Unfinished,
 )
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
+from licorne_core.values.asks import Allocation
 from licorne_server.journal.forms import Convert, packer
 
 BYTES = 16
@@ -51,12 +53,20 @@ def _rows(*paths: str) -> Convert:
     return lambda values: list(map(get, values))
 
 
+def _placed(allocations: Sequence[Allocation]) -> list[tuple[str, str, str]]:
+    return [(one.ask.app_id, one.ask.key, one.node_id) for one in allocations]
+
+
+def _entered(updates: Sequence[ApplicationUpdate]) -> list[tuple[str, str]]:
+    return [(one.app_id, one.state) for one in updates]
+
+
 SUMMED: dict[type, dict[str, Convert | None]] = {
-    AllocationsMade: {"partition": None, "allocations": _rows("ask.app_id", "ask.key", "node_id")},
+    AllocationsMade: {"partition": None, "allocations": _placed},
     AllocationsReleased: {"partition": None, "releases": _rows("app_id", "key", "termination")},
     AllocationsRejected: {"rejections": _rows("item", "app_id", "key", "code")},
     ApplicationsAnswered: {"accepted": list, "rejected": _rows("app_id", "code")},
-    ApplicationsUpdated: {"updates": _rows("app_id", "state")},
+    ApplicationsUpdated: {"updates": _entered},
     NodesAnswered: {"accepted": list, "rejected": _rows("node_id", "code")},
     PredicatesAsked: {"partition": None, "checks": list},
     PreemptionsAsked: {"partition": None, "checks": list},

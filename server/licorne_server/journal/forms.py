@@ -124,19 +124,16 @@ class Row(Form):
         self,
         kind: type,
         build: Convert | None = None,
-        paths: Mapping[str, str] | None = None,
+        pack: Callable[[Any], Sequence[Any]] | None = None,
         /,
         **columns: Form,
     ) -> None:
         """Describe a class by its columns.
 
-        `build` makes an object of a mapping of the columns, which are its arguments otherwise. `paths`
-        leads to columns that are fields of a nested object.
+        Columns are fields, unless `build` makes an object of a mapping of them, and `pack` gives their
+        values in order.
         """
-        at = paths or {}
-        super().__init__(
-            packer({at.get(name, name): form.pack for name, form in columns.items()}), self._reading
-        )
+        super().__init__(pack or packer({name: form.pack for name, form in columns.items()}), self._reading)
         self.kind = kind
         self.name = kind.__name__
         self.columns = columns

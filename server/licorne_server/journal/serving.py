@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from licorne_server.journal.inputs import JournaledCore
     from licorne_server.journal.writer import Writer
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, with which a server starts all the same."""
 
 

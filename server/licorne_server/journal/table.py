@@ -136,23 +136,41 @@ _RELEASE = Row(
     partition=TEXT,
     message=TEXT,
 )
-_IN_CLASS = {
-    "resources": "ask_class.shape.resources",
-    "required_node": "ask_class.shape.required_node",
-    "predicate": "ask_class.predicate",
-}
-"""Columns of an ask that its class has. Written in the ask's own array they cost a third less time."""
+
+
+def _columns_of(ask: Ask) -> tuple[Any, ...]:
+    """The columns of an ask. Written out, this takes half of the time of `attrgetter`."""
+    ask_class = ask.ask_class
+    return (
+        ask.key,
+        ask.app_id,
+        ask_class.shape.resources,
+        ask_class.required_node,
+        ask_class.predicate,
+        ask.priority,
+        ask.create_time,
+        ask.node_id,
+        ask.partition,
+        ask.originator,
+        ask.allow_preempt_self,
+        ask.allow_preempt_other,
+        ask.placeholder,
+        ask.task_group,
+        ask.tags,
+        ask.footprint,
+    )
 
 
 def _ask(values: dict[str, Any]) -> Ask:
-    resources, *others = (values.pop(name, None) for name in _IN_CLASS)
-    return Ask(ask_class=AskClass.of(resources or {}, *others), **values)
+    resources = values.pop("resources", {})
+    ask_class = AskClass.of(resources, values.pop("required_node", None), values.pop("predicate", None))
+    return Ask(ask_class=ask_class, **values)
 
 
 _ASK = Row(
     Ask,
     _ask,
-    _IN_CLASS,
+    _columns_of,
     key=TEXT,
     app_id=TEXT,
     resources=AMOUNTS,

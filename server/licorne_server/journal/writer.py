@@ -60,13 +60,18 @@ class Writer:
         self.state.size = self._folder.size
         self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of entries that wait for the thread."""
+        return self._put - self._taken
+
     def put(self, entry: bytes) -> None:
         """Have an entry written, without waiting."""
         self._entries.append(entry)
         self._put += len(entry)
         if not self._came.is_set():
             self._came.set()
-        if self._put - self._taken > MOST_WAITING:
+        if self.waiting > MOST_WAITING:
             self.stop(f"the disk is too slow: more than {MOST_WAITING} bytes wait for it")
 
     def stop(self, problem: str) -> None:
@@ -103,13 +108,13 @@ class Writer:
         while size < BLOCK and self._entries:
             block.append(self._entries.popleft())
             size += len(block[-1])
-        self._taken += size
         if size > MOST_BLOCK:
             raise ValueError(f"a command of {size} bytes is too large for it")
         if self._folder.written >= self._segment:
             self._begin_file()
         self._folder.write(frame(together(block)))
         self.state.size = self._folder.size
+        self._taken += size
 
     def _begin_file(self) -> None:
         self._files += 1

@@ -4,7 +4,7 @@ import resource
 import shutil
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -307,18 +307,6 @@ def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(SettingsError, match=f"--state-dir {file} cannot be used: "):
         StateDir(file).open()
-
-
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """Limits the size of files, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(size: int) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_full_disk_leaves_what_was_kept(opened: Opened, full_disk: Callable[[int], None]) -> None:
