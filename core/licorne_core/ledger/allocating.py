@@ -18,7 +18,7 @@ from licorne_core.model.books import book
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.cycle import Candidate
+from licorne_core.scheduling.planned_starts import Candidate
 from licorne_core.scheduling.replacing import Replacement
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty

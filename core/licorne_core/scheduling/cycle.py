@@ -8,7 +8,6 @@ with their blockers, so the next pass does not try them again.
 from math import inf
 from typing import Final
 
-from licorne_core.config.schema import Backfill
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -17,17 +16,17 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker
-from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangPlacement, GangQuestion, GangSearch
-from licorne_core.scheduling.measures import (
-    REFUSAL_TIME,
-    Measures,
-    ToReserve,
-    first_blocker,
-    is_cluster,
-    note_over_quota,
+from licorne_core.scheduling.gang_placement import (
+    NODES_OF_A_TRY,
+    GangPlacement,
+    GangQuestion,
+    GangSearch,
+    Together,
 )
-from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, refusals
+from licorne_core.scheduling.measures import Measures, ToReserve, first_blocker
+from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY
 from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.planned_starts import Candidate, PlannedStarts
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
     PLACEHOLDERS_OF_A_TRY,
@@ -41,19 +40,13 @@ from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import Lapsed, Plan
 from licorne_core.scheduling.waiting.blockers import Blocker, backs_off
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
-from licorne_core.scheduling.waiting.supply import Supply
 from licorne_core.scheduling.waiting.waiting import Parked
-from licorne_core.values.asks import AskClass, Reservation
+from licorne_core.values.asks import Reservation
 
 # Reading it from the enumeration costs as much as two calls, for every allocation.
 _ACCEPTED: Final = AppState.ACCEPTED
 
 
-Candidate = tuple[Queue, Application, Request, Node]
-"""A decision: leaf, application, its ask, and the node that the ask goes to."""
-
-
-Together = GangPlacement | GangQuestion
 Decision = (
     Candidate
     | ToReserve
@@ -83,6 +76,7 @@ class Cycle:
         "_measures",
         "_parked",
         "_parking",
+        "_planned",
         "_preemption",
         "_replacements",
         "_root",
@@ -108,6 +102,7 @@ class Cycle:
         self._measures = Measures(context)
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4))
         """The search for whole gangs."""
+        self._planned = PlannedStarts(context, self.gangs)
         self.review = Review(context)
         self._parking = options.tuning.parking
         self.reserving = options.reservations
@@ -193,25 +188,14 @@ class Cycle:
 
     # Asks with a shadow start
 
-    def _among_planned(self) -> Candidate | Plan | Lapsed | None:
-        """First ask that fits on the node that it is planned for, or whose start is planned again."""
-        context = self._context
-        for shadow in list(context.shadows):
+    def _among_planned(self) -> Candidate | Together | Plan | Lapsed | None:
+        """First ask or gang that fits where it is planned, or a start that is planned again."""
+        for shadow in list(self._context.shadows):
             if self._is_spent():
                 return None
-            app, request = shadow.app, shadow.request
-            may_start = app in app.leaf.ranking
-            blocker = first_blocker(context, Asking(app, request.group, request)) if may_start else None
-            if may_start and blocker is None:
-                for node in shadow.places:
-                    if node.takes(request.ask.ask_class, holder=shadow):
-                        return app.leaf, app, request, node
-            if blocker is not None:
-                may_start = is_cluster(blocker, app.leaf)
-                blocker.retire_if_unused()
-            if shadow.is_stale:
-                plan = context.start_search.plan(app, request, self.turn_time) if may_start else None
-                return Lapsed(shadow, may_start) if plan is None else plan
+            decision = self._planned.decide(shadow, self.turn_time)
+            if decision is not None:
+                return decision
         return None
 
     # Reserved asks
@@ -377,39 +361,21 @@ class Cycle:
         if isinstance(blocker, QuotaShortage):
             if blocker.quota is self._root:
                 group.nowhere = True
-                self._want_start(group)
+                self._measures.want_start(group, self.turn_time)
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
             group.attempted = True
             if self.reserving:
                 self._context.escalation.want_node(group, self.turn_time)
-                self._want_start(group)
+                self._measures.want_start(group, self.turn_time)
             self._measures.want_victims(group, self.turn_time)
             blocker = found
             group.nowhere = True
         if group.nowhere and self.reserving:
             self._context.wakeups.backlog.note(group)
-        self._note_passed_over(group, blocker)
+        self._measures.note_passed_over(group, blocker, self.turn_time)
         return blocker
-
-    def _want_start(self, group: AskGroup) -> None:
-        """Let asks that no node takes hold a shadow start, where backfill is on."""
-        backfills = self._context.shadows.mode is not Backfill.OFF
-        if self.reserving and backfills and group.ask_class.required_node is None:
-            self._context.escalation.want_start(group, self.turn_time)
-
-    def _note_passed_over(self, group: AskGroup, blocker: Blocker) -> None:
-        """Keep the reason for `explain` (spec § 8.13)."""
-        if isinstance(blocker, Supply):
-            by_rm = isinstance(blocker.wanted, AskClass)
-            if by_rm and self.turn_time >= group.refused_at + REFUSAL_TIME:
-                reasons = refusals(self._context.nodes.values(), group.ask_class)
-                if reasons:
-                    group.refused_at = self.turn_time
-                    self._context.watch.refused(group, reasons, self.turn_time)
-        elif isinstance(blocker, QuotaShortage):
-            note_over_quota(group, blocker, self.turn_time)
 
     def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""

@@ -129,7 +129,7 @@ def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequ
 
 def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
     kept = _NOTHING if ask_class.required_node is not None else node.kept
-    available = node.available
+    available = node.free_for(ask_class) if node.plans else node.available
     if taken:
         available = dict(available)
         for name, value in taken:

@@ -10,11 +10,13 @@ counts only if the RM's answer about it is yes, or still unknown; the unknown on
 about first. So a refusal leads to another search, and never to a gang without some of its members.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from licorne_core.config.schema import Backfill
 from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, amounts_of, gang_groups, gather_gang
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
@@ -29,7 +31,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import Items, Resources, describe
+from licorne_core.values.resources import Resources, describe
 from licorne_core.values.tags import TopologyTerms
 
 NODES_OF_A_TRY = 8
@@ -56,19 +58,25 @@ class GangQuestion(NamedTuple):
     nodes: Sequence[Node]
 
 
+Together = GangPlacement | GangQuestion
+
+
 class GangSearch:
     """Finds the places of whole gangs in one partition; books nothing."""
 
-    __slots__ = ("_context", "_tables", "always", "work")
+    __slots__ = ("_context", "_tables", "work")
 
     def __init__(self, context: CheckContext, part: int) -> None:
         """Search in the partition of the context; a search looks at about `part` new nodes at a time."""
         self._context = context
         self._tables = SlotTables(context.node_book, part)
-        self.always = False
-        """True if all gangs are placed whole, and not only those that ask for it."""
         self.work = 0
         """Nodes examined and members placed so far; `NODES_OF_A_TRY` cost as much as a try."""
+
+    @property
+    def always(self) -> bool:
+        """True if all gangs are placed whole, and not only those that ask for it: where backfill is on."""
+        return self._context.shadows.mode is not Backfill.OFF
 
     def decide(
         self, leaf: Queue, app: Application, group: AskGroup, now: float
@@ -79,7 +87,7 @@ class GangSearch:
         of no use to some of it.
         """
         context = self._context
-        group.together = amounts_of(gang_groups(app))
+        gather_gang(app)
         blocker = ask_blocker(context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             context.watch.room(leaf, group, blocker, now)
@@ -95,6 +103,8 @@ class GangSearch:
             group.no_domain = blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
         app.gang.is_parked = True
+        if self.always and group.no_domain and app.gang.terms is None:
+            context.escalation.want_start(gang_groups(app)[0], now)
         return blocker
 
     def find(self, leaf: Queue, app: Application) -> GangPlacement | GangQuestion | Blocker:
@@ -123,6 +133,19 @@ class GangSearch:
             blocker.classes = tuple(group.ask_class for group in groups)
             return blocker
         return found
+
+    def planned(
+        self, leaf: Queue, app: Application, members: Sequence[tuple[Request, Node]]
+    ) -> Together | None:
+        """The placement on the nodes that the gang is planned for, or the question about them.
+
+        None while the RM is asked.
+        """
+        counts = Counter((request.group, node) for request, node in members)
+        found = self._question(app, [(group, node, number) for (group, node), number in counts.items()])
+        if found is None:
+            return GangPlacement(leaf, app, members)
+        return found if isinstance(found, GangQuestion) else None
 
     def _find(
         self, leaf: Queue, app: Application, groups: list[AskGroup]
@@ -234,26 +257,6 @@ def _members(groups: Sequence[AskGroup], places: Sequence[Place]) -> list[tuple[
     """The asks of each group in order, on their nodes in order."""
     asks = {group: iter(sorted(place for place in group.heap if waits(place))) for group in groups}
     return [(next(asks[group]).request, node) for group, node, pick in places for _ in range(pick)]
-
-
-def gang_groups(app: Application) -> list[AskGroup]:
-    """The groups of pending placeholders, in the order of their first asks."""
-    groups = [group for group in app.groups.values() if group.key[2] and group.waiting]
-    groups.sort(key=_first_place)
-    return groups
-
-
-def _first_place(group: AskGroup) -> tuple[int, float, int]:
-    return group.heap[0][:3]
-
-
-def amounts_of(groups: Iterable[AskGroup]) -> Items:
-    """Amounts of all asks of the groups together."""
-    total: dict[str, int] = {}
-    for group in groups:
-        for name, value in group.ask_class.items:
-            total[name] = total.get(name, 0) + value * group.waiting
-    return tuple(sorted(total.items()))
 
 
 def missing_of(app: Application, groups: Iterable[AskGroup]) -> Resources:

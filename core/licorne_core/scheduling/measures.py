@@ -6,7 +6,8 @@ A measure is a node to reserve, or victims to stop. This module chooses them.
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.model.apps.application import Application
+from licorne_core.config.schema import Backfill
+from licorne_core.model.apps.application import Application, gang_groups, gather_gang
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
     SEARCH_INTERVAL,
@@ -14,6 +15,7 @@ from licorne_core.model.apps.groups import (
     PreemptionRequest,
     ReservationRequest,
     StartRequest,
+    waits,
 )
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
@@ -21,12 +23,16 @@ from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, application_blocker, ask_blocker
+from licorne_core.scheduling.node_search.candidates import refusals
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import RETRY_TIME, Plan
+from licorne_core.scheduling.start_search import Kind
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
+from licorne_core.scheduling.waiting.supply import Supply
+from licorne_core.values.asks import AskClass
 
 REFUSAL_TIME = 15.0
 """Least seconds between two log entries about the refusals of an ask (spec §§ 8.4, 9.5)."""
@@ -58,6 +64,24 @@ class Measures:
         """Let asks of a blocked group preempt others once they are old enough."""
         if self._context.preemption.enabled and group.ask_class.required_node is None:
             self._context.escalation.want_victims(group, now)
+
+    def want_start(self, group: AskGroup, now: float) -> None:
+        """Let asks that no node takes hold a shadow start, where backfill is on."""
+        backfills = self._context.shadows.mode is not Backfill.OFF
+        if backfills and group.ask_class.required_node is None:
+            self._context.escalation.want_start(group, now)
+
+    def note_passed_over(self, group: AskGroup, blocker: Blocker, now: float) -> None:
+        """Keep the reason for `explain` (spec § 8.13)."""
+        if isinstance(blocker, Supply):
+            by_rm = isinstance(blocker.wanted, AskClass)
+            if by_rm and now >= group.refused_at + REFUSAL_TIME:
+                reasons = refusals(self._context.nodes.values(), group.ask_class)
+                if reasons:
+                    group.refused_at = now
+                    self._context.watch.refused(group, reasons, now)
+        elif isinstance(blocker, QuotaShortage):
+            note_over_quota(group, blocker, now)
 
     def decide(
         self, wants: StartRequest | ReservationRequest | PreemptionRequest, now: float
@@ -102,6 +126,8 @@ class Measures:
         Another ask may have found that out a moment ago.
         """
         context, app, shadows = self._context, wants.app, self._context.shadows
+        if request.ask.placeholder:
+            gather_gang(app)
         blocker = ask_blocker(context, Asking(app, wants.group))
         if blocker is not None and is_cluster(blocker, app.leaf):
             blocker.retire_if_unused()
@@ -110,7 +136,7 @@ class Measures:
         if blocker is not None:
             return blocker
         if now >= shadows.retry_at:
-            plan = context.start_search.plan(app, request, now)
+            plan = context.start_search.plan(app, kinds_of(app, request), now)
             if plan is not None:
                 return plan
             shadows.retry_at = now + RETRY_TIME
@@ -186,6 +212,16 @@ class Measures:
             group.note(NO_FIT_ON_REQUIRED_NODE, now)
             context.watch.no_victims(request.ask, required, now)
         return None
+
+
+def kinds_of(app: Application, request: Request) -> list[Kind]:
+    """The asks that start together with the ask: all pending placeholders of its gang, or itself alone."""
+    if not request.ask.placeholder:
+        return [Kind(request.ask.ask_class, [request])]
+    return [
+        Kind(group.ask_class, [place.request for place in sorted(filter(waits, group.heap))])
+        for group in gang_groups(app)
+    ]
 
 
 def first_blocker(context: CheckContext, asking: Asking) -> Blocker | None:

@@ -7,11 +7,11 @@ only if its own declared end comes before, or if it leaves the planned room free
 
 A start that was told is kept. It is *stale*, and planned again in the next pass, once a node of it is lost,
 or the holder has not started `GRACE` seconds after it. Something runs longer than expected then; it is
-expected to end soon, ever less soon. Where no end is known there is no start, and the ask has a node
-reserved as without backfill.
+expected to end soon, ever less soon. A start moves earlier when room frees sooner (`REPLAN_TIME`). Where no
+end is known there is no start, and the ask has a node reserved as without backfill.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import Backfill
@@ -33,21 +33,38 @@ GRACE = 5.0
 MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
 """Shadow starts of a partition at a time."""
 
+REPLAN_TIME = 5.0
+"""Seconds from a plan to the next look for an earlier start, as something may have ended before its time."""
+
 RETRY_TIME = 15.0
 """Seconds from a plan that failed for unknown ends to the next one."""
 
 
 class ShadowStart:
-    """The planned start of an ask, with the room on nodes that it is planned for.
+    """The planned start of an ask or a gang, with the room on nodes that it is planned for.
 
     Times are in unix seconds. Compared by identity.
     """
 
-    __slots__ = ("app", "confidence", "end", "first_told", "is_stale", "places", "request", "since", "start")
+    __slots__ = (
+        "app",
+        "confidence",
+        "end",
+        "first_told",
+        "is_gang",
+        "is_stale",
+        "looked_at",
+        "lost_node",
+        "members",
+        "places",
+        "since",
+        "start",
+    )
 
     app: Application
-    request: Request
-    """The ask; of a gang the first one."""
+    members: Sequence[tuple[Request, Node]]
+    """The asks, each with the node that it is planned for: one, or all placeholders of a gang."""
+    is_gang: bool
     start: float
     first_told: float
     """The start that was told first."""
@@ -58,21 +75,38 @@ class ShadowStart:
     confidence: Confidence
     places: dict[Node, Items]
     """Amounts that are held on nodes, by node."""
+    looked_at: float
+    """Time at which it was planned last, or looked for an earlier start."""
+    lost_node: bool
+    """True if a node of it is gone, takes no more asks, or has another size."""
     is_stale: bool
     """True if it has to be planned again."""
 
     def __init__(self, plan: "Plan", now: float) -> None:
         """Take a plan, which is told from now on."""
-        self.app, self.request = plan.app, plan.request
+        self.app = plan.app
         self.first_told = plan.start
         self.since = now
         self.places = {}
-        self.follow(plan)
+        self.follow(plan, now)
 
-    def follow(self, plan: "Plan") -> None:
+    def follow(self, plan: "Plan", now: float) -> None:
         """Take another plan for the same holder; the shadow starts book its room."""
+        self.members = plan.members
+        self.is_gang = plan.request.ask.placeholder
         self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
-        self.is_stale = False
+        self.is_stale = self.lost_node = False
+        self.looked_at = now
+
+    @property
+    def request(self) -> Request:
+        """The ask; of a gang the first one."""
+        return self.members[0][0]
+
+    @property
+    def runtime(self) -> float:
+        """Its expected runtime in seconds, inf for unknown."""
+        return self.end - self.start
 
     @property
     def nodes(self) -> list[Node]:
@@ -86,17 +120,17 @@ class ShadowStart:
 
 
 class Plan:
-    """A decision: the ask holds this start from now on; `shadow` is the one that it has so far.
+    """A decision: the asks hold this start from now on; `shadow` is the one that they have so far.
 
     `going` are the allocations on each node that are to end by the start.
     """
 
-    __slots__ = ("app", "confidence", "end", "going", "places", "request", "shadow", "start")
+    __slots__ = ("app", "confidence", "end", "going", "members", "places", "shadow", "start")
 
     def __init__(
         self,
         app: Application,
-        request: Request,
+        members: Sequence[tuple[Request, Node]],
         start: float,
         end: float,
         confidence: Confidence,
@@ -105,13 +139,18 @@ class Plan:
     ) -> None:
         """Create a plan, unbooked."""
         self.app = app
-        self.request = request
+        self.members = members
         self.start = start
         self.end = end
         self.confidence = confidence
         self.places = places
         self.going = going
-        self.shadow: ShadowStart | None = request.shadow
+        self.shadow: ShadowStart | None = self.request.shadow
+
+    @property
+    def request(self) -> Request:
+        """The ask; of a gang the first one."""
+        return self.members[0][0]
 
 
 class Lapsed(NamedTuple):
@@ -189,11 +228,13 @@ class Shadows:
         """Let the ask hold the planned start, in place of the one that it has."""
         shadow = plan.shadow
         if shadow is None:
-            shadow = plan.request.shadow = ShadowStart(plan, now)
+            shadow = ShadowStart(plan, now)
             self.starts[shadow] = None
         else:
-            self._free(shadow)
-            shadow.follow(plan)
+            self._let_go(shadow)
+            shadow.follow(plan, now)
+        for request, _ in plan.members:
+            request.shadow = shadow
         for node, items in plan.places.items():
             node.plans[shadow] = PlannedRoom(plan.start, plan.end, items, plan.going[node], now, self.time)
             shadow.places[node] = items
@@ -210,16 +251,19 @@ class Shadows:
 
     def give_up(self, shadow: ShadowStart, now: float) -> None:
         """The ask holds the start no more, and may have another one later."""
-        self.end(shadow)
-        self._escalation.readmit(shadow.request, now)
+        self._end(shadow, now)
         self._dirty.mark_app(shadow.app)
 
     def end(self, shadow: ShadowStart) -> None:
-        """The ask is not pending any more."""
+        """An ask is not pending any more: the others of a gang lose the start as well."""
+        self._end(shadow, self.time.now)
+
+    def _end(self, shadow: ShadowStart, now: float) -> None:
         del self.starts[shadow]
-        shadow.request.shadow = None
-        self._timers.cancel(shadow.timer)
-        self._free(shadow)
+        self._let_go(shadow)
+        for request, _ in shadow.members:
+            if request.is_pending:
+                self._escalation.readmit(request, now)
         self._dirty.mark((self,))
         self._wakeups.waiting.runnable = True
 
@@ -232,9 +276,13 @@ class Shadows:
         """The node is gone, takes no more asks, or has another size."""
         for shadow in list(node.plans):
             self._leave(shadow, node)
+            shadow.lost_node = True
             self.overdue(shadow)
 
-    def _free(self, shadow: ShadowStart) -> None:
+    def _let_go(self, shadow: ShadowStart) -> None:
+        self._timers.cancel(shadow.timer)
+        for request, _ in shadow.members:
+            request.shadow = None
         for node in list(shadow.places):
             self._leave(shadow, node)
 

@@ -1,12 +1,12 @@
-"""The search for a shadow start: the earliest time at which a node has room for an ask.
+"""The search for a shadow start: the earliest time at which nodes have room for an ask, or for a whole gang.
 
 Room on a node grows with time, as allocations end; what is held for other starts is taken from now on, until
-their expected ends. The node with the earliest time wins, then the first in node order. A search of very many
-nodes goes on in the next turn, like that of `node_search/heaps.py`; nodes that have changed meanwhile are
-looked at again.
+their expected ends. At the earliest time the nodes are filled in node order, each before the next. A search
+of very many nodes goes on in the next turn, like that of `node_search/heaps.py`; nodes that have changed
+meanwhile are looked at again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.runtimes import Confidence, Runtimes
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.shadows import GRACE, Plan, ShadowStart
@@ -21,6 +22,9 @@ from licorne_core.values.asks import Allocation, Ask, AskClass
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Items, charge, refund
 from licorne_core.values.tags import RUNTIME, read_seconds
+
+MOST_TIMES = 64
+"""Times at which several kinds are tried beside each other; each costs a look at all nodes with room."""
 
 
 def declared_runtime(app: Application, ask: Ask) -> int | None:
@@ -39,6 +43,13 @@ def extended(end: float, now: float) -> float:
     return end + more
 
 
+class Kind(NamedTuple):
+    """Asks of one class that start together, in order."""
+
+    ask_class: AskClass
+    requests: Sequence[Request]
+
+
 class _End(NamedTuple):
     """Amounts that are free from `time` on; `known` of an allocation, not of a start."""
 
@@ -47,17 +58,43 @@ class _End(NamedTuple):
     known: Confidence
 
 
-class _Found(NamedTuple):
-    """The earliest time at which a node has room, and that of the first end on it."""
+class _Room(NamedTuple):
+    """Room on a node as time passes: from each time on, so many asks of each kind alone.
 
-    time: float
+    `first_end` is the time of the first end on the node.
+    """
+
+    steps: Sequence[tuple[float, Sequence[int]]]
     first_end: float
+
+    def slots(self, time: float) -> Sequence[int]:
+        """Asks of each kind that have room at the time."""
+        found: Sequence[int] = ()
+        for since, slots in self.steps:
+            if since > time:
+                break
+            found = slots
+        return found
+
+
+_Members = list[tuple[Request, Node]]
 
 
 class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
-    __slots__ = ("_applications", "_at", "_found", "_nodes", "_of", "_part", "_rest", "runtimes", "work")
+    __slots__ = (
+        "_applications",
+        "_at",
+        "_kinds",
+        "_nodes",
+        "_own",
+        "_part",
+        "_rest",
+        "_rooms",
+        "runtimes",
+        "work",
+    )
 
     def __init__(
         self,
@@ -70,76 +107,140 @@ class StartSearch:
         self._nodes = nodes
         self._applications = applications
         self._part = part
-        self._of: Request | None = None
+        self._kinds: Sequence[Kind] = ()
+        self._own: ShadowStart | None = None
         self._at = 0
-        self._found: dict[Node, _Found] = {}
+        self._rooms: dict[Node, _Room] = {}
         self._rest: Iterator[Node] = iter(())
         self.runtimes = runtimes
         """Learnt runtimes; None where backfill is off."""
         self.work = 0
-        """Nodes and allocations looked at so far."""
+        """Nodes, allocations and starts looked at so far."""
 
-    def plan(self, app: Application, request: Request, now: float) -> Plan | None:
-        """The earliest start of the ask at unix seconds `now`, None if no end that it needs is known.
+    def plan(self, app: Application, kinds: Sequence[Kind], now: float) -> Plan | None:
+        """The earliest start of all these asks together at unix seconds `now`.
+
+        None if no end that they need is known.
 
         Raises:
             StillLooking: not all nodes have been searched yet.
         """
-        if self._of is not request:
-            self._of, self._at = request, self._nodes.changed.count
-            self._found = {}
+        if self._kinds != kinds:
+            self._kinds, self._own = kinds, kinds[0].requests[0].shadow
+            self._at = self._nodes.changed.count
+            self._rooms = {}
             self._rest = iter(list(self._nodes.by_id.values()))
         until = self.work + self._part
         for node in self._rest:
-            self._look(node, request, now)
+            self._look(node, now)
             if self.work >= until:
                 raise StillLooking
-        self._of = None
         for node in self._nodes.changed.since(self._at):
-            self._look(node, request, now)
-        for node, found in list(self._found.items()):
-            if found.first_end <= now:
-                self._look(node, request, now)
+            self._look(node, now)
+        for node, room in list(self._rooms.items()):
+            if room.first_end <= now:
+                self._look(node, now)
         known = self._nodes.by_id
-        fitting = ((f.time, n.score, n.node_id) for n, f in self._found.items() if n.node_id in known)
-        best = min(fitting, default=None)
-        self._found = {}
-        return None if best is None else self._made(app, request, known[best[2]], best[0], now)
+        rooms = {node: room for node, room in self._rooms.items() if known.get(node.node_id) is node}
+        in_order = sorted(rooms, key=_rank)
+        start = self._earliest(rooms)
+        members = None if start is None else self._members(rooms, in_order, start, now)
+        if len(kinds) > 1:
+            start, members = self._together(rooms, in_order, start, now)
+        plan = None if start is None or members is None else self._made(app, members, start, now)
+        self._kinds, self._rooms = (), {}
+        return plan
 
-    def forget(self) -> None:
-        """Drop an unfinished search."""
-        self._of = None
-        self._found = {}
-        self._rest = iter(())
-
-    def _look(self, node: Node, request: Request, now: float) -> None:
-        """Note the earliest time at which the node has room, if there is one."""
+    def _look(self, node: Node, now: float) -> None:
+        """Note the room on the node, if there ever is any."""
         self.work += 1 + len(node.allocations)
-        found = self._earliest(node, request, now) if _may_hold(node, request.ask.ask_class) else None
-        if found is None:
-            self._found.pop(node, None)
+        may = [_may_hold(node, kind.ask_class) for kind in self._kinds]
+        room = self._room_on(node, may, now) if any(may) else None
+        if room is None or not room.steps:
+            self._rooms.pop(node, None)
         else:
-            self._found[node] = found
+            self._rooms[node] = room
 
-    def _earliest(self, node: Node, request: Request, now: float) -> _Found | None:
-        free = dict(node.available)
-        ends = [self._end_of(allocation, now) for allocation in node.allocations]
-        shadow: ShadowStart
-        for shadow, room in node.plans.items():
-            if shadow is not request.shadow:
-                refund(free, room.items)
-                ends.append(_End(room.end, room.items, Confidence.DECLARED))
-        ends.sort()
+    def _room_on(self, node: Node, may: Sequence[bool], now: float) -> _Room:
+        free, ends = self._free_on(node, now)
         first = ends[0].time if ends else inf
-        wanted = request.ask.ask_class.items
-        time = now
-        for end in ends:
+        steps: list[tuple[float, Sequence[int]]] = []
+        time, before = now, [0] * len(may)
+        for end in (*ends, _End(inf, (), Confidence.DECLARED)):
             if end.time > time:
-                if _fits(wanted, free):
+                slots = [
+                    min(_times(kind.ask_class.items, free), len(kind.requests)) if allowed else 0
+                    for kind, allowed in zip(self._kinds, may, strict=True)
+                ]
+                if slots != before or (len(may) > 1 and steps):
+                    steps.append((time, slots))
+                    before = slots
+                if end.time == inf or (len(may) == 1 and slots[0] == len(self._kinds[0].requests)):
                     break
                 time = end.time
             charge(free, end.items)
-        return _Found(time, first) if time < inf and _fits(wanted, free) else None
+        return _Room(steps, first)
+
+    def _free_on(self, node: Node, now: float) -> tuple[dict[str, int], list[_End]]:
+        """What is free on the node now beside other starts, and what ends there, in order."""
+        free = dict(node.available)
+        ends = [self._end_of(allocation, now) for allocation in node.allocations]
+        for shadow, room in node.plans.items():
+            if shadow is not self._own:
+                refund(free, room.items)
+                ends.append(_End(room.end, room.items, Confidence.DECLARED))
+        ends.sort()
+        return free, ends
+
+    def _earliest(self, rooms: Mapping[Node, _Room]) -> float | None:
+        """The first time at which there are slots enough for each kind alone."""
+        start = 0.0
+        for number, kind in enumerate(self._kinds):
+            lacks = len(kind.requests)
+            for time, more in sorted(_gains(rooms.values(), number)):
+                lacks -= more
+                if lacks <= 0:
+                    start = max(start, time)
+                    break
+            else:
+                return None
+        return start
+
+    def _together(
+        self, rooms: Mapping[Node, _Room], in_order: Sequence[Node], first: float | None, now: float
+    ) -> tuple[float | None, _Members | None]:
+        """The first time at which several kinds have room beside each other, among the next few."""
+        times = sorted({time for room in rooms.values() for time, _ in room.steps})
+        for time in [time for time in times if first is not None and time >= first][:MOST_TIMES]:
+            members = self._members(rooms, in_order, time, now)
+            if members is not None:
+                return time, members
+        return None, None
+
+    def _members(
+        self, rooms: Mapping[Node, _Room], in_order: Sequence[Node], start: float, now: float
+    ) -> _Members | None:
+        """The asks on the nodes in their order, each filled before the next; None without room for all."""
+        rest = [list(kind.requests) for kind in self._kinds]
+        members: _Members = []
+        for node in in_order:
+            if not any(rest):
+                break
+            slots = rooms[node].slots(start)
+            if not any(slots):
+                continue
+            self.work += 1
+            free, ends = self._free_on(node, now)
+            for end in ends:
+                if end.time <= start:
+                    charge(free, end.items)
+            for number, kind in enumerate(self._kinds):
+                fitting = min(_times(kind.ask_class.items, free), len(rest[number])) if slots[number] else 0
+                members += [(request, node) for request in rest[number][:fitting]]
+                del rest[number][:fitting]
+                for name, value in kind.ask_class.items:
+                    free[name] = free.get(name, 0) - fitting * value
+        return None if any(rest) else members
 
     def _end_of(self, allocation: Allocation, now: float) -> _End:
         """Expected end of an allocation, inf for unknown."""
@@ -155,21 +256,38 @@ class StartSearch:
             return declared, Confidence.UNKNOWN if declared is None else Confidence.DECLARED
         return self.runtimes.expected(app.queue_path, ask.ask_class.shape, declared)
 
-    def _made(self, app: Application, request: Request, node: Node, start: float, now: float) -> Plan:
-        """The plan for the node that has room at the start."""
-        ends = {allocation: self._end_of(allocation, now) for allocation in node.allocations}
-        going = [allocation for allocation, end in ends.items() if end.time <= start]
-        learnt = any(ends[allocation].known is Confidence.LEARNT for allocation in going)
-        seconds, _ = self.expected(app, request.ask)
-        return Plan(
-            app,
-            request,
-            start,
-            inf if seconds is None else start + seconds,
-            Confidence.LEARNT if learnt else Confidence.DECLARED,
-            {node: request.ask.ask_class.items},
-            {node: frozenset((one.ask.app_id, one.ask.key) for one in going)},
-        )
+    def _made(self, app: Application, members: _Members, start: float, now: float) -> Plan:
+        """The plan for the nodes that have room at the start."""
+        places: dict[Node, dict[str, int]] = {}
+        end = start
+        for request, node in members:
+            charge(places.setdefault(node, {}), request.ask.ask_class.items)
+            seconds, _ = self.expected(app, request.ask)
+            end = max(end, inf if seconds is None else start + seconds)
+        learnt = False
+        going: dict[Node, frozenset[AllocationId]] = {}
+        for node in places:
+            ends = [(one.ask, self._end_of(one, now)) for one in node.allocations]
+            gone = [(ask, end_of) for ask, end_of in ends if end_of.time <= start]
+            learnt = learnt or any(end_of.known is Confidence.LEARNT for _, end_of in gone)
+            going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
+        known = Confidence.LEARNT if learnt else Confidence.DECLARED
+        items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
+        return Plan(app, members, start, end, known, items, going)
+
+
+def _gains(rooms: Iterable[_Room], number: int) -> Iterator[tuple[float, int]]:
+    """Times at which a room has more slots for a kind, with their number."""
+    for room in rooms:
+        before = 0
+        for time, slots in room.steps:
+            if slots[number] != before:
+                yield time, slots[number] - before
+                before = slots[number]
+
+
+def _rank(node: Node) -> tuple[object, str]:
+    return node.score, node.node_id
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:
@@ -180,5 +298,6 @@ def _may_hold(node: Node, ask_class: AskClass) -> bool:
     return not (results and (results.get((ask_class, True)) or results.get((ask_class, False))))
 
 
-def _fits(items: Items, free: Mapping[str, int]) -> bool:
-    return all(free.get(name, 0) >= value for name, value in items)
+def _times(items: Items, free: Mapping[str, int]) -> int:
+    """How often the amounts fit."""
+    return max(0, min(free.get(name, 0) // value for name, value in items))

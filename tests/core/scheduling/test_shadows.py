@@ -165,3 +165,49 @@ def test_backfill_begins_and_ends_with_a_reload() -> None:
     assert starts(driver) == {"short": (100.0, ["n0"])}
     driver.do(reload(config("[{name: a}]")))
     assert starts(driver) == {}
+
+
+def gang(driver: Driver, app_id: str, members: int, seconds: int) -> None:
+    """An application whose placeholders are placed together, and the asks for them."""
+    driver.do(apps(app(app_id, "root.a", tags={RUNTIME: str(seconds)}, gang={"vcore": members})))
+    wanted = [
+        ask(app_id, f"p{number}", vcore=1, group="members", placeholder=True) for number in range(members)
+    ]
+    driver.do(asks(*wanted))
+
+
+def test_a_gang_holds_one_start_for_all_its_members() -> None:
+    """It starts whole, on the nodes that are free at the earliest time; shorter asks pass it until then."""
+    driver = world(1, 1, 1)
+    driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
+    gang(driver, "wide", 2, 30)
+    assert starts(driver) == {"p0": (80.0, ["n0", "n1"])}
+    at(driver, 50.0)
+    effects = driver.do(
+        releases(release("first", "a")), asks(job("third", "late", 1, 31), job("third", "passes", 1, 30))
+    )
+    assert placed(effects) == [("third", "passes", "n0")]
+    at(driver, 80.0)
+    effects = driver.do(releases(release("first", "b"), release("third", "passes")))
+    assert placed(effects) == [("wide", "p0", "n0"), ("wide", "p1", "n1")]
+
+
+def test_a_gang_starts_earlier_where_room_frees_before_its_time() -> None:
+    """After a while an earlier start is looked for, on other nodes as well."""
+    driver = world(1, 1, 1)
+    driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
+    gang(driver, "wide", 2, 30)
+    at(driver, 60.0)
+    effects = driver.do(releases(release("first", "a"), release("first", "c")))
+    assert placed(effects) == [("wide", "p0", "n0"), ("wide", "p1", "n2")]
+
+
+def test_a_gang_that_changes_is_planned_again() -> None:
+    """One more placeholder needs more room, and the start moves."""
+    driver = world(1, 1, 1)
+    driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
+    gang(driver, "wide", 2, 30)
+    driver.do(asks(ask("wide", "more", vcore=1, group="members", placeholder=True)))
+    assert starts(driver) == {"p0": (200.0, ["n0", "n1", "n2"])}
+    driver.do(releases(release("wide", "more")))
+    assert starts(driver) == {"p0": (80.0, ["n0", "n1"])}

@@ -24,6 +24,7 @@ from support.oracle.order import Look, node_key
 
 GRACE = 5.0
 RETRY_SECONDS = 15.0
+REPLAN_SECONDS = 5.0
 MOST = {"off": 0, "easy": 1, "conservative": 16}
 FEWEST_RUNS = 3
 MOST_RUNS = 64
@@ -35,7 +36,8 @@ Name = tuple[str, str]
 class ShadowRecord:
     """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
 
-    `going` is what was there when it was `planned` and was to end by the start.
+    `going` is what was there when it was `planned` and was to end by the start. `looked` is when it was
+    planned last, or an earlier one was looked for.
     """
 
     node_id: str
@@ -44,6 +46,7 @@ class ShadowRecord:
     planned: float
     going: set[Name]
     serial: int = 0
+    looked: float = 0.0
     stale: bool = False
 
 
@@ -131,7 +134,8 @@ def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
         return None
     start, _, node = min(found, key=lambda one: one[:2])
     going = {(a.app_id, one.key) for a, one, _, end in _ends(look, node) if end <= start}
-    return ShadowRecord(node.node_id, start, start + _expected(look, app, ask), look.now, going)
+    end = start + _expected(look, app, ask)
+    return ShadowRecord(node.node_id, start, end, look.now, going, looked=look.now)
 
 
 def _earliest(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> float | None:

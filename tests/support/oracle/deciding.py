@@ -7,7 +7,7 @@ all checks let through and that has a node, or else is old enough to have one re
 
 from typing import NamedTuple
 
-from support.oracle.backfill import MOST, Hold, Lapse, holders, mode, plan, waits_before
+from support.oracle.backfill import MOST, REPLAN_SECONDS, Hold, Lapse, Name, holders, mode, plan, waits_before
 from support.oracle.books import AllocationRecord, AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.checks import (
     exceeds_cluster_only,
@@ -148,7 +148,8 @@ class Outcome(NamedTuple):
     `nowhere` says of each kind that was looked at whether there is no node for it. `searches` are
     those for victims, `waits` what is not searched for before a node is given up, `postponed` the
     applications whose leaves had too many searches in this turn, `unplanned` are the kinds for
-    which no start was found, or was looked for as another one was just not found.
+    which no start was found, or was looked for as another one was just not found, and
+    `looked` has the asks for which an earlier start was looked for.
     """
 
     decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | None
@@ -159,14 +160,16 @@ class Outcome(NamedTuple):
     waits: list[Waits]
     postponed: list[str]
     unplanned: list[tuple[str, Kind]]
+    looked: list[Name]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     if look.review_due is not None and look.now >= look.review_due + OVERDUE and look.nodes:
-        return Outcome(review(look, None), [], {}, {}, [], [], [], [])
-    decision = _planned_pass(look) or _reserved_pass(look) or replace_one(look)
-    outcome = Outcome(decision, [], {}, {}, [], [], [], [])
+        return Outcome(review(look, None), [], {}, {}, [], [], [], [], [])
+    looked: list[Name] = []
+    decision = _planned_pass(look, looked) or _reserved_pass(look) or replace_one(look)
+    outcome = Outcome(decision, [], {}, {}, [], [], [], [], looked)
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
@@ -183,8 +186,11 @@ def decide(look: Look) -> Outcome:
     return outcome
 
 
-def _planned_pass(look: Look) -> Decision | Hold | Lapse | None:
-    """The first ask that fits where its start is planned, or whose start is planned again."""
+def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | None:
+    """The first ask that fits where its start is planned, or whose start is planned again.
+
+    `looked` has those for which an earlier start was looked for.
+    """
     for app, ask, shadow in holders(look.apps) if look.nodes else []:
         comes = app in apps_of_leaf(look, look.queues[app.queue], newcomers=False)
         comes = comes and app.backs_off_until <= look.now and not is_replaceable(app, ask)
@@ -195,10 +201,15 @@ def _planned_pass(look: Look) -> Decision | Hold | Lapse | None:
         asked = may_be_asked_about(look, ask)
         if comes and within and asked and node is not None and takes(look, node, ask):
             return Decision(app.app_id, ask.key, node.node_id)
-        if shadow.stale:
-            may_plan = comes and (asked if within else exceeds_cluster_only(look, app, ask))
-            found = plan(look, app, ask) if may_plan else None
-            return Lapse(app.app_id, ask.key, may_plan) if found is None else Hold(app.app_id, ask.key, found)
+        may_plan = comes and (asked if within else exceeds_cluster_only(look, app, ask))
+        if not shadow.stale and (look.now < shadow.looked + REPLAN_SECONDS or not may_plan):
+            continue
+        found = plan(look, app, ask) if may_plan else None
+        if shadow.stale and found is None:
+            return Lapse(app.app_id, ask.key, may_plan)
+        looked.append((app.app_id, ask.key))
+        if found is not None and (shadow.stale or found.start < shadow.start):
+            return Hold(app.app_id, ask.key, found)
     return None
 
 

@@ -91,6 +91,12 @@ def mark_unplanned(partition: PartitionOracle, outcome: Outcome, now: float) -> 
         partition.apps[app_id].wish(kind).plans_from = partition.plans_from
 
 
+def mark_looked(partition: PartitionOracle, looked: list[tuple[str, str]], now: float) -> None:
+    """An earlier start was looked for."""
+    for app_id, key in looked:
+        partition.apps[app_id].asks[key].shadow.looked = now
+
+
 def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
     """Asks are like others that wait for kept nodes, and wait as long as these."""
     for app_id, kind, likeness, until in waits:

@@ -9,11 +9,13 @@ from typing import Any
 from licorne_core.config import submitted
 from licorne_core.messages.commands import (
     Command,
+    NewApplication,
     RegisterRm,
     UpdateAllocations,
     UpdateApplications,
     UpdateConfiguration,
 )
+from licorne_core.values.asks import Ask
 from licorne_core.values.tags import RUNTIME
 from support.oracle.config import text_of
 
@@ -37,12 +39,17 @@ class BackfillMaker:
         if isinstance(command, RegisterRm | UpdateConfiguration) and command.rm_id in self.rms:
             return replace(command, config=submitted(self._configured(text_of(command))))
         if isinstance(command, UpdateApplications) and command.rm_id in self.rms:
-            return replace(command, new=[replace(new, tags=self._tags(new.tags, 0.3)) for new in command.new])
+            return replace(command, new=[self._single(new) for new in command.new])
         if isinstance(command, UpdateAllocations) and command.rm_id in self.rms:
-            return replace(
-                command, asks=[replace(ask, tags=self._tags(ask.tags, 0.7)) for ask in command.asks]
-            )
+            return replace(command, asks=[self._alone(ask) for ask in command.asks])
         return command
+
+    def _single(self, new: NewApplication) -> NewApplication:
+        """The application without its gang: the oracle places no whole gangs."""
+        return replace(new, tags=self._tags(new.tags, 0.3), placeholder_ask={})
+
+    def _alone(self, ask: Ask) -> Ask:
+        return replace(ask, tags=self._tags(ask.tags, 0.7), placeholder=False, task_group="")
 
     def _configured(self, text: str) -> str:
         document = json.loads(text)

@@ -25,6 +25,7 @@ from support.oracle.turns import (
     carry_out,
     end_turn,
     mark_attempted,
+    mark_looked,
     mark_searches,
     mark_unplanned,
     mark_waits,
@@ -214,6 +215,7 @@ class _Pair:
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
         mark_unplanned(partition, outcome, self.driver.now)
+        mark_looked(partition, outcome.looked, self.driver.now)
         mark_searches(partition, outcome.searches, self.driver.now)
         mark_waits(partition, outcome.waits)
         for app_id in outcome.backing_off:
@@ -232,6 +234,9 @@ class _Pair:
                 theirs,
                 outcome._replace(attempted={app_id: looked_at}, nowhere={app_id: nowhere}),
             )
+        looked = {(str(one.app.app_id), str(one.request.key)): one.looked_at for one in core.shadows}
+        found = [name for name in outcome.looked if looked.get(name) == self.driver.now]
+        mark_looked(theirs, found, self.driver.now)
         mark_searches(theirs, self._searches(core, outcome), self.driver.now)
         mark_waits(theirs, [one for one in outcome.waits if _waits_too(core, one)])
         for app_id in outcome.backing_off:

@@ -3,7 +3,7 @@
 Its highest usage is derived for reports: no decision reads it, so no allocation keeps it up to date.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -344,3 +344,31 @@ def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
         total = allocated[name]
         if total > highest.get(name, 0):
             highest[name] = total
+
+
+def gang_groups(app: Application) -> list[AskGroup]:
+    """The groups of pending placeholders, in the order of their first asks."""
+    groups = [group for group in app.groups.values() if group.key[2] and group.waiting]
+    groups.sort(key=_first_place)
+    return groups
+
+
+def _first_place(group: AskGroup) -> tuple[int, float, int]:
+    return group.heap[0][:3]
+
+
+def amounts_of(groups: Iterable[AskGroup]) -> Items:
+    """Amounts of all asks of the groups together."""
+    total: dict[str, int] = {}
+    for group in groups:
+        for name, value in group.ask_class.items:
+            total[name] = total.get(name, 0) + value * group.waiting
+    return tuple(sorted(total.items()))
+
+
+def gather_gang(app: Application) -> None:
+    """Let quotas be asked for all its pending placeholders together."""
+    groups = gang_groups(app)
+    together = amounts_of(groups)
+    for group in groups:
+        group.together = together

@@ -318,11 +318,27 @@ class AgedAsks:
         heapify(self._young)
 
 
-class ReservationRequest(AgedAsks):
-    """The asks of a group that found no node, and may have one reserved (spec §§ 8.5, 8.7).
+class OfNoNode(AgedAsks):
+    """The asks of a group that found no node, and hold none for later."""
 
-    One that requires its node may at once.
-    """
+    __slots__ = ()
+
+    def qualifies(self, place: Place) -> bool:
+        """True if the ask has no node reserved, and holds no shadow start."""
+        request = place.request
+        reservation = request.reservation
+        holds = request.shadow is not None or (reservation is not None and reservation.node_id is not None)
+        return not holds and waits(place)
+
+
+class StartRequest(OfNoNode):
+    """The asks that may hold a shadow start. After a plan that failed it pauses for a while."""
+
+    __slots__ = ()
+
+
+class ReservationRequest(OfNoNode):
+    """The asks that may have a node reserved (spec §§ 8.5, 8.7). One that requires its node may at once."""
 
     __slots__ = ()
 
@@ -332,28 +348,6 @@ class ReservationRequest(AgedAsks):
         """Start with all asks of the group."""
         age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
         super().__init__(group, age, now)
-
-    def qualifies(self, place: Place) -> bool:
-        """True if the ask has no node reserved, and holds no shadow start."""
-        return waits(place) and _holds_nothing(place.request)
-
-
-def _holds_nothing(request: Request) -> bool:
-    reservation = request.reservation
-    return request.shadow is None and (reservation is None or reservation.node_id is None)
-
-
-class StartRequest(AgedAsks):
-    """The asks of a group that no node took, and that may hold a shadow start.
-
-    After a plan that failed it pauses for a while. In the pause an ask may have a node reserved.
-    """
-
-    __slots__ = ()
-
-    def qualifies(self, place: Place) -> bool:
-        """True if the ask has no node reserved, and holds no shadow start."""
-        return waits(place) and _holds_nothing(place.request)
 
 
 class PreemptionRequest(AgedAsks):

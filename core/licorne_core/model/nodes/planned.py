@@ -67,6 +67,14 @@ class PlannedRoom:
         left = self.left_on(node)
         return all(left.get(name, 0) >= value for name, value in wanted.items)
 
+    def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
+        """Amounts that asks of the class may take now, the kept ones among them; none for no bound."""
+        if self._time.now + wanted.runtime <= self.start:
+            return {}
+        left = self.left_on(node)
+        charge(left, node.kept.items())
+        return {name: left.get(name, 0) for name, _ in wanted.items}
+
     def left_on(self, node: Any) -> dict[str, int]:
         """What is free on the node at the start beside the room, maybe below zero."""
         left: dict[str, int] = dict(node.available)

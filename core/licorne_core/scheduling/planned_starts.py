@@ -1,0 +1,82 @@
+"""Asks with a shadow start in the pass: they are tried before all others (`shadows.py`).
+
+A holder is tried where it is planned for. It goes elsewhere at its place in the order, like any ask.
+"""
+
+from licorne_core.model.apps.application import Application, gather_gang
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.checks import Asking
+from licorne_core.scheduling.gang_placement import GangSearch, Together
+from licorne_core.scheduling.measures import first_blocker, is_cluster, kinds_of
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.shadows import REPLAN_TIME, Lapsed, Plan, ShadowStart
+from licorne_core.values.asks import AskClass
+
+Candidate = tuple[Queue, Application, Request, Node]
+"""A decision: leaf, application, its ask, and the node that the ask goes to."""
+
+
+class PlannedStarts:
+    """Tries the holders of shadow starts in one partition; changes no books."""
+
+    __slots__ = ("_context", "_gangs")
+
+    def __init__(self, context: CheckContext, gangs: GangSearch) -> None:
+        """Try in the partition of the context."""
+        self._context = context
+        self._gangs = gangs
+
+    def decide(self, shadow: ShadowStart, now: float) -> Candidate | Together | Plan | Lapsed | None:
+        """The holder on the nodes that it is planned for, or another plan: for a stale one, or earlier.
+
+        Raises:
+            StillLooking: the search for another start goes on in the next turn.
+        """
+        app = shadow.app
+        may_start = app in app.leaf.ranking
+        if may_start:
+            if shadow.is_gang:
+                gather_gang(app)
+            blocker = first_blocker(self._context, Asking(app, shadow.request.group))
+            if blocker is None:
+                found = self._where_planned(shadow)
+                if found is not None:
+                    return found
+            else:
+                may_start = is_cluster(blocker, app.leaf)
+                blocker.retire_if_unused()
+        if shadow.is_gang and self._has_changed(shadow):
+            shadow.is_stale = True
+        if not shadow.is_stale and (now < shadow.looked_at + REPLAN_TIME or not may_start):
+            return None
+        kinds = kinds_of(app, shadow.request)
+        plan = self._context.start_search.plan(app, kinds, now) if may_start else None
+        if shadow.is_stale:
+            return Lapsed(shadow, may_start) if plan is None else plan
+        shadow.looked_at = now
+        return plan if plan is not None and plan.start < shadow.start else None
+
+    def _where_planned(self, shadow: ShadowStart) -> Candidate | Together | None:
+        """The holder on its nodes, if they have room for all of it now."""
+        app = shadow.app
+        if not shadow.is_gang:
+            for node in shadow.places:
+                if node.takes(shadow.request.ask.ask_class, holder=shadow):
+                    return app.leaf, app, shadow.request, node
+            return None
+        if shadow.lost_node or self._has_changed(shadow):
+            return None
+        for request, node in shadow.members:
+            if not node.takes(request.ask.ask_class, holder=shadow):
+                return None
+        for node, items in shadow.places.items():
+            together = AskClass.of(dict(items), runtime=shadow.runtime)
+            if not node.takes(together, holder=shadow):
+                return None
+        return self._gangs.planned(app.leaf, app, shadow.members)
+
+    def _has_changed(self, shadow: ShadowStart) -> bool:
+        """True if the gang has other members than those that it was planned for."""
+        return sum(len(kind.requests) for kind in kinds_of(shadow.app, shadow.request)) != len(shadow.members)
