@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     AskBackoff,
@@ -20,6 +21,7 @@ from licorne_core.messages.commands import (
     NodeRefusal,
     NodeUpdate,
     NotePredicatesSent,
+    NoticeAnswer,
     Options,
     PredicateAnswer,
     PredicatePolicy,
@@ -191,6 +193,7 @@ _ASK = Row(
 _REFUSAL = Row(NodeRefusal, node_id=TEXT, reason=TEXT)
 _ANSWER = Row(PredicateAnswer, check=WHOLE, refused=items(_REFUSAL))
 _PREEMPTION_ANSWER = Row(PreemptionAnswer, check=WHOLE, needed=AMOUNTS)
+_NOTICE_ANSWER = Row(NoticeAnswer, app_id=TEXT, key=TEXT, partition=TEXT, later=NUMBER)
 _PATTERN = Row(BudgetPattern, rm=TEXT, partition=TEXT, queue=TEXT)
 _AMOUNTS_OF = plain(dict[str, dict[str, int]])
 _BUDGET = Row(Budget, name=TEXT, limit=AMOUNTS, members=items(_PATTERN), slices=optional(_AMOUNTS_OF))
@@ -216,6 +219,7 @@ COMMANDS = (
     Row(RemoveRm, rm_id=TEXT),
     Row(AnswerPredicates, rm_id=TEXT, answers=items(_ANSWER)),
     Row(AnswerPreemptions, rm_id=TEXT, answers=items(_PREEMPTION_ANSWER)),
+    Row(AnswerNotices, rm_id=TEXT, answers=items(_NOTICE_ANSWER)),
     Row(NotePredicatesSent, rm_id=TEXT, check=WHOLE),
     Row(BeginReplay, rm_id=TEXT),
     Row(EndReplay, rm_id=TEXT, nodes=WHOLE, applications=WHOLE, allocations=WHOLE),
@@ -242,7 +246,15 @@ COMMANDS = (
 """All commands."""
 
 _BACKOFF = Row(AskBackoff, first=NUMBER, most=NUMBER)
-_TUNING = Row(Tuning, node_index=FLAG, parking=FLAG, fill_work=WHOLE, slice_size=WHOLE, timeout_size=WHOLE)
+_TUNING = Row(
+    Tuning,
+    node_index=FLAG,
+    parking=FLAG,
+    fill_work=WHOLE,
+    slice_size=WHOLE,
+    timeout_size=WHOLE,
+    inspection_time=NUMBER,
+)
 _CAPS = Row(RmCaps, **{field.name: WHOLE for field in fields(RmCaps)})
 OPTIONS = Row(
     Options,
@@ -264,7 +276,7 @@ ROWS = {
         *(_BACKOFF, _TUNING, _CAPS),
         *(_MARK, _TERMS, _CORDON, _APPLICATION_MARKS, _MARKS),
         *(_POLICY, _NODE, _USER, _APPLICATION, _REMOVAL, _RELEASE, _ASK),
-        *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER, _PATTERN, _BUDGET),
+        *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER, _NOTICE_ANSWER, _PATTERN, _BUDGET),
     )
 }
 """All records by their names."""

@@ -121,6 +121,7 @@ SAMPLES: tuple[Any, ...] = (
     c.AnswerPredicates(
         rm_id=RM, answers=(c.PredicateAnswer(3, (c.NodeRefusal(node_id=NODE, reason="taint"),)),)
     ),
+    c.AnswerNotices(rm_id=RM, answers=(c.NoticeAnswer(APP, KEY, "default", 2.5),)),
     c.AnswerPreemptions(rm_id=RM, answers=(c.PreemptionAnswer(4, {NODE: -1}),)),
     c.NotePredicatesSent(rm_id=RM, check=9),
     c.BeginReplay(rm_id=RM),
@@ -155,7 +156,9 @@ OPTIONS = c.Options(
     default_config=built_in(),
     reservations=False,
     ask_backoff=c.AskBackoff(2.0, 30.5),
-    tuning=Tuning(node_index=False, parking=False, fill_work=7, slice_size=8, timeout_size=9),
+    tuning=Tuning(
+        node_index=False, parking=False, fill_work=7, slice_size=8, timeout_size=9, inspection_time=10.0
+    ),
     rm_caps=RmCaps(**{field.name: at for at, field in enumerate(fields(RmCaps))}),
 )
 HEADER = Header(run=7, version="0.1.0", start=1700000000.5, options=OPTIONS)
