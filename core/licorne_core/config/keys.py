@@ -32,6 +32,8 @@ class Kind(Enum):
     ANY_DURATION = "duration"
     AMOUNT_LIST = "amounts in one text"
     NAME_LIST = "names, separated by commas"
+    NUMBER = "number"
+    HOURS = "amount, `/` and `hour`, `day`, `week` or `month`"
 
 
 @dataclass(frozen=True, slots=True)

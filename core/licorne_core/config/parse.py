@@ -14,7 +14,7 @@ from licorne_core.config.caps import (
     PARTITIONS,
     QUEUES,
 )
-from licorne_core.config.properties import PROPERTIES, settings_of
+from licorne_core.config.properties import PROPERTIES, budgeted, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.rules import read_rule
 from licorne_core.config.schema import (
@@ -255,7 +255,7 @@ def _properties(cursor: Cursor) -> tuple[dict[str, str], QueueSettings]:
     for key, text in properties.items():
         what = f"characters in property {shown(key)}"
         report.check(what, len(text), MAX_PROPERTY_LENGTH, f"{path}.{key}")
-        hint = "" if key in PROPERTIES else report.hint(key, PROPERTIES)
+        hint = "" if key in PROPERTIES or budgeted(key) else report.hint(key, PROPERTIES)
         if hint:
             report.warn(f"property {shown(key)} means nothing{hint}", f"{path}.{key}")
     warnings: list[str] = []

@@ -7,6 +7,7 @@ from enum import Enum
 from licorne_core.values.errors import Place
 from licorne_core.values.names import Acl, Pattern, is_pattern
 from licorne_core.values.resources import Items, Resources
+from licorne_core.values.windows import HoursLimit
 
 
 class AppSortPolicy(Enum):
@@ -52,7 +53,7 @@ class QueueSettings:
     amounts times seconds that the queue may lose to preemption in an hour, by resource name; a type
     that is not there may be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most
     nodes that may be reserved at a time, None for no bound of the queue's own. `topology_levels`, the
-    widest first, count for root only.
+    widest first, count for root only. `half_life` is in seconds. `weight` is from 0 to 1.
     """
 
     app_sort: AppSortPolicy = AppSortPolicy.FIFO
@@ -78,6 +79,9 @@ class QueueSettings:
     """Seconds that an ask waits before it may hold a shadow start."""
     topology_levels: tuple[str, ...] = ()
     swap_seconds: int = 300
+    half_life: float = 0.0
+    weight: float = 1.0
+    hours: tuple[HoursLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

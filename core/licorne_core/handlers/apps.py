@@ -207,6 +207,7 @@ def _place(
             tree.take_back(created)
             raise
     for queue in tree.newest(created):
+        partition.shares.attach(queue, now)
         partition.journal.note(queue_changed(now, queue.path, EventChange.ADD, managed=False))
     return leaf, brought
 

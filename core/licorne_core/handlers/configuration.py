@@ -60,11 +60,15 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     for (name, app_id), had in marks.applications.items():
         if partition_key(name) == key:
             partition.awaited[app_id] = had
+    for name, memory in rm.memory.items():
+        if partition_key(name) == key:
+            partition.shares.restore(memory, job.now)
     yield PARTITION
     watched = partition.journal.on
     limited: list[Change] = []
     for visit in partition.tree.visits(config.root):
         partition.tree.settle(visit)
+        partition.shares.attach(visit.queue, job.now)
         if watched:
             _note(job, partition, (visit.queue, None, snapshot(visit.queue)), limited)
         yield 1
@@ -109,6 +113,7 @@ def _settle_queues(job: CommandJob, partition: Partition, config: PartitionConfi
         before = snapshot(queue) if watched and not visit.is_new else None
         terms = terms_of(queue, enabled=was_enabled)
         partition.tree.settle(visit)
+        partition.shares.attach(queue, job.now)
         clock.on_reload(queue, terms, job.now)
         if watched:
             _note(job, partition, (queue, before, snapshot(queue)), limited)

@@ -8,6 +8,7 @@ Also here:
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from math import floor
 from typing import Final
 
 from licorne_core.handlers.drains import drain
@@ -115,6 +116,11 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         removed = partition.tree.clean(some)
         for queue in removed:
             partition.dirty.forget_leaf(queue)
+            partition.shares.detach(queue)
+        for queue in removed:
+            if queue.parent is not None and queue.parent.is_leaf:
+                # The last of its children is gone, and it holds applications from now on.
+                partition.shares.attach(queue.parent, job.now)
         if partition.journal.on:
             partition.journal.note_all(facts(_changes(removed), job.now))
         for queue in removed:
@@ -203,6 +209,8 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
             notice_over(partition, due, now, outcome)
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
+        elif due.due is Due.HOURS:
+            pass_time(partition, now)
         elif due.due is Due.GO_ON or due.due in _WORK:
             _work(partition, due, now, outcome, part)
         else:
@@ -210,8 +218,17 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     told += partition.calls.take_unsaid()
     if partition.inspection is not None:
         partition.timers.set(Timer(Due.INSPECT), now)
+    if partition.shares.touched:
+        partition.shares.settle(now)
     partition.dirty.open_blockers()
     return outcome.effects(partition.rm_id) + told
+
+
+def pass_time(partition: Partition, now: float) -> None:
+    """Let budgets of hours follow the time: a new window may have begun."""
+    opened = partition.shares.pass_hours(now)
+    if opened:
+        partition.dirty.mark(opened)
 
 
 def _work(partition: Partition, timer: Timer, now: float, outcome: Outcome, part: Slice) -> None:
@@ -242,6 +259,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
+    if partition.shares.is_on:
+        _follow_time(partition, now)
     cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):
         decision = cycle.next()
@@ -263,6 +282,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     else:
         partition.dirty.open_blockers()
+    if partition.shares.touched:
+        partition.shares.settle(now)
     partition.counters.asks_tried = cycle.tried
     partition.counters.work = cycle.cost
     partition.counters.search_work = partition.preemption.work
@@ -275,6 +296,17 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)
     return effects
+
+
+def _follow_time(partition: Partition, now: float) -> None:
+    """Decide by what was used up to the present second, and by the present windows."""
+    shares = partition.shares
+    shares.now = max(now, shares.now)
+    if shares.hours_are_due(now):
+        pass_time(partition, now)
+    step = floor(now)
+    if step != shares.step:
+        partition.dirty.ranks.pass_time(step)
 
 
 def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Outcome) -> Sequence[Allocation]:
@@ -320,6 +352,8 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
         _inspect_later(partition, now)
         return []
     if partition.inspection is None:
+        if partition.shares.is_on:
+            _follow_time(partition, now)
         partition.dirty.settle()
         partition.inspection = Inspection(partition, now)
     scan: Inspection = partition.inspection

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
+from licorne_core.messages.fairness import FairMemory
 from licorne_core.messages.operators import (
     UNKNOWN_MARK,
     ChangeApplication,
@@ -53,7 +54,7 @@ class RegisterRm:
 
     `config` was parsed by the command's maker; None means the scheduler's default. Without
     `predicates` the RM is not asked, and all predicates pass. With `container_states` it hears of
-    its asks that no node takes (spec § 8.12).
+    its asks that no node takes (spec § 8.12). `memory` is what its partitions are to remember of usage.
     """
 
     rm_id: RmId
@@ -65,6 +66,7 @@ class RegisterRm:
     predicates: PredicatePolicy | None = None
     container_states: bool = True
     marks: OperatorMarks = OperatorMarks()
+    memory: FairMemory = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Final
 
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
+from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import UNKNOWN_MARK, HeldCheck, OperatorMark, told
 from licorne_core.messages.topology import TopologyCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
@@ -390,6 +391,7 @@ Check = (
     | LimitCheck
     | QueueCheck
     | BudgetCheck
+    | HoursCheck
     | GangCheck
     | TopologyCheck
     | AnswersCheck

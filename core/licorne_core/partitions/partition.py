@@ -17,6 +17,7 @@ from licorne_core.messages.operators import ApplicationMarks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.budgets import PartitionBudgets
+from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.limits import LimitBook
 from licorne_core.model.meter import Meter
 from licorne_core.model.nodes.book import NodeBook
@@ -98,7 +99,8 @@ class Partition:
         mode = config.root.settings.backfill
         self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
-        self.dirty = Dirty(self.tree, self.index, self.wakeups)
+        self.shares = FairShares(self.timers, now)
+        self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
         """The shadow starts that blocked asks hold."""
@@ -114,8 +116,10 @@ class Partition:
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
-        self.predicates = PredicateChecks(rm, self.index, self.calls)
-        self.results = PredicateResults(self.index, self.timers)
+        self.predicates, self.results = (
+            PredicateChecks(rm, self.index, self.calls),
+            PredicateResults(self.index, self.timers),
+        )
         keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
             self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations, self.shadows

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any, Final
 
 from licorne_core.messages import reasons
+from licorne_core.messages.fairness import BUDGET_EXHAUSTED
 from licorne_core.messages.operators import APPLICATION_HELD, UNKNOWN_MARK, HeldCheck, OperatorMark
 from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
 from licorne_core.model import quotas
@@ -19,9 +20,12 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.budgets import BudgetQuota
+from licorne_core.model.fair_shares import spent_budget
+from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
+from licorne_core.scheduling.hours import HoursSpent, hours_checks
 from licorne_core.scheduling.predicates import AnswersOwed
 from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.scheduling.rules import CheckContext, Checks, Rule
@@ -200,6 +204,20 @@ class _NoPlaceholderOpen(Rule):
             )
 
 
+class _HoursLeft(Rule):
+    """No queue has used up its hours of a resource that the ask wants, in the present window."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> HoursBudget | None:
+        return spent_budget(asking.app.leaf, asking.items)
+
+    def blocker(self, context: CheckContext, asking: Asking, obstacle: HoursBudget) -> Blocker:
+        return context.wakeups.blockers.get(HoursSpent, obstacle)
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: HoursBudget | None) -> Checks:
+        requested = dict(asking.group.together) or asking.group.ask_class.resources
+        return hours_checks(asking.app.leaf, requested, context.dirty.shares.now)
+
+
 class _WithinMaxima(Rule):
     """With the ask, every queue, user, group and budget stays within its maximum (spec § 8.3c, e)."""
 
@@ -299,6 +317,8 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
         only_in_gangs=True,
         spares_reserved=True,
     ),
+    # Before maxima, as preemption does not help. Only time can remove this obstacle.
+    _HoursLeft((BUDGET_EXHAUSTED,), HoursSpent, only_with_hours=True),
     # Users, groups and budgets come before queues: preemption does not help against them (§ 8.3c).
     # All come before the nodes, as they are fewer.
     _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
@@ -315,16 +335,17 @@ _FOR_APPLICATIONS: Final = {
     for reserved in (False, True)
 }
 _FOR_ASKS: Final = {
-    (in_gang, has_predicate, reserved): tuple(
+    (in_gang, has_hours, has_predicate, reserved): tuple(
         rule
         for rule in ASK_RULES
         if rule.parks
         and not rule.found_by_search
         and (in_gang or not rule.only_in_gangs)
+        and (has_hours or not rule.only_with_hours)
         and (has_predicate or not rule.only_with_predicate)
         and not (reserved and rule.spares_reserved)
     )
-    for in_gang, has_predicate, reserved in product((False, True), repeat=3)
+    for in_gang, has_hours, has_predicate, reserved in product((False, True), repeat=4)
 }
 """Rules by the properties of an ask: rules that it cannot break are left out."""
 
@@ -341,8 +362,9 @@ def application_blocker(context: CheckContext, app: Application, *, reserved: bo
 def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
     """First blocker of the asks of a group, or of one reserved ask; nodes are not searched."""
     in_gang = len(asking.app.gang.groups) > 0
+    leaf: Queue = asking.app.leaf
     has_predicate = asking.group.ask_class.predicate is not None
-    for rule in _FOR_ASKS[in_gang, has_predicate, asking.is_reserved]:
+    for rule in _FOR_ASKS[in_gang, leaf.has_hours, has_predicate, asking.is_reserved]:
         obstacle = rule.obstacle(context, asking)
         if obstacle is not None:
             return rule.blocker(context, asking, obstacle)

@@ -28,10 +28,15 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
 
     Reads the priority and the share that the queue carries, so these have to be up to date.
     `priority_sort` is the parent's. Pending is compared type by type in the order of `types`:
-    a total order that agrees with the partial order «larger in every type» of § 4.10.
+    a total order that agrees with the partial order «larger in every type» of § 4.10. Where siblings
+    have a memory, what they have used comes before what they have.
     """
     pending = queue.pending
     tie = [-pending.get(name, 0) for name in types]
+    if queue.memory is not None:
+        if priority_sort:
+            return (-queue.counted_priority, queue.fair, queue.share, tie, queue.path)
+        return (queue.fair, queue.share, -queue.counted_priority, tie, queue.path)
     if priority_sort:
         return (-queue.counted_priority, queue.share, tie, queue.path)
     return (queue.share, -queue.counted_priority, tie, queue.path)
@@ -43,6 +48,8 @@ def app_key(app: Application, leaf: Queue) -> Key:
     settings = leaf.settings
     if settings.app_sort is AppSortPolicy.FAIR:
         usage = fair_usage(app, leaf)
+        if leaf.users is not None:
+            usage.insert(0, leaf.users.share(app.user.user, leaf.denominators))
         if settings.priority_sort:
             return (priority, usage, app.submission_time, app.app_id)
         return (usage, priority, app.submission_time, app.app_id)

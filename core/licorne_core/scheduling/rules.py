@@ -62,6 +62,7 @@ class Rule(ABC):
         spares_reserved: bool = False,
         only_with_predicate: bool = False,
         only_in_gangs: bool = False,
+        only_with_hours: bool = False,
         found_by_search: bool = False,
     ) -> None:
         """State which asks the rule is for."""
@@ -74,6 +75,8 @@ class Rule(ABC):
         """True if the rule stops only asks with a predicate, whose nodes the RM has to accept."""
         self.only_in_gangs = only_in_gangs
         """True if the rule stops only asks of applications that have had placeholders."""
+        self.only_with_hours = only_with_hours
+        """True if the rule stops only asks below a queue with a budget of resource-hours."""
         self.found_by_search = found_by_search
         """True if a search of nodes finds its blockers, and not the comparison."""
 

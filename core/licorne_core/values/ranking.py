@@ -136,6 +136,22 @@ class Ranking(Generic[T]):
             self._heap = [(one.key, one.serial, one) for one in self._places.values() if one.active]
             heapify(self._heap)
 
+    def rekey(self, item: T, key: Key) -> None:
+        """Give a ranked item another key; one that is set aside stays so."""
+        place = self._places[item]
+        if place.active:
+            self.put(item, key)
+        elif key != place.key:
+            self._serial += 1
+            is_lower = key < place.key
+            place.key, place.serial, place.entry = key, self._serial, None
+            if is_lower:
+                self._note_improved(place)
+
+    def items(self) -> list[T]:
+        """All items, those set aside included, in any order."""
+        return list(self._places)
+
     def _note_improved(self, place: _Place) -> None:
         self.improved.append(place.show())
         if len(self.improved) > _SLACK + 2 * len(self):

@@ -31,6 +31,7 @@ class Due(StrEnum):
     QUOTA = "enforce lowered maxima"
     DRAIN = "stop an allocation of a drained node"
     NOTICE = "stop a victim under notice"
+    HOURS = "follow the hours of budgets"
 
 
 class Timer(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
+from licorne_core.messages.fairness import PartitionMemory
 from licorne_core.messages.reports import Census, Metered, OutstandingShape, PlacementReport, WaitingAsks
 from licorne_core.model.meter import Meter
 from licorne_core.partitions.partition import Partition
@@ -126,12 +127,20 @@ class PartitionViews:
     bare_names: bool
     """True if a bare name may stand for a partition: there are no RMs elsewhere that have one of that
     name."""
+    now: Callable[[], float] | None
+    """Time of reports that depend on it, in unix seconds; None for the time of the last change."""
 
     def __init__(self, registry: Registry, caps: RmCaps) -> None:
         """Read these RMs; each has these caps."""
         self._registry = registry
         self.caps = caps
         self.bare_names = True
+        self.now = None
+
+    def time(self, partition: Partition) -> float:
+        """Time of a report about a partition: never before its last change of usage."""
+        last = partition.shares.now
+        return last if self.now is None else max(last, self.now())
 
     def rms(self) -> tuple[RmReport, ...]:
         """All RMs in order of registration."""
@@ -212,6 +221,19 @@ class PartitionViews:
         There is a None wherever the reader may pause. What is missed then is in the next report.
         """
         return _metered(self._registry.partition(partition).meter, now)
+
+    def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, PartitionMemory] | None]:
+        """What each partition of an RM is to remember of usage, if anything.
+
+        There is a None wherever the reader may pause. Nothing for an unknown RM.
+        """
+        rm = self._registry.rms.get(rm_id)
+        for partition in () if rm is None else list(rm.partitions.values()):
+            for found in partition.shares.kept():
+                if found is None:
+                    yield None
+                elif found.usage or found.hours:
+                    yield partition.name, found
 
     def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
         """Queue and obstacle of an ask; None for an unknown ask.

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
+from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application
+from licorne_core.model.fair_shares import hours_report, usage_report
+from licorne_core.model.memory import Decayed
 from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
@@ -22,7 +25,15 @@ from licorne_core.values.slices import in_runs
 from licorne_core.views.fields import Moment, Of, Span
 from licorne_core.views.partitions import InOrder, PartitionViews
 
-_of = Of[Queue, Partition]()
+
+class _Here(NamedTuple):
+    """Partition of a queue, and the time of the report in unix seconds."""
+
+    partition: Partition
+    now: float
+
+
+_of = Of[Queue, _Here]()
 
 
 def bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
@@ -43,18 +54,22 @@ class QueueReport:
     is_leaf: bool
     is_managed: bool = _of(lambda queue: queue.managed)
     state: str = _of(lambda queue: queue.state.value)
-    stop: OperatorMark | None = _of.within(lambda queue, here: here.tree.stopped.get(queue.path))
+    stop: OperatorMark | None = _of.within(lambda queue, here: here.partition.tree.stopped.get(queue.path))
     """The operator that stopped it."""
     guaranteed: Resources
-    max: Resources = _of.within(lambda queue, here: bounded(queue, here, queue.max or EMPTY))
+    max: Resources = _of.within(lambda queue, here: bounded(queue, here.partition, queue.max or EMPTY))
     allocated: Resources
     pending: Resources
     preempting: Resources
     """Resources of victims of preemption that have not ended yet."""
     promised: Resources
     """Resources of asks for which victims were stopped."""
-    headroom: Resources = _of.within(lambda queue, here: bounded(queue, here, quota.headroom(queue)))
-    fair_max: Resources = _of.within(lambda queue, here: bounded(queue, here, quota.fair_max(queue)))
+    headroom: Resources = _of.within(
+        lambda queue, here: bounded(queue, here.partition, quota.headroom(queue))
+    )
+    fair_max: Resources = _of.within(
+        lambda queue, here: bounded(queue, here.partition, quota.fair_max(queue))
+    )
     """Denominator of the share where nothing is guaranteed."""
     applications: int = _of(lambda queue: len(queue.applications))
     running_applications: int
@@ -69,7 +84,7 @@ class QueueReport:
     preemption_policy: str = _of(lambda queue: queue.settings.preemption.value)
     preemption_delay: Span = _of(lambda queue: queue.settings.preemption_delay)
     quota_preemption_delay: Span = _of(lambda queue: queue.settings.quota_preemption_delay)
-    quota_preemption_time: Moment = _of.within(lambda queue, here: here.quota_clock.start(queue))
+    quota_preemption_time: Moment = _of.within(lambda queue, here: here.partition.quota_clock.start(queue))
     """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
     quota_preemption_running: bool = _of(lambda queue: bool(queue.preempting) and is_above_max(queue))
     """True if usage exceeds the maximum, and victims in the queue are being stopped."""
@@ -78,6 +93,17 @@ class QueueReport:
     properties: Mapping[str, str]
     counters: QueueCounters = _of(lambda queue: replace(queue.counters))
     template: TemplateConfig | None
+    fair_share: FairShareReport | None = _of.within(lambda queue, here: _fair_share(queue, here.now))
+    """What the queue has used, where its siblings are ordered by that."""
+    hours_budgets: tuple[HoursReport, ...] = _of.within(
+        lambda queue, here: tuple(hours_report(budget, here.now) for budget in queue.hours)
+    )
+
+
+def _fair_share(queue: Queue, now: float) -> FairShareReport | None:
+    if queue.memory is None:
+        return None
+    return usage_report(queue.memory, quota.denominators(queue), queue.settings.weight, now)
 
 
 _queue_report = _of.table(QueueReport)
@@ -94,6 +120,16 @@ class _Sums(NamedTuple):
 
     booked: Mapping[str, Resources]
     below: dict[str, "list[QueueUsage]"]
+    partition: Partition
+    now: float
+
+
+def _share_of_user(tracker: Tracker, sums: _Sums) -> FairShareReport | None:
+    leaf = sums.partition.tree.get(tracker.path) if tracker.kind == "user" else None
+    if leaf is None or leaf.users is None:
+        return None
+    account = leaf.users.account(tracker.name) or Decayed(leaf.users.half_life, sums.now)
+    return usage_report(account, quota.denominators(leaf), 1.0, sums.now)
 
 
 _of_usage = Of[Tracker, _Sums]()
@@ -114,6 +150,8 @@ class QueueUsage:
     children: tuple["QueueUsage", ...] = _of_usage.within(
         lambda tracker, sums: tuple(reversed(sums.below.pop(tracker.path, ())))
     )
+    fair_share: FairShareReport | None = _of_usage.within(_share_of_user)
+    """What a user has used in a leaf, where the users are ordered by that."""
 
 
 _queue_usage = _of_usage.table(QueueUsage)
@@ -140,7 +178,7 @@ class QueueViews(PartitionViews):
     def queue(self, partition: PartitionName, path: str) -> QueueReport:
         """Report a queue."""
         owner = self._registry.partition(partition)
-        return _queue_report(_find_queue(owner, path), owner)
+        return _queue_report(_find_queue(owner, path), _Here(owner, self.time(owner)))
 
     def children(self, partition: PartitionName, path: str) -> Iterator[QueuePath | None]:
         """Paths of the children of a queue, by name, after a None wherever the reader may pause."""
@@ -166,7 +204,8 @@ class QueueViews(PartitionViews):
         Later changes may be missed. The first step raises NotFound if no application counts for the
         name and no limit has it.
         """
-        return _usage_report(self._registry.partition(partition), kind, name)
+        owner = self._registry.partition(partition)
+        return _usage_report(owner, kind, name, self.time(owner))
 
     def usages(
         self, partition: PartitionName, kind: str, names: Iterable[str | None]
@@ -199,7 +238,7 @@ def level_by_level(root: Queue) -> Iterator[QueuePath | None]:
             yield None
 
 
-def _usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:
+def _usage_report(partition: Partition, kind: str, name: str, now: float) -> Iterator[UsageReport | None]:
     """Usage of a user or a group, from its trackers in all queues."""
     limits = partition.limits
     trackers = dict(limits.of_kind(kind).get(name, {}))
@@ -223,7 +262,7 @@ def _usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageR
         if not number % STEP:
             yield None
     yield from _add_up(booked)
-    queues = yield from _tree(trackers, booked)
+    queues = yield from _tree(trackers, _Sums(booked, {}, partition, now))
     yield UsageReport(name=name, groups=groups, queues=queues, pending=pending, asks=asks)
 
 
@@ -248,9 +287,7 @@ def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
             yield
 
 
-def _tree(
-    trackers: Mapping[QueuePath, Tracker], booked: Mapping[str, Resources]
-) -> Generator[None, None, QueueUsage]:
+def _tree(trackers: Mapping[QueuePath, Tracker], sums: _Sums) -> Generator[None, None, QueueUsage]:
     """Usage in root and in all queues below, siblings by name."""
     paths: list[QueuePath] = []
     for number, path in enumerate(in_runs(list(trackers)), 1):
@@ -259,7 +296,6 @@ def _tree(
         if path is None or not number % STEP:
             yield
     # The last by name first, so that what is below a queue was made before it.
-    sums = _Sums(booked, {})
     for number, path in enumerate(reversed(paths), 1):
         usage = _queue_usage(trackers[path], sums)
         sums.below.setdefault(path.rpartition(".")[0], []).append(usage)

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, OperatorMark
 from licorne_core.messages.reasons import (
     AnswersCheck,
@@ -326,7 +327,7 @@ def _check_message(check: Check) -> pb.Check:
             message.until = nanoseconds(check.until)
         case RunningCheck():
             message.kind, message.subject = "running", check.subject
-        case LimitCheck() | QueueCheck():
+        case LimitCheck() | QueueCheck() | HoursCheck():
             _add_quota(message, check)
         case BudgetCheck():
             _add_budget(message, check)
@@ -359,12 +360,16 @@ def _add_budget(message: pb.Check, check: BudgetCheck) -> None:
     message.holders.extend(pb.BudgetHolder(rm_id=rm_id, used=amounts(used)) for rm_id, used in check.holders)
 
 
-def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
+def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck | HoursCheck) -> None:
+    message.requested.update(amounts(check.requested))
+    if isinstance(check, HoursCheck):
+        message.kind, message.subject = "hours", check.queue
+        message.until = nanoseconds(check.until)
+        return
     if isinstance(check, LimitCheck):
         message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
     else:
         message.kind, message.subject = "queue", check.queue
-    message.requested.update(amounts(check.requested))
     message.used.update(amounts(check.allocated))
     message.limit.update(amounts(check.max))
 

@@ -10,6 +10,7 @@ from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import ConfigError
+from licorne_core.values.windows import HoursLimit, Window
 from support.core.configurations import find, loaded, partition_text, root
 
 
@@ -38,13 +39,16 @@ def test_a_bad_value_is_no_error() -> None:
 
 @pytest.mark.row(48)
 def test_inheritance() -> None:
-    """A managed queue starts with its parent's properties, but not with its priority settings."""
+    """A managed queue starts with its parent's properties, but not with its priority, weight or budgets."""
     parent = {
         "application.sort.policy": "fair",
         "priority.policy": "fence",
         "priority.offset": "7",
         "preemption.policy": "fence",
         "preemption.delay": "10s",
+        "fairshare.half-life": "1h",
+        "fairshare.weight": "0",
+        "budget.gpu-hours": "5/day",
         "team": "blue",
     }
     assert merge_properties(parent, {"team": "red", "quota.preemption.delay": "1m"}) == {
@@ -53,6 +57,7 @@ def test_inheritance() -> None:
         "priority.offset": "0",
         "preemption.policy": "default",
         "preemption.delay": "10s",
+        "fairshare.half-life": "1h",
         "quota.preemption.delay": "1m",
         "team": "red",
     }
@@ -91,6 +96,10 @@ def test_settings() -> None:
             "reservation.idle.timeout": "500ms",
             "backfill": "conservative",
             "reserve.after": "10m",
+            "fairshare.half-life": "24h",
+            "fairshare.weight": "0.25",
+            "budget.nvidia.com/gpu-hours": "500/week",
+            "budget.vcore-hours": "1500m / Month",
         },
         warnings,
     )
@@ -114,6 +123,12 @@ def test_settings() -> None:
         reservation_idle_timeout=0.5,
         backfill=Backfill.CONSERVATIVE,
         reserve_after=600.0,
+        half_life=86_400.0,
+        weight=0.25,
+        hours=(
+            HoursLimit("nvidia.com/gpu", 500, Window.WEEK),
+            HoursLimit("vcore", 1500, Window.MONTH),
+        ),
     )
     assert warnings == []
     standard = asdict(QueueSettings())
@@ -143,6 +158,16 @@ def test_state_aware_is_a_policy_of_its_own() -> None:
         ("application.reservation.max.nodes", "10%"),
         ("reservation.exclusive", "yes"),
         ("reservation.idle.timeout", "0s"),
+        ("fairshare.half-life", "0s"),
+        ("fairshare.half-life", "0"),
+        ("fairshare.half-life", "-1h"),
+        ("fairshare.weight", "-0.5"),
+        ("fairshare.weight", "1.5"),
+        ("fairshare.weight", "nan"),
+        ("budget.gpu-hours", "500"),
+        ("budget.gpu-hours", "500/year"),
+        ("budget.gpu-hours", "-1/week"),
+        ("budget.gpu-hours", "0.5/week"),
         ("preemption.policy", ""),
         ("preemption.delay", "-1s"),
         ("preemption.delay", "30"),

@@ -7,6 +7,7 @@ from licorne_core.config.schema import NodeSortPolicy, QueueConfig
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request, RequestEvent
+from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
@@ -42,7 +43,7 @@ class World:
         index = NodeIndex(nodes, Tuning())
         wakeups = Wakeups(nodes, PartitionName("[rm]default"))
         self.waiting = wakeups.waiting
-        self.dirty = Dirty(tree, index, wakeups)
+        self.dirty = Dirty(tree, index, wakeups, FairShares(self.timers, 0.0))
         self.escalation = Escalation(self.dirty, self.waiting, self.timers)
         self.back_off = wakeups.blockers.get(BackOff, self.app)
         self.now = 100.0

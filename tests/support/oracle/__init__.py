@@ -96,6 +96,7 @@ class Oracle:
         """
         self.waiting = {}
         for partition in self.partitions.values():
+            partition.remember(now)
             partition.made.clear()
             partition.released.clear()
         for effect in asked:

@@ -402,6 +402,17 @@ class QueueRecord:
         """How old an ask must be before others are preempted for it, in seconds."""
         return seconds(self.properties.get("preemption.delay", "30s"))
 
+    @property
+    def half_life(self) -> float:
+        """After how many seconds usage counts half for those inside, 0 for no memory."""
+        written = self.properties.get("fairshare.half-life", "off")
+        return 0.0 if written == "off" else seconds(written)
+
+    @property
+    def weight(self) -> float:
+        """What its decayed usage is divided by."""
+        return float(self.properties.get("fairshare.weight", "1"))
+
     def priority_seen_outside(self, inside: int | None) -> int | None:
         """What the parent takes for this queue's priority, None when nothing waits in it."""
         if inside is None or inside == -(2**31):

@@ -33,9 +33,15 @@ def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it stays within what its user, its group and its budgets may have."""
+    """True if it stays within what its user, its group and its budgets may have, those of hours too."""
     own = _own(ask, reserved=reserved)
     limits = all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
+    limits = limits and not any(
+        look.memory.used_up(look.queues[path], name, look.now)
+        for path in lineage(app.queue)
+        for name, wanted in ask.size.items()
+        if wanted
+    )
     return limits and all(
         claimed.get(name, 0) + ask.size[name] <= most[name]
         for _, most, claimed in look.budgets_of(app, own)

@@ -13,7 +13,7 @@ from licorne_core.messages.commands import RegisterRm, UpdateConfiguration
 from support.oracle.books import Amounts, QueueRecord
 from support.oracle.terms import LimitRecord, NodeOrder
 
-NOT_INHERITED = ("priority.policy", "priority.offset", "preemption.policy")
+NOT_INHERITED = ("priority.policy", "priority.offset", "preemption.policy", "fairshare.weight")
 
 
 @lru_cache(maxsize=256)
@@ -75,7 +75,11 @@ def tagged_amounts(tags: dict[str, str], name: str) -> Amounts:
 def _add_queue(
     records: dict[str, QueueRecord], written: dict[str, Any], path: str, inherited: dict[str, str]
 ) -> None:
-    handed_down = {name: text for name, text in inherited.items() if name not in NOT_INHERITED}
+    handed_down = {
+        name: text
+        for name, text in inherited.items()
+        if name not in NOT_INHERITED and not name.startswith("budget.")
+    }
     if inherited.get("preemption.policy") == "disabled":
         handed_down["preemption.policy"] = "disabled"
     properties = {

@@ -1,7 +1,7 @@
 """Who comes first, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
 
 from collections.abc import Callable, Iterator
-from math import fsum
+from math import fsum, inf
 from typing import Any, NamedTuple, Protocol
 
 from support.oracle.books import (
@@ -15,6 +15,7 @@ from support.oracle.books import (
     lineage,
 )
 from support.oracle.budgets import Bound
+from support.oracle.memory import Memory
 from support.oracle.terms import NodeOrder, PreemptionRecord
 from support.oracle.usage import Usage
 
@@ -43,9 +44,9 @@ class Look(NamedTuple):
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
-    reviewed. `claims` are those to which reservations give way. `budgets_of` has the budgets of an
-    application, for one of its asks or for any. `runs` are the latest runs by leaf and size, and
-    before `plans_from` no start is planned.
+    reviewed. `claims` are those to which reservations give way. `memory` is what was used. `budgets_of`
+    has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
+    and size, and before `plans_from` no start is planned.
     """
 
     queues: dict[str, QueueRecord]
@@ -62,6 +63,7 @@ class Look(NamedTuple):
     preemption: PreemptionRecord
     review_due: float | None
     claims: list[ClaimRecord]
+    memory: Memory
     budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
     runs: dict[object, list[float]]
     plans_from: float
@@ -92,9 +94,22 @@ def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
     share = share_of(look, path)
     pending = look.usage.pending[path]
     tie = tuple(-pending.get(name, 0) for name in sorted(look.usage.pending["root"]))
+    if look.queues[look.queues[path].parent].half_life:
+        fair = _fair(look, path)
+        return (-priority, fair, share, tie, path) if priority_first else (fair, share, -priority, tie, path)
     if priority_first:
         return (-priority, share, tie, path)
     return (share, -priority, tie, path)
+
+
+def _fair(look: Look, path: str) -> float:
+    """What was used against what is due and the weight; of weight 0 all is too much."""
+    weight = look.queues[path].weight
+    return look.memory.share(path, "", _due(look, path), look.now) / weight if weight else inf
+
+
+def _due(look: Look, path: str) -> Amounts:
+    return {**fair_max(look, path), **look.queues[path].guaranteed}
 
 
 def share_of(look: Look, path: str) -> float:
@@ -149,6 +164,8 @@ def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
             return (priority, app.submitted, app.app_id)
         return (app.submitted, priority, app.app_id)
     usage = _fair_usage(look, app, leaf)
+    if leaf.half_life:
+        usage.insert(0, look.memory.share(leaf.path, app.user, _due(look, leaf.path), look.now))
     if leaf.priority_first:
         return (priority, usage, app.submitted, app.app_id)
     return (usage, priority, app.submitted, app.app_id)

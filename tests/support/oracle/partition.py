@@ -20,6 +20,7 @@ from support.oracle.books import (
 from support.oracle.budgets import Budgets
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
 from support.oracle.gangs import fits_below, seconds_left
+from support.oracle.memory import Memory, remembers
 from support.oracle.order import ClaimRecord
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
 from support.oracle.terms import CordonRecord, PreemptionRecord
@@ -137,6 +138,7 @@ class PartitionOracle:
             preempts(config), policy is not None, policy is not None and policy.judges_victims
         )
         self.as_fifo = as_fifo
+        self.memory = Memory()
 
     def reload(self, config: dict[str, Any], now: float) -> None:
         """Take another configuration; queues that are not in it any more drain (spec § 2.7)."""
@@ -165,6 +167,12 @@ class PartitionOracle:
         for queue in self.queues.values():
             if self._is_empty(queue):
                 self.clean_later(queue.path, now)
+        self.memory.follow(self.queues, now)
+
+    def remember(self, now: float) -> None:
+        """Time has passed with all as it is."""
+        if remembers(self.queues):
+            self.memory.advance(self.queues, self.apps, now)
 
     def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
         """All asks that something is kept for; of those that wait for an answer it is kept too."""

@@ -54,6 +54,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.preemption,
         partition.review_due,
         partition.claims,
+        partition.memory,
         lambda app, own: partition.budgets.bounds(partition, app, own),
         partition.runs,
         partition.plans_from,

@@ -22,6 +22,9 @@ def written(size: Amounts) -> dict[str, str]:
     return {name: f"{value}m" if name == "vcore" else str(value) for name, value in size.items()}
 
 
+REMEMBERING = 0.25
+"""Share of partitions that remember what was used."""
+
 NAMED = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}, {"groups": ["ops"]}]
 EVERYBODY = [{"users": ["*"]}, {"groups": ["*"]}]
 
@@ -110,6 +113,8 @@ class ConfigMaker:
         beside = Random()
         beside.setstate(rng.getstate())
         self.of_reservations = Random(beside.random())
+        self.of_memory = Random(beside.random())
+        self.remembers = self.of_memory.random() < REMEMBERING
         self.preempts = preempts
         self.creates = creates
         self.hides = hides
@@ -186,6 +191,8 @@ class ConfigMaker:
             properties["application.sort.policy"] = "stateaware"
         if self.of_reservations.random() < 0.3:
             properties.update(_of_reservations(self.of_reservations))
+        if self.remembers:
+            properties.update(_of_memory(self.of_memory))
         if rng.random() < 0.1:
             properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
             properties["application.unschedasks.backoff.delay"] = "4s"
@@ -317,6 +324,18 @@ class ConfigMaker:
 def text_of(partitions: list[dict[str, Any]]) -> str:
     """The text of a whole configuration; JSON is YAML, and quickly written."""
     return json.dumps({"partitions": partitions})
+
+
+def _of_memory(rng: Random) -> dict[str, str]:
+    """How long usage counts, how much, and how many hours may be used of it."""
+    chosen = [
+        ("fairshare.half-life", 0.5, ["500ms", "4s", "60s", "60s", "3600s", "off"]),
+        ("fairshare.weight", 0.4, ["0", "0.25", "0.5", "1"]),
+        ("budget.vcore-hours", 0.1, ["1m/hour", "3m/hour", "40m/hour", "20m/day"]),
+        ("budget.memory-hours", 0.1, ["1/hour", "1/week"]),
+        ("budget.gpu-hours", 0.05, ["0/hour", "1/day"]),
+    ]
+    return {name: rng.choice(texts) for name, share, texts in chosen if rng.random() < share}
 
 
 def _of_reservations(rng: Random) -> dict[str, str]:

@@ -11,6 +11,7 @@ from licorne_core.config.schema import LimitConfig, QueueSettings, TemplateConfi
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import AppState
+from licorne_core.model.memory import Decayed, HoursBudget
 from licorne_core.model.quotas import Quota
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.ids import AppId, QueuePath, UserGroup
@@ -124,11 +125,16 @@ class Queue(Quota):
         "counted_priority",
         "counters",
         "denominators",
+        "fair",
+        "fair_step",
         "guaranteed",
+        "has_hours",
+        "hours",
         "is_leaf",
         "limits",
         "lineage",
         "managed",
+        "memory",
         "parent",
         "pending",
         "priorities",
@@ -140,6 +146,7 @@ class Queue(Quota):
         "state",
         "submit_acl",
         "template",
+        "users",
     )
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
@@ -181,6 +188,14 @@ class Queue(Quota):
         # when the tree's `shares_stale` is set.
         self.denominators: dict[str, int] = {}
         self.share = 0.0  # the largest quotient; 0.0 for nothing allocated
+        # Decayed usage, if the parent has a half-life, and what the queue is ordered by then, as of the
+        # second `fair_step`. Users of a leaf that has one itself (`model/fair_shares.py`).
+        self.memory: Decayed | None = None
+        self.fair = 0.0
+        self.fair_step = -1
+        self.users: Any = None
+        self.hours: tuple[HoursBudget, ...] = ()  # budgets of resource-hours
+        self.has_hours = False  # whether the queue, or one above it, has some
         self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
         self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment
         self.ranking: Ranking[Any] = Ranking()  # what is to be looked at inside, the first on top

@@ -13,6 +13,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import Place
+from licorne_core.model.fair_shares import spent_budget
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, may_run_one_more, within_max
 from licorne_core.scheduling.node_search.node_heap import FittingIndex
@@ -341,5 +342,7 @@ def _is_stuck(group: AskGroup, *, asking: bool) -> bool:
         # It was tried before there were placeholders that it waits for now (§ 6.4).
         return False
     items = group.together or group.ask_class.items
+    if group.app.leaf.has_hours and spent_budget(group.app.leaf, items) is not None:
+        return False
     tried = asking or group.ask_class.predicate is None
     return tried and all(within_max(quota, items) for quota in group.app.quotas)

@@ -1,0 +1,142 @@
+"""Forms of the values of queue properties: how their texts are read and written."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from licorne_core.config.caps import MAX_AMOUNTS
+from licorne_core.config.extra import parse_duration
+from licorne_core.config.keys import Kind
+from licorne_core.values.errors import ConfigError
+from licorne_core.values.names import Pattern
+from licorne_core.values.resources import Items, parse_quantity
+from licorne_core.values.tags import MAX_LEVEL_NAME
+from licorne_core.values.windows import HoursLimit, Window
+
+_INTEGER = Pattern("[+-]?[0-9]{1,20}")
+_FRACTION = Pattern("[0-9]{1,9}([.][0-9]{1,9})?")
+
+
+class UnusableError(Exception):
+    """A value cannot be understood; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Form of a value: reader of its text, and writer of a setting, which is empty for none.
+
+    `nothing` is a setting without a text, as a warning names it.
+    """
+
+    kind: Kind
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+    choices: tuple[str, ...] = ()
+    allowed: str = ""
+    nothing: str = "none"
+
+
+def one_of(words: Mapping[str, Any]) -> Form:
+    """One of a few words, in any case of letters."""
+
+    def read(text: str) -> Any:
+        word = text.strip().lower()
+        if word not in words:
+            raise UnusableError(f"is none of {', '.join(words)}")
+        return words[word]
+
+    written = {value: word for word, value in words.items()}
+    return Form(Kind.WORD, read, written.__getitem__, choices=tuple(words))
+
+
+def member_of(enumeration: type[Enum]) -> Form:
+    return one_of({str(member.value): member for member in enumeration})
+
+
+def whole(low: int, high: int) -> Form:
+    """A whole number between the two."""
+
+    def read(text: str) -> int:
+        if _INTEGER.matches(text) and low <= int(text) <= high:
+            return int(text)
+        raise UnusableError(f"is no whole number from {low} to {high}")
+
+    return Form(
+        Kind.INTEGER, read, lambda number: "" if number is None else str(number), allowed=f"{low} to {high}"
+    )
+
+
+def _read_delay(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or seconds <= 0:
+        raise UnusableError("is no duration above zero, such as 30s")
+    return seconds
+
+
+def _read_wait(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or seconds < 0:
+        raise UnusableError("is no duration from zero up, such as 10m")
+    return seconds
+
+
+def _read_amounts(text: str) -> Items:
+    """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name."""
+    number = text.count(",") + 1
+    if number > MAX_AMOUNTS:
+        raise UnusableError(f"has {number} amounts, at most {MAX_AMOUNTS} are allowed")
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        amounts = {name.strip(): parse_quantity(name.strip(), amount) for name, _, amount in parts}
+    except ConfigError:
+        amounts = {}
+    if "" in amounts or len(amounts) < len(parts):
+        raise UnusableError("is no list of amounts, such as vcore=10,memory=4Gi")
+    return tuple(sorted(amounts.items()))
+
+
+MAX_LEVELS = 8
+"""Most levels of topology domains."""
+
+
+def _read_levels(text: str) -> tuple[str, ...]:
+    """Different names of node attributes, such as ``zone,rack``."""
+    names = tuple(name.strip() for name in text.split(",", MAX_LEVELS))
+    usable = all(0 < len(name) <= MAX_LEVEL_NAME and not set(name) & set("=, ") for name in names)
+    if not usable or len(names) > MAX_LEVELS or len(set(names)) < len(names):
+        raise UnusableError(f"is no list of at most {MAX_LEVELS} different node attributes")
+    return names
+
+
+LEVELS = Form(Kind.NAME_LIST, _read_levels, ",".join)
+
+
+def _read_half_life(text: str) -> float:
+    return 0.0 if text.strip().lower() == "off" else _read_delay(text)
+
+
+def _read_weight(text: str) -> float:
+    weight = float(text) if _FRACTION.matches(text) else -1.0
+    if not 0 <= weight <= 1:
+        raise UnusableError("is no number from 0 to 1, such as 0.5")
+    return weight
+
+
+def read_hours(resource: str, text: str) -> HoursLimit:
+    """Resource-hours of a window, such as ``500/week``."""
+    amount, _, window = text.partition("/")
+    try:
+        return HoursLimit(resource, parse_quantity(resource, amount), Window(window.strip().lower()))
+    except (ConfigError, ValueError):
+        raise UnusableError("is no amount in a window, such as 500/week: hour, day, week, month") from None
+
+
+FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
+DELAY = Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
+WAIT = Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
+AMOUNTS = Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")
+HALF_LIFE_FORM = Form(
+    Kind.DURATION, _read_half_life, lambda seconds: f"{seconds:g}s" if seconds else "off", allowed="or `off`"
+)
+WEIGHT_FORM = Form(Kind.NUMBER, _read_weight, lambda weight: f"{weight:g}", allowed="0 to 1")

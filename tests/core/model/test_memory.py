@@ -1,0 +1,139 @@
+"""Decayed usage and budgets of hours, in closed form."""
+
+from math import log
+
+import pytest
+
+from licorne_core.model.memory import Decayed, HoursBudget, hours_of_due, weighted
+from licorne_core.values.windows import HoursLimit, Window
+
+MONDAY = 1_704_067_200
+"""A Monday, 00:00 UTC."""
+
+
+def test_a_constant_rate_has_a_closed_form() -> None:
+    """Usage of a rate adds up to the rate times the half-life by ln 2, less what is not there yet."""
+    account = Decayed(60.0, 0.0)
+    account.follow({"vcore": 500, "memory": 0}, 0.0)
+    for seconds in (1e-6, 0.5, 60.0, 3600.0):
+        closed = 500 * 60 / log(2) * (1 - 0.5 ** (seconds / 60))
+        assert account.at(seconds) == {"vcore": pytest.approx(closed, rel=1e-8)}
+    account.follow({}, 60.0)
+    used = account.at(60.0)["vcore"]
+    assert account.at(120.0)["vcore"] == used / 2
+    assert account.at(60.0 + 6000)["vcore"] == pytest.approx(used / 2**100)
+
+
+def test_nothing_depends_on_the_number_of_looks() -> None:
+    """An account that is read, and one that follows the same amounts again, end as one that is not."""
+    quiet, busy = Decayed(7.0, 0.0), Decayed(7.0, 0.0)
+    for account in (quiet, busy):
+        account.follow({"gpu": 3}, 0.1)
+    for step in range(1, 1000):
+        busy.at(step / 10)
+        busy.at_step(step // 10)
+        busy.follow({"gpu": 3, "vcore": 0}, step / 10)
+    for account in (quiet, busy):
+        account.follow({"gpu": 1}, 100.3)
+    assert quiet.values == busy.values
+    assert quiet.at_step(100) == busy.at_step(100)
+
+
+def test_usage_below_a_unit_adds_up() -> None:
+    """A thousandth of a core for a millisecond at a time counts, in both kinds of memory."""
+    account = Decayed(1e6, 0.0)
+    budget = HoursBudget("root.a", HoursLimit("vcore", 1, Window.HOUR), 0.0)
+    for number in range(1000):
+        for amount, time in ((1, number), (0, number + 0.001)):
+            account.follow({"vcore": amount}, time)
+            budget.follow(amount, time)
+    assert account.at(1000.0)["vcore"] == pytest.approx(1.0, rel=1e-3)
+    assert budget.at(1000.0)[1] == 1_000_000
+
+
+def test_the_present_second_is_that_before_its_changes() -> None:
+    """The sums of a whole second stay as they are, whatever changes within it."""
+    account = Decayed(60.0, 0.0)
+    account.follow({"gpu": 2}, 0.0)
+    at_ten = account.at(10.0)["gpu"]
+    account.follow({"gpu": 1}, 10.25)
+    account.follow({"gpu": 7}, 10.75)
+    assert account.at_step(10) == {"gpu": at_ten}
+    assert account.at_step(11) == account.at(11.0)
+
+
+def test_another_half_life_counts_from_its_time_on() -> None:
+    """What was used before keeps its value, and decays by the new half-life."""
+    account = Decayed(60.0, 0.0)
+    account.follow({"gpu": 1}, 0.0)
+    account.follow({}, 30.0)
+    used = account.at(30.0)["gpu"]
+    account.halve_in(10.0, 40.0)
+    assert account.at(50.0)["gpu"] == pytest.approx(used * 0.5 ** (10 / 60) / 2)
+
+
+def test_what_is_due() -> None:
+    """The largest type counts, in hours of what is due; without a divisor none, by a zero all of it."""
+    assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
+    assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0
+    assert hours_of_due({"gpu": 7200.0}, {"gpu": 0}) == 2.0
+
+
+def test_a_weight_of_zero_comes_last() -> None:
+    """A queue of weight 0 stands behind all others, even if it has used nothing."""
+    assert weighted(0.0, 0.0) > weighted(1e300, 0.5) > weighted(1.0, 1.0)
+
+
+def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
+    """A budget of hours from a Monday on."""
+    return HoursBudget("root.a", HoursLimit("gpu", amount, window), MONDAY)
+
+
+def test_hours_are_used_up_and_come_back() -> None:
+    """A budget knows to the microsecond when it is used up, and begins anew with the next window."""
+    budget = hours(8)
+    budget.follow(4, MONDAY + 3600.5)
+    assert budget.changes_at() == MONDAY + 3 * 3600 + 0.5
+    assert not budget.follow(4, MONDAY + 3 * 3600 + 0.499999)
+    assert budget.follow(4, MONDAY + 3 * 3600 + 0.5)
+    assert budget.spent
+    assert budget.changes_at() == MONDAY + 86_400
+    # What runs goes on, and counts in the next window from its beginning on.
+    assert budget.follow(4, MONDAY + 86_400)
+    assert budget.used == 0
+    assert budget.changes_at() == MONDAY + 86_400 + 2 * 3600
+
+
+def test_a_window_in_which_the_hours_suffice() -> None:
+    """What cannot use up a window never changes anything; a budget of nothing is always used up."""
+    slow = hours(25)
+    slow.follow(1, MONDAY)
+    at = slow.changes_at()
+    assert at is not None
+    slow.follow(1, at)
+    assert not slow.spent
+    nothing = hours(0)
+    assert nothing.spent
+    assert not nothing.follow(0, MONDAY + 86_400)
+    assert nothing.spent
+
+
+def test_windows_that_nobody_looked_at() -> None:
+    """Usage through several windows counts in the last one from its beginning on."""
+    budget = hours(1000, Window.HOUR)
+    budget.follow(2, MONDAY + 1800)
+    span, used = budget.at(MONDAY + 5 * 3600 + 60)
+    assert span == (MONDAY + 5 * 3600, MONDAY + 6 * 3600)
+    assert used == 2 * 60 * 1_000_000
+
+
+def test_another_limit() -> None:
+    """Another amount counts at once, with what was used; another window begins with nothing used."""
+    budget = hours(8)
+    budget.follow(4, MONDAY)
+    budget.change(HoursLimit("gpu", 4, Window.DAY), MONDAY + 3600)
+    assert budget.spent
+    other = hours(8)
+    other.follow(4, MONDAY)
+    other.change(HoursLimit("gpu", 4, Window.WEEK), MONDAY + 3600)
+    assert (other.spent, other.used) == (False, 0)

@@ -1,0 +1,264 @@
+"""Fairness with memory: queues and users by what they have used, and budgets of resource-hours."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import log
+
+import pytest
+
+from licorne_core.messages.effects import Effect
+from licorne_core.messages.fairness import FairMemory, HoursCheck, UsageOwner
+from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.values.slices import Tuning
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import START, Driver, placed
+from support.core.steps import last, listed
+
+DEFAULT = PartitionName("[rm1]default")
+HALF_LIFE = 60.0
+QUEUES = "[{name: a}, {name: b}]"
+
+
+class Cluster:
+    """A cluster with room for so many asks at a time, each of which runs for a while."""
+
+    def __init__(self, text: str, slots: int, *, tuning: Tuning | None = None) -> None:
+        """Register, with an application of each queue."""
+        self.driver = Driver(tuning=tuning, sweep=50)
+        self.driver.do(register(text), nodes(node("n1", vcore=slots)))
+        self.asked = 0
+        self.running: list[tuple[float, str, str]] = []
+        self.order: list[str] = []
+
+    def want(self, app_id: str, count: int) -> None:
+        """So many more asks of an application."""
+        keys = [f"k{self.asked + number:05}" for number in range(count)]
+        self.asked += count
+        self._follow(self.driver.do(asks(*(ask(app_id, key, vcore=1) for key in keys))), 0.0)
+
+    def run(self, until: float, each: float) -> None:
+        """Run up to a time; each allocation ends after so many seconds."""
+        driver = self.driver
+        while True:
+            ends = [end for end, _, _ in self.running]
+            now = min([until, *ends])
+            self._follow(driver.wait(now - driver.now), each)
+            over = [(app_id, key) for end, app_id, key in self.running if end <= now]
+            if not over and now >= until:
+                return
+            self.running = [one for one in self.running if one[0] > now]
+            for app_id, key in over:
+                self._follow(driver.do(releases(release(app_id, key))), each)
+
+    def _follow(self, effects: Iterable[Effect], each: float) -> None:
+        for app_id, key, _ in placed(effects):
+            self.order.append(app_id)
+            self.running.append((self.driver.now + each, app_id, key))
+
+
+def decayed(driver: Driver, path: str, user: str = "") -> float:
+    """Decayed usage of a queue, or of a user in it, in resources times seconds, as of now."""
+    account = driver.scheduler.partitions[DEFAULT].shares.usage[UsageOwner(QueuePath(path), user)]
+    return account.at(driver.now).get("vcore", 0.0)
+
+
+def test_usage_of_the_past_counts() -> None:
+    """One queue is alone for a half-life; then the other leads until the sums meet, then they alternate."""
+    each = 2.0
+    cluster = Cluster(config(QUEUES, properties=f"{{fairshare.half-life: {HALF_LIFE:g}s}}"), 1)
+    driver = cluster.driver
+    driver.do(apps(app("a", "root.a"), app("b", "root.b")))
+    cluster.want("a", 200)
+    cluster.running = [(driver.now + each, *one[1:]) for one in cluster.running]
+    cluster.run(START + 60.0, each)
+    assert set(cluster.order) == {"a"}
+    # A has used one of one for a half-life; from now on B alone runs until its own sum is as much.
+    a_sum = HALF_LIFE / log(2) * 0.5
+    assert decayed(driver, "root.a") == pytest.approx(a_sum, rel=1e-6)
+    cluster.want("b", 200)
+    begin = len(cluster.order)
+    cluster.run(START + 240.0, each)
+    ran = cluster.order[begin:]
+    # The sums meet after s: a_sum * 2^-s/H = H / ln 2 * (1 - 2^-s/H).
+    meet = HALF_LIFE * log(1 + a_sum * log(2) / HALF_LIFE) / log(2)
+    lead = ran.index("a", 2) if "a" in ran[:2] else ran.index("a")
+    assert abs(lead - meet / each) <= 1.5
+    after = ran[lead:]
+    assert all(abs(after[:n].count("a") - after[:n].count("b")) <= 1 for n in range(len(after)))
+
+
+def test_a_weight_divides_what_was_used() -> None:
+    """Siblings of weights 1 and 0.25 run four to one; one of weight 0 runs when no other waits."""
+    queues = (
+        "[{name: a}, {name: b, properties: {fairshare.weight: '0.25'}}, "
+        "{name: c, properties: {fairshare.weight: '0'}}]"
+    )
+    cluster = Cluster(config(queues, properties="{fairshare.half-life: 1h}"), 1)
+    cluster.driver.do(apps(app("a", "root.a"), app("b", "root.b"), app("c", "root.c")))
+    cluster.want("c", 20)
+    cluster.want("a", 300)
+    cluster.want("b", 300)
+    cluster.running = [(START + 2.0, *one[1:]) for one in cluster.running]
+    cluster.run(START + 400.0, 2.0)
+    ran = cluster.order[1:]
+    assert "c" not in ran
+    assert ran.count("a") / ran.count("b") == pytest.approx(4.0, rel=0.1)
+
+
+def test_users_of_a_fair_leaf_are_ordered_by_what_they_used() -> None:
+    """The user that has used nothing goes before one whose application is new as well."""
+    text = config(
+        "[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 60s}}]",
+    )
+    cluster = Cluster(text, 1)
+    driver = cluster.driver
+    driver.do(apps(app("old", "root.a", user="ann")))
+    cluster.want("old", 1)
+    cluster.running = [(driver.now + 5.0, *one[1:]) for one in cluster.running]
+    driver.do(apps(app("a-next", "root.a", user="ann"), app("b-next", "root.a", user="bob")))
+    cluster.want("a-next", 3)
+    cluster.want("b-next", 3)
+    cluster.run(START + 16.0, 5.0)
+    assert cluster.order == ["old", "b-next", "a-next", "b-next"]
+    assert decayed(driver, "root.a", "bob") > decayed(driver, "root.a", "ann") * 0.4
+
+
+def test_a_dynamic_queue_comes_back_with_what_it_used() -> None:
+    """A queue that is removed because it is empty has its usage when it is created again."""
+    text = config(
+        "[{name: a, parent: true}]",
+        properties="{fairshare.half-life: 1h}",
+        rest="placementrules: [{name: provided, create: true}]",
+    )
+    driver = Driver()
+    driver.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a.ann")))
+    driver.do(asks(ask("x", "k1", vcore=4)))
+    driver.wait(100.0)
+    driver.do(releases(release("x", "k1")))
+    driver.wait(3600.0)
+    assert driver.scheduler.partitions[DEFAULT].tree.get("root.a.ann") is None
+    driver.do(apps(app("y", "root.a.ann")))
+    assert decayed(driver, "root.a.ann") == pytest.approx(400 / 2, rel=0.02)
+
+
+def memory_of(driver: Driver) -> FairMemory:
+    """What the RM's partitions are to remember."""
+    return dict(listed(driver.views.memory(RmId("rm1"))))
+
+
+def test_memory_outlives_the_registration() -> None:
+    """With what was kept a minute ago, another core knows the usage within one percent."""
+    text = config(
+        "[{name: a, properties: {budget.vcore-hours: 4000m/day}}]",
+        properties="{fairshare.half-life: 60s}",
+    )
+    first = Driver()
+    first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
+    first.do(asks(ask("x", "k1", vcore=3)))
+    first.wait(90.0)
+    memory = memory_of(first)
+    first.wait(45.0)
+    second = Driver()
+    second.now = first.now
+    second.do(replace(register(text), memory=memory), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
+    assert decayed(second, "root.a") == pytest.approx(decayed(first, "root.a"), rel=0.01)
+    second.do(asks(ask("x", "k1", vcore=3, on_node="n1")))
+    for driver in (first, second):
+        driver.wait(100.0)
+    assert decayed(second, "root.a") == pytest.approx(decayed(first, "root.a"), rel=0.01)
+    for driver in (first, second):
+        driver.views.now = lambda: first.now
+    used = [driver.views.queue(DEFAULT, "root.a").hours_budgets[0].used for driver in (first, second)]
+    assert used[1] == pytest.approx(used[0], rel=0.01)
+    assert used[0] > 0
+
+
+def test_long_ago_only_decays() -> None:
+    """What was in use long before the registration is not taken to have gone on for ever."""
+    text = config(QUEUES, properties="{fairshare.half-life: 1h}")
+    first, second = Driver(), Driver()
+    first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
+    first.do(asks(ask("x", "k1", vcore=4)))
+    memory = memory_of(first)
+    second.now = first.now + 600.0 + 3600.0
+    second.do(replace(register(text), memory=memory))
+    at_most = 4 * 3600 / log(2) * (1 - 0.5 ** (600 / 3600))
+    assert decayed(second, "root.a") == pytest.approx(at_most / 2, rel=1e-6)
+
+
+def hours_check(driver: Driver, app_id: str, key: str) -> HoursCheck:
+    """The check of a budget of hours in the explanation of an ask."""
+    told = last(driver.views.explain(DEFAULT, app_id, key))
+    (found,) = [check for check in told.checks if isinstance(check, HoursCheck)]
+    return found
+
+
+def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
+    """At the limit, asks for the resource wait, also below the queue; what runs goes on until the end.
+
+    With the next window they start by themselves.
+    """
+    queues = "[{name: a, properties: {budget.gpu-hours: 1/hour}, queues: [{name: b}]}, {name: c}]"
+    driver = Driver()
+    driver.now = full_hour = 1_000_800.0
+    driver.do(register(config(queues)), nodes(node("n1", vcore=9, gpu=9)))
+    driver.do(apps(app("x", "root.a.b"), app("y", "root.c")), asks(ask("x", "k1", gpu=6)))
+    driver.wait(599.999)
+    assert placed(driver.do(asks(ask("x", "k2", gpu=1, vcore=1)))) == [("x", "k2", "n1")]
+    driver.wait(0.001)
+    assert not placed(driver.do(asks(ask("x", "k3", gpu=1, vcore=1))))
+    assert placed(driver.do(asks(ask("x", "k4", vcore=1)))) == [("x", "k4", "n1")]
+    assert placed(driver.do(asks(ask("y", "k5", gpu=1, vcore=1)))) == [("y", "k5", "n1")]
+    check = hours_check(driver, "x", "k3")
+    assert (check.passed, check.code, check.until) == (False, "BUDGET_EXHAUSTED", full_hour + 3600.0)
+    assert check.used == pytest.approx(1.0, abs=1e-4)
+    told = "nothing new starts with it before the window ends"
+    assert check.message() == f"1 of 1 gpu-hours of this hour used in queue root.a: {told}"
+    assert driver.views.queue(DEFAULT, "root.a").allocated == {"gpu": 7, "vcore": 2}
+    assert not placed(driver.wait(2999.9))
+    assert placed(driver.wait(0.1)) == [("x", "k3", "n1")]
+    [report] = driver.views.queue(DEFAULT, "root.a").hours_budgets
+    assert (report.used, report.resets_at, report.spent) == (0.0, full_hour + 7200.0, False)
+
+
+def test_a_budget_may_be_raised() -> None:
+    """A larger budget lets waiting asks start at once; usage of the window counts on."""
+    queues = "[{{name: a, properties: {{budget.gpu-hours: {hours}/day}}}}]"
+    driver = Driver()
+    driver.do(register(config(queues.format(hours=1))), nodes(node("n1", gpu=9)), apps(app("x", "root.a")))
+    driver.do(asks(ask("x", "k1", gpu=4)))
+    driver.wait(1800.0)
+    assert not placed(driver.do(asks(ask("x", "k2", gpu=1))))
+    assert placed(driver.do(reload(config(queues.format(hours=3))))) == [("x", "k2", "n1")]
+    driver.wait(720.0 + 1.0)
+    assert not placed(driver.do(asks(ask("x", "k3", gpu=1))))
+
+
+@pytest.mark.parametrize(
+    "tuning", [Tuning(), Tuning(parking=False), Tuning(node_index=False), Tuning(slice_size=1)]
+)
+def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
+    """Shortcuts, and so the number of looks, change neither the order nor a sum."""
+
+    def play(how: Tuning | None) -> tuple[list[str], float]:
+        cluster = Cluster(config(QUEUES, properties="{fairshare.half-life: 10s}"), 3, tuning=how)
+        cluster.driver.do(apps(app("a", "root.a"), app("b", "root.b")))
+        cluster.want("a", 60)
+        cluster.run(cluster.driver.now + 7.3, 1.7)
+        cluster.want("b", 60)
+        cluster.run(cluster.driver.now + 20.0, 1.7)
+        return cluster.order, decayed(cluster.driver, "root.a")
+
+    assert play(tuning) == play(None)
