@@ -188,7 +188,7 @@ class FairShares:
             self._due.cancel(budget)
             key = (queue.path, budget.limit.resource)
             del self.hours[key]
-            self._keep_hours(key, KeptHours(budget.time, budget.used, 0))
+            self._keep_hours(key, budget.kept(0.0))
         queue.hours = ()
 
     def _account(self, owner: UsageOwner, half_life: float, now: float) -> Decayed:
@@ -335,15 +335,19 @@ class FairShares:
 
     # What is told
 
-    def kept(self) -> Iterator[PartitionMemory | None]:
-        """What is to be remembered, after a None wherever the reader may pause."""
+    def kept(self, now: float) -> Iterator[PartitionMemory | None]:
+        """What is to be remembered as of `now`, after a None wherever the reader may pause.
+
+        Of those that use nothing it is the same until something changes.
+        """
         usage: dict[UsageOwner, KeptUsage] = {}
         for number, (owner, account) in enumerate(list(self.usage.items()), 1):
-            usage[owner] = KeptUsage(account.half_life, account.time, account.values, account.amounts)
+            time = max(now, account.time) if account.amounts else account.time
+            usage[owner] = KeptUsage(account.half_life, time, account.at(time), dict(account.amounts))
             if not number % _PART:
                 yield None
         hours = dict(self._kept_hours)
-        hours.update({key: KeptHours(one.time, one.used, one.amount) for key, one in self.hours.items()})
+        hours.update({key: budget.kept(now) for key, budget in self.hours.items()})
         yield PartitionMemory(usage=usage, hours=hours)
 
     def restore(self, memory: PartitionMemory, now: float) -> None:

@@ -168,6 +168,12 @@ class HoursBudget:
         self.used, self.amount = kept.used, kept.amount
         self.follow(0, until)
 
+    def kept(self, now: float) -> KeptHours:
+        """What is to be remembered as of `now`; while nothing is in use, as of the last change."""
+        if not self.amount:
+            return KeptHours(self.time, self.used, 0)
+        return KeptHours(max(self.time, _microseconds(now)), self.at(now)[1], self.amount)
+
     def changes_at(self) -> float | None:
         """When time alone changes `spent`, in unix seconds; None for never."""
         if self.spent:

@@ -229,7 +229,7 @@ class PartitionViews:
         """
         rm = self._registry.rms.get(rm_id)
         for partition in () if rm is None else list(rm.partitions.values()):
-            for found in partition.shares.kept():
+            for found in partition.shares.kept(self.time(partition)):
                 if found is None:
                     yield None
                 elif found.usage or found.hours:

@@ -112,8 +112,8 @@ class Keeper:
             return self._documents.get(key, Document())
         return await self._run(partial(self._dir.document, key))
 
-    async def replace_document(self, key: str, value: bytes, revision: int) -> None:
-        """Replace the document of that revision, 0 for none.
+    async def replace_document(self, key: str, value: bytes, revision: int) -> int:
+        """Replace the document of that revision, 0 for none; returns the new revision.
 
         Raises:
             OSError: the directory cannot be written.
@@ -126,6 +126,14 @@ class Keeper:
             self._documents[key] = new
         else:
             await self._run(partial(self._dir.write_document, key, new))
+        return new.revision
+
+    async def remove_document(self, key: str, revision: int) -> None:
+        """Delete the document of that revision. Raises as `replace_document`."""
+        if self._dir is None:
+            self._documents.pop(key, None)
+        else:
+            await self._run(partial(self._dir.write_document, key, None))
 
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""
@@ -207,6 +215,8 @@ class Configurations:
         self.default = default
         self.keeper = keeper
         self.log_levels = StoredLevels(keeper)
+        self.on_forget: Callable[[RmId], None] = _ignore
+        """Called for an RM of which nothing is kept any more."""
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
@@ -383,6 +393,7 @@ class Configurations:
         self._gone.pop(rm_id, None)
         if self._of.pop(rm_id, None) is not None:
             self.keeper.drop(rm_id)
+            self.on_forget(rm_id)
 
     def _drop_excess(self) -> None:
         """Drop revisions of unregistered RMs above the bounds, RMs without an applied one first."""
@@ -395,3 +406,7 @@ class Configurations:
             if self._of[rm_id].is_applied:
                 log.warning("applied configuration of an RM that is gone dropped", rm_id=rm_id)
             self.forget(rm_id)
+
+
+def _ignore(_: RmId) -> None:
+    """Nobody listens."""

@@ -145,9 +145,13 @@ class SharedKeeper(Keeper):
         """A document of the store that is no RM's. See `Keeper`."""
         return await self._store.read(key)
 
-    async def replace_document(self, key: str, value: bytes, revision: int) -> None:
+    async def replace_document(self, key: str, value: bytes, revision: int) -> int:
         """Replace such a document. See `Keeper`."""
-        await self._store.compare_and_set(key, value, revision)
+        return await self._store.compare_and_set(key, value, revision)
+
+    async def remove_document(self, key: str, revision: int) -> None:
+        """Delete such a document. See `Keeper`."""
+        await self._store.compare_and_set(key, None, revision)
 
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""
@@ -215,7 +219,7 @@ class SharedKeeper(Keeper):
         """
         document = await self._store.read(key_of(rm_id))
         is_last = document.revision == self._written.get(rm_id, 0)
-        if not is_last and not _epoch_of(document) <= self._epoch(rm_id) > 0:
+        if not is_last and not epoch_of(document) <= self._epoch(rm_id) > 0:
             raise Conflict(f"RM {rm_id} has another owner")
         return document.revision
 
@@ -255,7 +259,7 @@ def packed_of(document: bytes) -> bytes:
     return document.partition(b"\n")[2]
 
 
-def _epoch_of(document: Document) -> int:
+def epoch_of(document: Document) -> int:
     """The epoch of the owner that has written the document; 0 if it does not say."""
     try:
         epoch = json.loads(document.value[:MAX_HEAD].partition(b"\n")[0])["epoch"]

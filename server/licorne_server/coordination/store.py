@@ -18,6 +18,9 @@ MemberId = NewType("MemberId", str)
 SHARED = "shared/"
 """Prefix of the documents that snapshots contain. Others are read one by one."""
 
+USAGE = "usage/"
+"""Prefix of the documents of what RMs remember of usage."""
+
 MAX_DOCUMENT = 768 * 1024
 """Bytes of a document, at most: etcd and Kubernetes take objects of 1 MiB."""
 

@@ -18,9 +18,11 @@ import structlog
 from licorne_core.config import SubmittedConfig
 from licorne_core.messages.commands import RegisterRm
 from licorne_core.messages.effects import RegistrationFailed
+from licorne_core.messages.fairness import FairMemory
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.applying import tell_warnings
 from licorne_server.configurations.history import Configurations, Unusable
+from licorne_server.configurations.memories import Memories
 from licorne_server.configurations.revisions import Revision, Revisions, extra_text
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.coordination.store import StoreError
@@ -49,11 +51,12 @@ class Admission:
         thread: ConfigThread,
         eviction: Eviction,
         configurations: Configurations,
+        memories: Memories,
         bounds: RmBounds,
         shortage: Callable[[], str],
     ) -> None:
         """`thread` parses configurations; `eviction` makes room for new RMs; `configurations` gives
-        the configuration that an RM is registered with.
+        the configuration that an RM is registered with, `memories` what its partitions remember.
 
         `shortage` gives the reason if there is no memory for one more RM, else the empty text.
         """
@@ -62,6 +65,7 @@ class Admission:
         self._thread = thread
         self._eviction = eviction
         self._configurations = configurations
+        self._memories = memories
         self._bounds = bounds
         self._shortage = shortage
         # Held while the RMs are counted and one is added, so that there are never too many.
@@ -132,6 +136,19 @@ class Admission:
         except StoreError as error:
             raise unavailable(f"the configuration of RM {rm_id} cannot be read: {error}") from None
 
+    async def _remembered(self, rm_id: RmId, config: SubmittedConfig) -> FairMemory:
+        """What the RM's partitions are to remember.
+
+        Raises:
+            CallError: UNAVAILABLE, the store does not answer.
+        """
+        rm = self._rms.find(rm_id)
+        is_live = rm is not None and is_owned(self._rms, rm)
+        try:
+            return await self._memories.of(rm_id, config, is_live=is_live)
+        except StoreError as error:
+            raise unavailable(f"the usage of RM {rm_id} cannot be read: {error}") from None
+
     async def _carry_out(
         self,
         entry: "_Entry",
@@ -160,7 +177,9 @@ class Admission:
             command = replace(command, extra_config=after.current.extra_config)
         with self._configurations.expecting(after):
             marks = self._configurations.marks_of(command.rm_id)
-            effects = await self._engine.submit(replace(command, config=usable, marks=marks))
+            memory = await self._remembered(command.rm_id, usable)
+            command = replace(command, config=usable, marks=marks, memory=memory)
+            effects = await self._engine.submit(command)
         for effect in effects:
             if isinstance(effect, RegistrationFailed):
                 return effect

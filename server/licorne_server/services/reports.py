@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.budgets import BudgetCheck
-from licorne_core.messages.fairness import HoursCheck
+from licorne_core.messages.fairness import FairShareReport, HoursCheck, HoursReport
 from licorne_core.messages.operators import HeldCheck, OperatorMark
 from licorne_core.messages.reasons import (
     AnswersCheck,
@@ -78,8 +78,23 @@ def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
 
 
 partition_message = filled(pb.Partition, PartitionReport)
+_fair_share = filled(pb.FairShare, FairShareReport)
+_hours_budget = filled(pb.HoursBudget, HoursReport, {"resets_at": ("resets_at", nanoseconds)})
+
+
+def fair_share_message(report: FairShareReport | None) -> pb.FairShare | None:
+    """Decayed usage; None for nothing."""
+    return None if report is None else _fair_share(report)
+
+
 queue_message = filled(
-    pb.Queue, QueueReport, {"stop": ("stop", mark_message), "fair_share": None, "hours_budgets": None}
+    pb.Queue,
+    QueueReport,
+    {
+        "stop": ("stop", mark_message),
+        "fair_share": ("fair_share", fair_share_message),
+        "hours_budgets": lambda queue: map(_hours_budget, queue.hours_budgets),
+    },
 )
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
 application_message = filled(
@@ -214,6 +229,7 @@ _queue_usage: Callable[[QueueUsage], dict[str, Any]] = renamed(
         "running_applications": "applications",
         "max": "max",
         "max_applications": "max_applications",
+        "fair_share": ("fair_share", fair_share_message),
     },
     _UNITS,
     dict,

@@ -14,6 +14,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.memories import Memories
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.shared import keeper_of
 from licorne_server.configurations.thread import ConfigThread
@@ -135,6 +136,7 @@ class Server:
         self.members = self._member_calls.http
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
+        views.now = self.clock.now
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._followed
         self.rms.on_forgotten = self._forgotten
@@ -147,8 +149,16 @@ class Server:
         self._collector = Collector(partial(any_connected, self.rms), self.scheduler.count_gone, engine.slow)
         self._certificate_end = CertificateEnd(settings.tls)
         thread = self.config_thread = ConfigThread()
+        self._memories = Memories(views, known, self.clock, self._time_slices, self.ownership.epoch)
         self._admission = Admission(
-            engine, self.rms, thread, self.eviction, known, settings.rms, lambda: self.memory.shortage
+            engine,
+            self.rms,
+            thread,
+            self.eviction,
+            known,
+            self._memories,
+            settings.rms,
+            lambda: self.memory.shortage,
         )
         self.changes = Changes(engine, self.rms, known, thread, self.clock, self.scheduler.refusal_of)
         self.budgets = MemberBudgets(
@@ -189,6 +199,7 @@ class Server:
             self.changes.reloader.watch()
         self._audits.start()
         await self._accounting.begin()
+        self._memories.start()
         if self.tracing is not None:
             self.tracing.start()
         self.grpc_address = await self._grpc.open(self._services(), self._member_calls, self._probes)
@@ -219,6 +230,7 @@ class Server:
         self._stopped = True
         await self._probes.draining()
         await self.copies.stop()
+        await (self._memories.stop() if at_once else self._memories.end())
         if self.engine.running and not at_once:
             await self._handover.stop_all(self._member_calls.passing)
         grace = None if at_once else GRACE_SECONDS

@@ -28,7 +28,7 @@ from licorne_server.configurations.shared import (
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.coordination.local_service import Storage
 from licorne_server.coordination.ownership import DRAIN
-from licorne_server.coordination.store import Document, StoreError
+from licorne_server.coordination.store import USAGE, Document, StoreError
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.workers")
@@ -81,8 +81,8 @@ class Disk(Storage):
         return start
 
     def keeps(self, key: str) -> bool:
-        """True for what operators have said."""
-        return key == BUDGETS or key.startswith((CONFIGURATIONS, DRAIN))
+        """True for what operators have said, and for what was used."""
+        return key == BUDGETS or key.startswith((CONFIGURATIONS, DRAIN, USAGE))
 
     async def write(self, key: str, before: Document, value: bytes | None) -> None:
         """Store the new value of a document, None for none; see `Storage`."""

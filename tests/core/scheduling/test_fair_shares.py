@@ -155,6 +155,7 @@ def test_a_dynamic_queue_comes_back_with_what_it_used() -> None:
 
 def memory_of(driver: Driver) -> FairMemory:
     """What the RM's partitions are to remember."""
+    driver.views.now = lambda: driver.now
     return dict(listed(driver.views.memory(RmId("rm1"))))
 
 
@@ -178,8 +179,7 @@ def test_memory_outlives_the_registration() -> None:
     for driver in (first, second):
         driver.wait(100.0)
     assert decayed(second, "root.a") == pytest.approx(decayed(first, "root.a"), rel=0.01)
-    for driver in (first, second):
-        driver.views.now = lambda: first.now
+    second.views.now = lambda: second.now
     used = [driver.views.queue(DEFAULT, "root.a").hours_budgets[0].used for driver in (first, second)]
     assert used[1] == pytest.approx(used[0], rel=0.01)
     assert used[0] > 0

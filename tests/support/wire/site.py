@@ -16,6 +16,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.configurations.history import Configurations, Keeper
+from licorne_server.configurations.memories import Memories
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import MemberBudgets
@@ -191,7 +192,8 @@ class Site:
         engine, rms = self.engine, self.rms
         eviction = Eviction(engine, rms, views, self.clock, 0.0)
         places = RmBounds(number=16)
-        admission = Admission(engine, rms, thread, eviction, configurations, places, lambda: "")
+        memories = Memories(views, configurations, self.clock, time_slices, alone.epoch)
+        admission = Admission(engine, rms, thread, eviction, configurations, memories, places, lambda: "")
         changes = Changes(engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of)
         self.admission = admission
         budgets = MemberBudgets(engine, rms, views, keeper, thread, self.clock, None, alone)
