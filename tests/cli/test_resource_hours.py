@@ -6,7 +6,8 @@ from io import StringIO
 import pytest
 
 from licorne.v1.state_pb2 import ResourceHours
-from licorne_cli.nouns.usage import hours_text, print_csv
+from licorne_cli.nouns.usage import print_csv
+from licorne_cli.output.text import hours_text
 from support.peers.town import Town
 
 

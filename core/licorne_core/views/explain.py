@@ -23,6 +23,7 @@ from licorne_core.model.apps.requests import (
     RequestState,
 )
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
@@ -355,7 +356,7 @@ def _first_obstacle(
         if isinstance(found, OperatorMark):
             return Obstacle(APPLICATION_HELD, "")
         if not isinstance(found, Quota):
-            return Obstacle(rule.codes[0], "")
+            return Obstacle(rule.codes[0], found.path if isinstance(found, HoursBudget) else "")
         kind = found.kind
         subject = found.path if kind == "queue" else found.name
         if kind in ("user", "group"):

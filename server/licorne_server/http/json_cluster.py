@@ -22,6 +22,8 @@ from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fra
 from licorne_server.http.units import (
     USAGE_RANGES,
     Asked,
+    fair_share_json,
+    hours_json,
     mark_json,
     percentages,
     rest_form,
@@ -178,9 +180,11 @@ _queue = rest_form(
         "unschedAskBackoff": "backoff_threshold",
         "askBackoffDelay": "backoff_delay",
         "stop": ("stop", mark_json),
+        "fairShare": ("fair_share", fair_share_json),
+        "hoursBudgets": ("hours_budgets", hours_json),
     },
     without="preemption_policy applications share counters",
-    optional="quotaPreemptionStartTime stop",
+    optional="quotaPreemptionStartTime stop fairShare hoursBudgets",
 )
 
 
@@ -292,8 +296,10 @@ _usage = rest_form(
         "resourceUsage": "allocated",
         "runningApplications": ("applications", array_of),
         "maxResources": "max",
+        "fairShare": ("fair_share", fair_share_json),
     },
     without="children",
+    optional="fairShare",
 )
 
 

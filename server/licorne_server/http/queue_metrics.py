@@ -5,6 +5,7 @@ Two paths may have the same name, such as ``root.a-b`` and ``root.a_b``. The met
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from math import isfinite
 from typing import TypeVar
 
 from licorne_core.messages.reports import Census
@@ -115,11 +116,33 @@ class QueueMetrics:
             # A leaf has samples of zero, so that an average over time is one.
             self._show_holders(queue.path)
         count, part = len(HOLDERS) if queue.is_leaf else 0, metric_part(queue.path)
+        count += self._remembered(queue, shows, where)
         for name, kind, text, labels, samples in shown:
             count += add(kind, f"yunikorn_queue_{name}", text, (*_PLACE, "queue", *labels), samples, where)
             if names:
                 own = f"yunikorn_{part}_queue_{name}"
                 add(kind, own, text, (*_PLACE, *labels), samples, self._place)
+        return count
+
+    def _remembered(self, queue: QueueReport, shows: Callable[[str], bool], where: Labels) -> int:
+        """Decayed usage, and hours of the present windows, if the queue has them; the number of samples."""
+        share, add, count = queue.fair_share, self._families.put, 0
+        of_queue, of_resource = (*_PLACE, "queue"), (*_PLACE, "queue", "resource")
+        if share is not None:
+            decayed: _Samples = {(name,): hours for name, hours in share.decayed.items() if shows(name)}
+            text = "Usage that counts half after each half-life, in amounts times hours."
+            count += add("gauge", "licorne_queue_decayed_hours", text, of_resource, decayed, where)
+            text = "Decayed usage against what is due and the weight: the smaller comes first."
+            place: _Samples = {(): share.share} if isfinite(share.share) else {}
+            count += add("gauge", "licorne_queue_decayed_share", text, of_queue, place, where)
+        budgets = [budget for budget in queue.hours_budgets if shows(budget.resource)]
+        if budgets:
+            text = "Hours that may be used in a window, in amounts times hours."
+            most: _Samples = {(budget.resource,): budget.limit for budget in budgets}
+            count += add("gauge", "licorne_queue_budget_hours", text, of_resource, most, where)
+            text = "Hours that are left in the present window; below zero if what runs used more."
+            left: _Samples = {(budget.resource,): budget.left for budget in budgets}
+            count += add("gauge", "licorne_queue_budget_hours_left", text, of_resource, left, where)
         return count
 
     def _show_holders(self, path: str) -> None:

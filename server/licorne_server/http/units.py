@@ -3,15 +3,17 @@
 An error has its keys in two spellings: of the older core, and of its web page.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from math import isfinite
 from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
@@ -83,6 +85,33 @@ def _number(value: float) -> str:
 def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
     """What an operator did by hand; `unit` is that of its time."""
     return None if mark is None else {"by": mark.by, "time": unit(mark.time), "message": mark.message}
+
+
+def fair_share_json(share: FairShareReport | None) -> JsonObject | None:
+    """Decayed usage; the share of a queue of weight 0 is null, as it is without end."""
+    if share is None:
+        return None
+    return {
+        "decayed": dict(share.decayed),
+        "share": share.share if isfinite(share.share) else None,
+        "weight": share.weight,
+        "halfLife": duration(share.half_life),
+    }
+
+
+def hours_json(budgets: Iterable[HoursReport]) -> list[JsonObject]:
+    """Budgets of hours in their present windows."""
+    return [
+        {
+            "resource": one.resource,
+            "limit": one.limit,
+            "used": one.used,
+            "left": one.left,
+            "window": duration(one.window),
+            "resetsAt": nanoseconds(one.resets_at),
+        }
+        for one in budgets
+    ]
 
 
 def drain_json(drain: DrainReport | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:

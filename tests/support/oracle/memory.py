@@ -1,5 +1,6 @@
 """What was used since when: every stretch of time with the amounts in use, added up for each decision."""
 
+from copy import copy
 from math import floor, log
 from typing import NamedTuple
 
@@ -21,7 +22,10 @@ class Stretch(NamedTuple):
 
 
 class Account:
-    """The stretches of one owner; `opening` is what counted at the beginning of the first."""
+    """The stretches of one owner; `opening` is what counted at the beginning of the first.
+
+    `former` is the account of the half-life before, if there was another.
+    """
 
     def __init__(self, half_life: float, now: float) -> None:
         """Nothing was used."""
@@ -29,9 +33,12 @@ class Account:
         self.begin = now
         self.opening: dict[str, float] = {}
         self.stretches: list[Stretch] = []
+        self.former: Account | None = None
 
     def decayed(self, time: float) -> dict[str, float]:
         """Amounts times seconds, each half as much for every half-life that has passed since."""
+        if self.former is not None and time < self.begin:
+            return self.former.decayed(time)
         sums = {
             name: value * 0.5 ** (max(0.0, time - self.begin) / self.half_life)
             for name, value in self.opening.items()
@@ -50,6 +57,7 @@ class Account:
     def start_over(self, half_life: float, now: float) -> None:
         """Another half-life holds from now on."""
         if half_life != self.half_life:
+            self.former = copy(self)
             self.opening, self.begin = self.decayed(now), now
             self.half_life, self.stretches = half_life, []
 

@@ -48,6 +48,7 @@ CAUSE_HEADERS = {"preemption": ("COUNT", "NO VICTIM BECAUSE")}
 UNTIL = {
     "gang": "placeholders of its gang time out at",
     "preemption": "preemption is worth another look at",
+    "hours": "the hours of the queue are new at",
 }
 """Meaning of the time, by kind of check; for other kinds it is the end of the check."""
 HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
@@ -204,7 +205,7 @@ def print_times(response: ExplainResponse) -> None:
     for check in response.checks:
         if check.since:
             print_sentence(f"held since {shown_time(check.since)}")
-        if check.until:
+        if check.until and not (check.passed and check.kind == "hours"):
             print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.HasField("expected_start"):
         print_sentence(start_text(response.expected_start))

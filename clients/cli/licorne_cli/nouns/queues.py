@@ -12,6 +12,7 @@ from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing, either
 from licorne_cli.output.marks import marked_with_reason
+from licorne_cli.output.shares import decayed, decayed_key, hours_left
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable
 
 NO_PRIORITY = -(2**31)
@@ -52,6 +53,8 @@ QUEUES = Listing[Queue](
         # Resources of victims, and resources promised to beneficiaries.
         Column("PREEMPTING", "preempting", human_resources, optional=True),
         Column("PROMISED", "promised", human_resources, optional=True),
+        Column("DECAYED", "fair_share", decayed, key=decayed_key, optional=True),
+        Column("HOURS LEFT", "hours_budgets", hours_left, optional=True),
         Column("HEADROOM", "headroom", human_resources, wide=True),
         Column("FAIR MAX", "fair_max", human_resources, wide=True),
         Column("PRIORITY", "priority", lambda it: NOTHING if it == NO_PRIORITY else str(it), wide=True),

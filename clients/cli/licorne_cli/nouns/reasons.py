@@ -32,6 +32,7 @@ SUBJECTS: Mapping[str, str] = {
     "GROUP_QUOTA_EXCEEDED": "group {} at the limit",
     "GROUP_MAX_APPLICATIONS": "group {} runs as many applications as it may",
     "BUDGET_EXCEEDED": "budget {} used up",
+    "BUDGET_EXHAUSTED": "hours of {} used up until its next window",
 }
 """What stops asks, by the code of the check, with its subject."""
 

@@ -13,7 +13,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import add_connection_arguments, pages, partitions_meant, served
 from licorne_cli.output.listing import Column, Listing, add_listing_arguments
 from licorne_cli.output.printer import print_listing
-from licorne_cli.output.text import NOTHING, human_bytes, is_in_bytes, printable, shorten
+from licorne_cli.output.text import hours_text
 from licorne_cli.parsing.parser import duration
 
 EXAMPLES = (
@@ -24,18 +24,6 @@ EXAMPLES = (
 KINDS = ("queue", "user", "group")
 CSV = "csv"
 CSV_COLUMNS = ("partition", "name", "resource", "hours", "allocations", "preempted", "preempted_hours")
-
-
-def hours_text(hours: dict[str, float]) -> str:
-    """``memory=1.5Gi,vcore=12.3``: amounts times hours, in the units of the amounts."""
-    parts = (f"{name}={_amount(name, hours[name])}" for name in sorted(hours))
-    return printable(",".join(parts)) or NOTHING
-
-
-def _amount(name: str, value: float) -> str:
-    if name == "vcore":
-        return shorten(value / 1000) if value >= 1000 else f"{value / 1000:.3g}"
-    return human_bytes(round(value)) if is_in_bytes(name) else shorten(value)
 
 
 def sort_key(hours: dict[str, float]) -> float:

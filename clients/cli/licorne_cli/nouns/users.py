@@ -12,6 +12,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, pages, served
 from licorne_cli.output.listing import Column, Listing, add_listing_arguments
 from licorne_cli.output.printer import print_or_watch
+from licorne_cli.output.shares import decayed, decayed_key
 from licorne_cli.output.text import NOTHING, human_resources
 
 EXAMPLES = (
@@ -54,6 +55,7 @@ USERS = Listing[Usage](
         Column("RUNNING", "queue", running, key=lambda queue: len(queue.running_applications)),
         Column("ALLOCATED", "queue.allocated", human_resources),
         Column("MAX", "queue.max", human_resources),
+        Column("DECAYED", "queue.fair_share", decayed, key=decayed_key, optional=True),
         Column("APPLICATIONS", "queue.running_applications", lambda ids: " ".join(ids) or NOTHING, wide=True),
     ),
 )

@@ -138,6 +138,18 @@ def human_resources(resources: Mapping[str, int]) -> str:
     return printable(",".join(parts)) or NOTHING
 
 
+def hours_text(hours: Mapping[str, float]) -> str:
+    """``memory=1.5Gi,vcore=12.3``: amounts times hours, in the units of the amounts."""
+    parts = (f"{name}={_hours_amount(name, hours[name])}" for name in sorted(hours))
+    return printable(",".join(parts)) or NOTHING
+
+
+def _hours_amount(name: str, value: float) -> str:
+    if name == "vcore":
+        return shorten(value / 1000) if value >= 1000 else f"{value / 1000:.3g}"
+    return human_bytes(round(value)) if is_in_bytes(name) else shorten(value)
+
+
 def human_text(text: str) -> str:
     """A sentence of the core with its amounts in human units.
 

@@ -20,7 +20,7 @@ from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import drain_json, mark_json, milliseconds
+from licorne_server.http.units import drain_json, fair_share_json, mark_json, milliseconds
 
 R = TypeVar("R")
 
@@ -257,12 +257,19 @@ def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
         yield from _queues_of(child)
 
 
-_queue_usage = _row(
+_queue_usage: Callable[[QueueUsage], dict[str, object]] = renamed(
     QueueUsage,
-    "allocated max",
-    queue="path",
-    running=("applications", len),
-    maxApplications="max_applications",
+    {
+        "allocated": "allocated",
+        "max": "max",
+        "queue": "path",
+        "running": ("applications", len),
+        "maxApplications": "max_applications",
+        "fairShare": ("fair_share", fair_share_json),
+    },
+    {},
+    dict,
+    ("fairShare",),
 )
 
 

@@ -76,7 +76,7 @@ function checks(partition, report) {
 function shownCheck(partition, check, isFirst) {
   const behind = check.kind === "preemption" ? "is no help" : "would stop it too";
   const word = check.passed ? "passed" : isFirst ? "stops it" : behind;
-  const subject = check.kind === "queue" ? link(toQueue(partition, check.subject), check.subject) : check.subject;
+  const subject = check.kind === "queue" || check.kind === "hours" ? link(toQueue(partition, check.subject), check.subject) : check.subject;
   // The message has the causes in short already.
   const causes = Object.entries(check.causes).filter(([cause]) => !check.message.includes(cause)).sort(([, a], [, b]) => b - a);
   return el("li", { class: check.passed ? "passed" : isFirst ? "first blocked" : "blocked" },
@@ -141,6 +141,7 @@ function wayOut(check) {
     case "application": return "an application that is in a state in which asks are looked at.";
     case "starting": return "its turn: applications of this queue start one after the other.";
     case "backoff": return until > now() ? `time: its back-off ends at ${time(until)}, in ${span(until - now())}.` : "time: its back-off is about to end.";
+    case "hours": return until > now() ? `time: a new window begins at ${time(until)}, in ${span(until - now())}.` : "time: a new window is about to begin.";
     case "running": return `an application of ${check.subject || "the same limit"} that ends, or a higher number of applications that may run.`;
     case "user":
     case "group":

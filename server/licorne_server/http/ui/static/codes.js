@@ -13,6 +13,7 @@ const WORDS = {
   GROUP_MAX_APPLICATIONS: "the group runs all applications that may run",
   WAITS_FOR_PLACEHOLDER: "waits for a placeholder",
   BUDGET_EXCEEDED: "a budget is used up",
+  BUDGET_EXHAUSTED: "the hours of a queue are used up",
   QUEUE_MAX_EXCEEDED: "a queue is at its maximum",
   USER_QUOTA_EXCEEDED: "a user is at the limit",
   GROUP_QUOTA_EXCEEDED: "a group is at the limit",

@@ -9,7 +9,7 @@ import { el, facts, link, searchField, section } from "./dom.js";
 import { change, to, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { PagedList, sortedTable } from "./table.js";
-import { brief, count, counted, resources, sortedNames } from "./units.js";
+import { brief, count, counted, hoursOf, resources, sortedNames } from "./units.js";
 
 const TITLES = { user: "Users", group: "Groups" };
 
@@ -85,6 +85,8 @@ function shown(partition, kind, usage) {
     sortedTable("Usage by queue", [
       { name: "Queue", value: (row) => row.queue, cell: (row) => named(toQueue(partition, row.queue), row.queue) },
       ...names.map((name) => ({ name, kind: "sentence", value: (row) => row.allocated[name] ?? 0, cell: (row) => barOf(partition, name, row) })),
+      ...(usage.queues.some((row) => row.fairShare)
+        ? [{ name: "Decayed usage", value: (row) => row.fairShare?.share ?? 0, cell: (row) => (row.fairShare ? hoursOf(row.fairShare.decayed) || "none" : "–") }] : []),
       ...(usage.queues.some((row) => Object.keys(others(row)).length) ? [{ name: "Other", wide: true, cell: (row) => brief(others(row)) }] : []),
       { name: "Running", number: true, value: (row) => row.running, cell: ofMost },
     ], usage.queues, "by"));

@@ -14,11 +14,11 @@ import { above, lastName, marks, scaleOf } from "./queues.js";
 import { toApp, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { sortedTable, table } from "./table.js";
-import { amount, count, counted, fromNanoseconds, percent, priority, resources, sortedNames } from "./units.js";
+import { amount, count, counted, fromNanoseconds, hours, hoursOf, percent, priority, resources, short, sortedNames } from "./units.js";
 import { byWhom, when } from "./when.js";
 
 const SHOWN = new Set(["guaranteedResource", "maxResource", "headroom", "preemptingResource", "promisedResource",
-  "allocatedResource", "pendingResource", "absUsedCapacity", "properties"]);
+  "allocatedResource", "pendingResource", "absUsedCapacity", "properties", "fairShare", "hoursBudgets"]);
 // Queues below that are shown.
 const MAX_BELOW = 200;
 
@@ -33,7 +33,7 @@ export function view([partition, path]) {
     partition, path: ofPartition(partition, "queue", path),
     render: (queue) => {
       place(actions, actionsOf(partition, queue, () => detail.load()));
-      return [history.node, reasons.node, shownQueue(partition, queue), below(partition, queue), applications, settings(queue)];
+      return [history.node, reasons.node, shownQueue(partition, queue), remembered(queue), below(partition, queue), applications, settings(queue)];
     },
   });
   return {
@@ -95,6 +95,38 @@ function shownQueue(partition, queue) {
       ["About to run", queue.allocatingAcceptedApps.length
         ? el("span", { class: "links" }, queue.allocatingAcceptedApps.slice(0, 50).map((app) => link(toApp(partition, app), app))) : ""],
     ]));
+}
+
+/** What was used so far, as far as decisions go by it: decayed usage, and the hours of the present windows. */
+function remembered(queue) {
+  const share = queue.fairShare;
+  const budgets = queue.hoursBudgets ?? [];
+  if (!share && !budgets.length) return null;
+  const left = table("Budgets of hours", [
+    { name: "Resource", cell: (row) => `${row.resource}-hours` },
+    { name: "Used of the window", kind: "sentence", cell: hoursBar },
+    { name: "Left", number: true, cell: (row) => hours(row.resource, row.left) },
+    { name: "State", kind: "bare", cell: (row) => badge(row.left > 0 ? "open" : "used up", row.left > 0 ? "good" : "warn") },
+    { name: "New window", cell: (row) => when(fromNanoseconds(row.resetsAt)) },
+  ], budgets);
+  return section("Used so far",
+    share ? facts([
+      ["Decayed usage", hoursOf(share.decayed) || "none"],
+      ["Place among siblings", share.share === null ? "last, as its weight is 0" : `by ${short(share.share)} hours of what is due`],
+      ["Weight", short(share.weight)],
+      ["Half-life", share.halfLife],
+    ]) : null,
+    budgets.length ? left : null);
+}
+
+function hoursBar(budget) {
+  const part = budget.limit > 0 ? Math.max(0, Math.min(1, budget.used / budget.limit)) : 1;
+  const fill = el("span", { class: "fill" });
+  fill.style.width = `${part * 100}%`;
+  const text = `${hours(budget.resource, budget.used)} of ${hours(budget.resource, budget.limit)}`;
+  return el("span", { class: "bar", role: "img", "aria-label": `${budget.resource}-hours: ${text} used`, title: text },
+    el("span", { class: "line" }, el("span", { class: "numbers", text })),
+    el("span", { class: budget.left > 0 ? "track" : "track full", "aria-hidden": "true" }, fill));
 }
 
 /** The queues below, with what the feed says of them. */

@@ -52,6 +52,12 @@ export function lost(name, value) {
   return `${number} ${unit === "cores" || unit === "core" ? "core" : unit}-${number === "1" ? "hour" : "hours"}`;
 }
 
+/** The same of any resource, with three digits that matter: "0.25 gpu-hours". */
+export const hours = (name, value) => (name === "vcore" || isBytes(name) ? lost(name, value) : `${short(value)} ${name}-hours`);
+
+/** All amounts over hours in one line. */
+export const hoursOf = (map) => sortedNames(Object.keys(map)).map((name) => hours(name, map[name])).join(", ");
+
 /** All amounts of a resource in one line, the known ones first. */
 export function resources(map) {
   const names = sortedNames(Object.keys(map || {}));
