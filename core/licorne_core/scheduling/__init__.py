@@ -11,6 +11,8 @@ Rankings and heaps
 * Every queue ranks its children or applications, every application its groups of alike asks
   (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
   derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
+* Where usage is remembered, keys have it as of the last whole second (`model/fair_shares.py`). The first
+  turn of a second derives these keys anew (`Ranks.pass_time`); what is set aside stays so.
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
   node order says which scores a change of one node voids (`model/nodes/book.py`); the node index
   derives these scores again.
@@ -30,6 +32,7 @@ one question: does it let an item through now? The kinds, and the changes that o
     OpenPlaceholders      real asks of a task group  no placeholder of the group is open
     QuotaShortage         amounts, in a quota        part of the quota is freed, or the maximum rises
     RunningLimit          accepted applications      an application of the quota stops running
+    HoursSpent            asks for a resource        a new window of the budget begins
     StoppedQueue          its priority-pass items    an operator starts the queue
     BackOff               one application            its deadline has come
     ReservationLimit      asks that want a node      a reservation ends, or the bound rises
