@@ -132,7 +132,7 @@ _PROPERTIES = (
     _property(
         PREEMPTION_NOTICE,
         "preemption_notice",
-        _DELAY,
+        DELAY,
         "how long before an allocation of the queue is stopped for others its RM is told; meanwhile the "
         "RM may say that it is ready, and the allocation goes on if nobody needs its room any more. "
         "Placeholders have no notice; none is off",
