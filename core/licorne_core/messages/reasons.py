@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.fairness import HoursCheck
@@ -395,6 +396,7 @@ Check = (
     | GangCheck
     | TopologyCheck
     | AnswersCheck
+    | BehindReservationCheck
     | NodesCheck
     | PreemptionCheck
 )

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark, told
 from licorne_core.messages.reasons import KINDS, Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
@@ -38,6 +39,7 @@ from licorne_core.views.explain_checks import (
     STEP,
     UNDER_WAY,
     Holders,
+    behind_checks,
     bound_of,
     nodes_asked,
     preemption_check,
@@ -239,10 +241,12 @@ def _explain_pending(
 ) -> Explanation:
     """Explain a pending ask; `ahead` has the numbers of asks and of applications ahead."""
     asking = subject_of(app, request)
-    checks: tuple[Check, ...] = (*checks_before_nodes(partition.check_context, asking), nodes)
+    behind = behind_checks(partition, request) if not nodes.passed else ()
+    before = checks_before_nodes(partition.check_context, asking)
+    checks: tuple[Check, ...] = (*before, *behind, nodes)
     blocking = next((check for check in checks if not check.passed), None)
     summary = "schedulable, waiting for its turn" if blocking is None else blocking.message()
-    if isinstance(blocking, QueueCheck | NodesCheck):
+    if isinstance(blocking, QueueCheck | BehindReservationCheck | NodesCheck):
         preemption = preemption_check(partition, app, request)
         checks += (preemption,)
         if preemption.code == UNDER_WAY:

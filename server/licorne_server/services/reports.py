@@ -7,6 +7,7 @@ from typing import Any, TypeVar, assert_never
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.budgets import BudgetCheck
 from licorne_core.messages.fairness import FairShareReport, HoursCheck, HoursReport
 from licorne_core.messages.operators import HeldCheck, OperatorMark
@@ -353,7 +354,7 @@ def _check_message(check: Check) -> pb.Check:
             _add_gang(message, check)
         case PreemptionCheck():
             _add_preemption(message, check)
-        case NodesCheck():
+        case BehindReservationCheck() | NodesCheck():
             _add_nodes(message, check)
         case _:
             assert_never(check)
@@ -390,7 +391,11 @@ def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck | HoursCheck) -
     message.limit.update(amounts(check.max))
 
 
-def _add_nodes(message: pb.Check, check: NodesCheck) -> None:
+def _add_nodes(message: pb.Check, check: BehindReservationCheck | NodesCheck) -> None:
+    if isinstance(check, BehindReservationCheck):
+        message.kind, message.subject = "backfill", check.app_id
+        message.until = nanoseconds(check.start)
+        return
     message.kind, message.subject = "nodes", check.required_node or ""
     message.causes.update(check.causes)
     message.more_queues = check.more_queues

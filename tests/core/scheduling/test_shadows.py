@@ -1,9 +1,11 @@
 """Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
 
+from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import PartitionName
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.values.tags import RUNTIME
+from licorne_core.views.explain import explain
 from support.core.builders import (
     app,
     apps,
@@ -18,6 +20,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import START, Driver, placed, reserved
+from support.core.steps import last
 
 EASY = "{backfill: easy, reservation.max.nodes: '9'}"
 
@@ -68,6 +71,29 @@ def test_a_blocked_ask_holds_the_earliest_start_and_shorter_asks_pass() -> None:
     effects = driver.do(releases(release("third", "ends"), release("first", "runs")))
     assert placed(effects) == [("second", "large", "n0")]
     assert starts(driver) == {"long": (149.0, ["n0"])}
+
+
+def test_who_would_delay_a_start_is_told_the_holder() -> None:
+    """The explanation names the holder and its start, before the nodes."""
+    driver = world(10)
+    driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 9)))
+    driver.do(asks(job("third", "late", 2, 101)))
+    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    report = last(explain(partition, partition.applications[AppId("third")], "late"))
+    (check,) = [one for one in report.checks if one.code == "BEHIND_RESERVATION"]
+    assert check == BehindReservationCheck(
+        app_id=AppId("second"), key=AllocationKey("large"), start=START + 100, nodes=1
+    )
+    assert (
+        report.summary
+        == check.message()
+        == (
+            "would delay the shadow start of ask large of application second on 1 node: "
+            "it declares no end before that"
+        )
+    )
+    report = last(explain(partition, partition.applications[AppId("second")], "large"))
+    assert "BEHIND_RESERVATION" not in [one.code for one in report.checks]
 
 
 def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
