@@ -160,7 +160,7 @@ class Outcome:
     """Of all jobs, in seconds."""
 
 
-def outcome(jobs: Sequence[Job], processors: int, starts: Mapping[int, int | float]) -> Outcome:
+def outcome(jobs: Sequence[Job], processors: int, starts: Mapping[int, float]) -> Outcome:
     """The figures of a load with these starts."""
     begin = min(job.submit for job in jobs)
     end = max(starts[job.number] + job.runtime for job in jobs)

@@ -7,6 +7,7 @@ everything of a job at its end.
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from math import inf
 
 from licorne_core.messages.commands import Command, TerminationType
 from licorne_core.messages.effects import Effect
@@ -33,6 +34,9 @@ END, SUBMIT = 0, 1
 REAL = "real-"
 """Begins the keys of real members of gangs."""
 
+MOST_IDLE = 3600.0
+"""Seconds."""
+
 PLACEHOLDER_REPLACED = TerminationType.PLACEHOLDER_REPLACED
 
 
@@ -42,38 +46,52 @@ class Batch:
     def __init__(self, processors: int, *, backfill: str, gangs: bool, told: bool = True) -> None:
         """A machine that nobody uses. Without `told` no runtime is declared."""
         self.driver = Driver(sweep=200)
-        self.starts: dict[int, int] = {}
+        self.starts: dict[int, float] = {}
         """The start of each job so far, by its number, in seconds since the beginning."""
         self._gangs, self._told = gangs, told
         self._open: dict[str, Job] = {}
         self._missing: dict[str, int] = {}
-        self._events: list[tuple[int, int, int, Job]] = []
+        self._events: list[tuple[float, int, int, Job]] = []
         sizes = [1] * processors if gangs else [processors]
         some = [node(f"n{number:03}", cpu=size) for number, size in enumerate(sizes)]
         properties = f"{{backfill: '{backfill}'}}"
         self.driver.do(register(config("[{name: a}]", properties=properties)), nodes(*some))
 
-    def play(self, jobs: Iterable[Job]) -> dict[int, int]:
-        """Let all jobs come, start and end; return their starts."""
+    def play(self, jobs: Iterable[Job]) -> dict[int, float]:
+        """Let all jobs come, start and end; return their starts.
+
+        Those that have not started an hour after anything else has happened never do.
+        """
         for job in jobs:
             heappush(self._events, (job.submit, SUBMIT, job.number, job))
-        while self._events:
-            now = self._events[0][0]
-            self.driver.wait(START + now - self.driver.now)
-            ended, came = self._due(now)
-            for job in ended:
-                self.driver.send(remove_apps(f"job-{job.number}"))
-            for job in came:
-                self._submit(job)
+        last = 0.0
+        while self._events or self._missing:
+            now = self._next()
+            if now > last + MOST_IDLE:
+                break
+            self.driver.now = START + now
+            if self._events and self._events[0][0] <= now:
+                last = now
+                self._happen(now)
             self._hear(self.driver.run(), now)
         return self.starts
 
-    def _due(self, now: int) -> tuple[list[Job], list[Job]]:
-        due: tuple[list[Job], list[Job]] = ([], [])
-        while self._events and self._events[0][0] == now:
+    def _next(self) -> float:
+        """The time of the next event, or of the core's next deadline."""
+        deadline = self.driver.scheduler.next_deadline()
+        times = [time for time, *_ in self._events[:1]]
+        if deadline is not None:
+            times.append(max(deadline, self.driver.now) - START)
+        return min(times, default=inf)
+
+    def _happen(self, now: float) -> None:
+        """Let come and end what is due; ends come first."""
+        while self._events and self._events[0][0] <= now:
             _, kind, _, job = heappop(self._events)
-            due[kind].append(job)
-        return due
+            if kind == END:
+                self.driver.send(remove_apps(f"job-{job.number}"))
+            else:
+                self._submit(job)
 
     def _submit(self, job: Job) -> None:
         name = f"job-{job.number}"
@@ -95,7 +113,7 @@ class Batch:
             for number in range(job.size)
         ]
 
-    def _hear(self, effects: Sequence[Effect], now: int) -> None:
+    def _hear(self, effects: Sequence[Effect], now: float) -> None:
         """Note starts. A whole gang of placeholders is replaced at once by its real members."""
         while effects:
             answers: list[Command] = []
@@ -104,13 +122,14 @@ class Batch:
                     continue
                 self._missing[name] -= 1
                 if not self._missing[name]:
+                    del self._missing[name]
                     answers += self._start(self._open[name], now)
             for name, key, why, _ in released(effects):
                 if why == PLACEHOLDER_REPLACED.name:
                     answers.append(releases(release(name, key, why=PLACEHOLDER_REPLACED)))
             effects = self.driver.do(*answers)
 
-    def _start(self, job: Job, now: int) -> list[Command]:
+    def _start(self, job: Job, now: float) -> list[Command]:
         """The whole job has its room; what its RM sends next."""
         self.starts[job.number] = now
         heappush(self._events, (now + job.runtime, END, job.number, job))
