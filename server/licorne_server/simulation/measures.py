@@ -14,8 +14,8 @@ guarantee* while it has less than guaranteed of a resource, and asks in it or be
 resource.
 
 A *victim* is an allocation that the RM was told to stop: for another ask, for a lowered maximum, or
-as its node is drained. *Lost work* is its amounts times the seconds since it was placed, until it
-was told; a placeholder has none.
+as its node is drained. *Lost work* is its amounts times the seconds from its last checkpoint, or
+else from when it was placed, until it was told; a placeholder has none.
 
 A queue has the sums of all queues below it, so root has those of its partition.
 """
@@ -34,6 +34,7 @@ from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, 
 from licorne_core.model.apps.requests import is_ask
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.scheduling.preemption.victims import seconds_lost
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.values.resources import EMPTY, Resources, add
 from licorne_server.simulation.lookup import partition_meant, request_of
@@ -201,10 +202,10 @@ class Measures:
             allocation = None if request is None else request.allocation
             for tally in self._line(effect.partition, app.queue_path):
                 tally.victims += 1
-                if allocation is not None and not allocation.ask.placeholder:
-                    ran = max(0.0, now - allocation.allocation_time)
+                if request is not None and allocation is not None and not allocation.ask.placeholder:
+                    seconds = seconds_lost(request, None, now)
                     for name, value in allocation.ask.ask_class.items:
-                        tally.lost[name] = tally.lost.get(name, 0.0) + value * ran
+                        tally.lost[name] = tally.lost.get(name, 0.0) + value * seconds
 
     def _note_removal(self, rm_id: RmId, removal: RemoveApplication) -> None:
         partition = partition_meant(self._scheduler, rm_id, removal.partition)
