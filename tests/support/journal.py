@@ -21,6 +21,8 @@ class Replay:
     differing: list[int] = field(default_factory=list)
     """Counts of inputs behind which the digest is another one."""
     torn: list[Torn] = field(default_factory=list)
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    """The core at the end of the last run."""
 
 
 def scheduler_of(options: Options) -> Scheduler:
@@ -37,17 +39,17 @@ def scheduler_of(options: Options) -> Scheduler:
 def replayed(records: Iterable[Record]) -> Replay:
     """Replay all runs of a journal."""
     replay = Replay()
-    scheduler, digest, count = Scheduler(), DigestOf(), 0
+    digest, count = DigestOf(), 0
     for record in records:
         match record:
             case Header():
                 replay.runs += 1
-                scheduler, digest, count = scheduler_of(record.options), DigestOf(), 0
+                replay.scheduler, digest, count = scheduler_of(record.options), DigestOf(), 0
             case Input():
                 replay.inputs += 1
                 count += 1
                 try:
-                    digest.saw(scheduler.handle(record.command, record.now))
+                    digest.saw(replay.scheduler.handle(record.command, record.now))
                 except TickFailed as failure:
                     digest.saw(failure.effects)
                 except LicorneError:

@@ -61,7 +61,7 @@ class Journal:
             folder.close()
             if error.errno not in NO_ROOM:
                 raise SettingsError(f"--journal {folder.path} cannot be used: {error}") from None
-            writer.stop(str(error))
+            writer.fail(error)
 
     async def stop(self) -> None:
         """End the run, with the sum of all decisions."""

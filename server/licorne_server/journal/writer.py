@@ -74,6 +74,10 @@ class Writer:
         if self.waiting > MOST_WAITING:
             self.stop(f"the disk is too slow: more than {MOST_WAITING} bytes wait for it")
 
+    def fail(self, error: Exception) -> None:
+        """Write no more, because of an error."""
+        self.stop((error.strerror if isinstance(error, OSError) else "") or str(error))
+
     def stop(self, problem: str) -> None:
         """Write no more. The first reason for it stays, and is logged."""
         if not self.state.problem:
@@ -98,7 +102,7 @@ class Writer:
                     self._write_block()
             self._folder.end_file()
         except Exception as error:
-            self.stop(str(error))
+            self.fail(error)
         finally:
             self._folder.close()
 

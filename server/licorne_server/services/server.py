@@ -114,8 +114,8 @@ class Server:
             reservations=settings.reservations, ask_backoff=settings.ask_backoff, rm_caps=settings.rms.each
         )
         self._build = build_info()
-        self._journal = Journal(settings, self.scheduler, self._build.version, self.clock.now)
-        engine = self.engine = Engine(self._journal.core, self.clock)
+        self.journal = Journal(settings, self.scheduler, self._build.version, self.clock.now)
+        engine = self.engine = Engine(self.journal.core, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
         self.ownership = ownership or ownership_of(
@@ -189,7 +189,7 @@ class Server:
         self.engine.on_turn = self._turned
         scheduler = self.scheduler
         self.engine.witness = SchedulerLog(scheduler.views, lambda: scheduler.last_turn, self.clock.now)
-        self._journal.start()
+        self.journal.start()
         self.engine.start(self.rms)
         await self.changes.configurations.log_levels.start()
         await self.budgets.begin(watch=self.settings.watch_config)
@@ -246,7 +246,7 @@ class Server:
             await periodic.stop()
         await self._accounting.end()
         self.memory.stop()
-        for part in (self.eviction, self.changes, self.budgets, self._admission, self.engine, self._journal):
+        for part in (self.eviction, self.changes, self.budgets, self._admission, self.engine, self.journal):
             await part.stop()
         await self.changes.configurations.stop()
         if self.ownership.store is not None:
@@ -342,7 +342,7 @@ class Server:
             members=self.members,
             worker=self.settings.worker,
             call=self._grpc.inner.call,
-            journal=self._journal.state,
+            journal=self.journal.state,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:

@@ -13,6 +13,8 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
+from licorne_server.journal.reading import read
+from support.journal import replayed
 from support.peers.shim import PATIENCE, RawSession
 from support.server.server_process import PROGRAM, START_SECONDS, ServerProcess
 
@@ -61,9 +63,13 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
     return process.returncode, err.decode()
 
 
-async def test_all_workers_serve_one_address_and_stop_in_order() -> None:
-    """One line says where they listen once all are ready; SIGTERM drains them, and is a success."""
-    async with ServerProcess(*TWO, "--drain", "60", http=ANY_PORT) as server:
+async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -> None:
+    """One line says where they listen once all are ready; SIGTERM drains them, and is a success.
+
+    Each worker has a journal of its own, which is whole then.
+    """
+    journal = ("--journal", str(tmp_path))
+    async with ServerProcess(*TWO, *journal, "--drain", "60", http=ANY_PORT) as server:
         assert server.line == f"listening grpc={server.target} http={server.http}\n"
         workers = children(server.pid)
         assert len(workers) == 2
@@ -79,6 +85,9 @@ async def test_all_workers_serve_one_address_and_stop_in_order() -> None:
             assert (await call.ending())[0] is grpc.StatusCode.OK
         assert await ended(server) == (0, "")
         assert not any(map(is_there, workers))
+    replays = [replayed(read(tmp_path / f"worker-{number}")) for number in (1, 2)]
+    assert sorted(bool(replay.inputs) for replay in replays) == [False, True]
+    assert all((replay.runs, replay.torn, replay.differing) == (1, [], []) for replay in replays)
 
 
 async def test_a_signal_of_the_terminal_is_one_signal() -> None:
@@ -183,6 +192,7 @@ async def test_a_port_in_use_is_a_clear_error() -> None:
         (("--coordination", "etcd://127.0.0.1:1"), "--workers cannot be used with --coordination"),
         (("--workers", "many"), "auto or a number up to 256 was expected: 'many'"),
         (("--workers", "257"), "auto or a number up to 256 was expected: '257'"),
+        (("--journal", "x", "--journal-size", "1Mi"), "1048576 bytes or more for each process: 524288"),
         (("--listen", "0.0.0.0:0"), "refusing to serve 0.0.0.0:0 without TLS"),
         (("--config", "missing.yaml"), "missing.yaml"),
     ],
