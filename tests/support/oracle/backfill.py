@@ -116,8 +116,8 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
         if name in shadow.going or since:
             add_to(left, one.size)
     for _, holder, other in holders(look.apps):
-        own = other is shadow
-        if other.node_id == node.node_id and (own or other.start <= shadow.start < other.end):
+        counts = other is shadow or other.start <= shadow.start < other.end
+        if other.node_id == node.node_id and counts and holder is not ask:
             add_to(left, _minus(holder.size))
     add_to(left, _minus(look.usage.kept_on.get(node.node_id, {})))
     return all(left.get(name, 0) >= value for name, value in ask.size.items())

@@ -235,7 +235,9 @@ class Node:
         """True if every room that is held for another start lets the ask in now, or it requires the node."""
         if wanted.required_node is not None:
             return True
-        return all(room.lets(wanted, self) for start, room in self.plans.items() if start is not holder)
+        return all(
+            room.lets(wanted, self, holder) for start, room in self.plans.items() if start is not holder
+        )
 
     def is_refused(self, ask_class: AskClass) -> bool:
         """True if the RM has refused the place to asks of the class; silence is no refusal."""

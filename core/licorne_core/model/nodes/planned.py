@@ -60,11 +60,14 @@ class PlannedRoom:
         since = allocation.allocation_time
         return since >= self.planned and since + ask.ask_class.runtime <= self.start
 
-    def lets(self, wanted: AskClass | Shape, node: Any) -> bool:
-        """True if an ask that is placed on the node now ends by the start, or leaves the room free."""
+    def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
+        """True if an ask that is placed on the node now ends by the start, or leaves the room free.
+
+        It is an ask of the shadow start `holder`, if that is not None, which needs its own room no more.
+        """
         if self._time.now + wanted.runtime <= self.start:
             return True
-        left = self.left_on(node)
+        left = self.left_on(node, holder)
         return all(left.get(name, 0) >= value for name, value in wanted.items)
 
     def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
@@ -75,15 +78,15 @@ class PlannedRoom:
         charge(left, node.kept.items())
         return {name: left.get(name, 0) for name, _ in wanted.items}
 
-    def left_on(self, node: Any) -> dict[str, int]:
-        """What is free on the node at the start beside the room, maybe below zero."""
+    def left_on(self, node: Any, holder: object = None) -> dict[str, int]:
+        """What is free on the node at the start beside this and other held rooms, maybe below zero."""
         left: dict[str, int] = dict(node.available)
         for allocation in node.allocations:
             if self.ends_before(allocation):
                 charge(left, allocation.ask.ask_class.items)
         rooms: Mapping[object, PlannedRoom] = node.plans
-        for room in rooms.values():
-            if room is self or room.start <= self.start < room.end:
+        for start, room in rooms.items():
+            if start is not holder and (room is self or room.start <= self.start < room.end):
                 refund(left, room.items)
         refund(left, node.kept.items())
         return left

@@ -1,0 +1,98 @@
+"""Shadow starts on random loads: they are kept, whoever comes, and however long jobs run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from licorne_core.values.ids import PartitionName
+from support.core.batch import Batch
+from support.core.driver import START
+from support.reference_backfill import Job, first_come, outcome, played
+
+NODES = 6
+DEFAULT = PartitionName("[rm1]default")
+
+
+class Told(Batch):
+    """A core that plays jobs, with the first start that each was told."""
+
+    def __init__(self, *, gangs: bool, backfill: str = "easy") -> None:
+        """A machine of a few nodes with one processor each, or of one large node."""
+        super().__init__(NODES, backfill=backfill, gangs=gangs)
+        self.told: dict[int, float] = {}
+
+    def _hear(self, effects, now) -> None:  # type: ignore[no-untyped-def]
+        super()._hear(effects, now)
+        for shadow in self.driver.scheduler.partitions[DEFAULT].shadows:
+            number = int(shadow.app.app_id.removeprefix("job-"))
+            self.told.setdefault(number, shadow.first_told - START)
+
+
+def stream(seed: int, stretch: float = 1.0) -> list[Job]:
+    """Short jobs of one processor that never leave much free, and wide ones among them.
+
+    With `stretch` jobs run up to so many times as long as they say, or as much shorter.
+    """
+    rng = Random(seed)
+    jobs, now = [], 0
+    for number in range(rng.randint(8, 20)):
+        now += rng.choice([0, 0, 1, 2, 3])
+        size = rng.randint(2, NODES) if number and rng.random() < 0.15 else 1
+        said = rng.choice([2, 3, 5, 10, 10, 10, 15])
+        runs = max(1, round(said * stretch ** rng.uniform(-1, 1)))
+        jobs.append(Job(number, now, size, said, runs))
+    return jobs
+
+
+def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy") -> Told:
+    """All jobs on a machine of their own."""
+    batch = Told(gangs=gangs, backfill=backfill)
+    batch.play(jobs)
+    return batch
+
+
+@pytest.mark.worlds(first=0, one_in=4)
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+@pytest.mark.parametrize("gangs", [False, True], ids=["asks", "gangs"])
+def test_a_told_start_is_kept_if_runtimes_are_true(part: range, gangs: bool, backfill: str) -> None:
+    """Whatever comes later: an ask or a gang starts no later than it was told first."""
+    held = 0
+    for seed in part:
+        batch = play(stream(seed), gangs=gangs, backfill=backfill)
+        late = {n: (batch.starts.get(n), told) for n, told in batch.told.items() if batch.starts[n] > told}
+        assert not late, f"seed {seed}: started, told {late}"
+        held += len(batch.told)
+    assert held >= len(part) // 3
+
+
+@pytest.mark.worlds(first=500_000, one_in=20)
+@pytest.mark.parametrize("gangs", [False, True], ids=["asks", "gangs"])
+def test_all_start_though_runtimes_are_wrong(part: range, gangs: bool) -> None:
+    """With runtimes that are wrong by up to twice everybody starts in the end."""
+    for seed in part:
+        jobs = stream(seed, stretch=2.0)
+        assert play(jobs, gangs=gangs).starts.keys() == {job.number for job in jobs}, f"seed {seed}"
+
+
+@pytest.mark.worlds(first=700_000, one_in=20)
+def test_who_declares_no_runtime_takes_nothing_that_is_held(part: range) -> None:
+    """Asks without a runtime among the others delay no told start."""
+    for seed in part:
+        jobs = stream(seed)
+        silent = Random(seed).sample(range(len(jobs)), len(jobs) // 4)
+        batch = play([replace(job, requested=0) if job.number in silent else job for job in jobs], gangs=True)
+        for number, told in batch.told.items():
+            assert batch.starts[number] <= told, f"seed {seed}: job {number}"
+
+
+@pytest.mark.worlds(first=900_000, one_in=20)
+def test_the_machine_is_used_as_well_as_with_plain_holding(part: range) -> None:
+    """Over some loads it is used no less than where nobody passes a blocked job at all."""
+    with_backfill = plain = 0.0
+    for seed in part:
+        jobs = stream(seed)
+        with_backfill += outcome(jobs, NODES, play(jobs, gangs=False).starts).utilisation
+        plain += outcome(jobs, NODES, played(jobs, NODES, first_come)).utilisation
+    assert with_backfill >= plain
