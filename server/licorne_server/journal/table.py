@@ -42,6 +42,7 @@ from licorne_core.messages.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.messages.operators import (
     ApplicationMarks,
     ChangeApplication,
@@ -108,6 +109,23 @@ _MARKS = Row(
     queues=pairs(_NAMED, _MARK),
     applications=pairs(_NAMED, _APPLICATION_MARKS),
 )
+MOST_DIGITS = 60
+"""Digits of a number beyond 64 bits, at most."""
+
+
+def _large(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        raise ValueError(f"{text[:MOST_DIGITS]!r} is no whole number from 0 up")
+    return int(text)
+
+
+_LARGE = Form(str, lambda _: Reading(str, _large))
+"""A whole number from 0 up that may have more than 64 bits."""
+
+_OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
+_USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=plain(dict[str, float]), amounts=AMOUNTS)
+_HOURS = Row(KeptHours, time=WHOLE, used=_LARGE, amount=WHOLE)
+_MEMORY = Row(PartitionMemory, usage=pairs(_OWNER, _USAGE), hours=pairs(_NAMED, _HOURS))
 _POLICY = Row(PredicatePolicy, deadline=NUMBER, fail_mode=word(FailMode), judges_victims=FLAG)
 _NODE = Row(
     NodeUpdate,
@@ -214,6 +232,7 @@ COMMANDS = (
         predicates=optional(_POLICY),
         container_states=FLAG,
         marks=_MARKS,
+        memory=pairs(TEXT, _MEMORY),
     ),
     Row(UpdateConfiguration, rm_id=TEXT, policy_group=TEXT, config=_CONFIGURATION, extra_config=TEXTS),
     Row(RemoveRm, rm_id=TEXT),
@@ -275,6 +294,7 @@ ROWS = {
         OPTIONS,
         *(_BACKOFF, _TUNING, _CAPS),
         *(_MARK, _TERMS, _CORDON, _APPLICATION_MARKS, _MARKS),
+        *(_OWNER, _USAGE, _HOURS, _MEMORY),
         *(_POLICY, _NODE, _USER, _APPLICATION, _REMOVAL, _RELEASE, _ASK),
         *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER, _NOTICE_ANSWER, _PATTERN, _BUDGET),
     )

@@ -136,7 +136,6 @@ class Server:
         self.members = self._member_calls.http
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
-        views.now = self.clock.now
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._followed
         self.rms.on_forgotten = self._forgotten
@@ -199,6 +198,7 @@ class Server:
             self.changes.reloader.watch()
         self._audits.start()
         await self._accounting.begin()
+        self.scheduler.views.now = self.clock.now
         self._memories.start()
         if self.tracing is not None:
             self.tracing.start()

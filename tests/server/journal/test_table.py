@@ -11,6 +11,7 @@ from licorne_core.config import built_in, submitted
 from licorne_core.messages import commands as c
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.effects import Effect
+from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.messages.operators import (
     ApplicationMarks,
     ChangeApplication,
@@ -42,6 +43,12 @@ MARKS = OperatorMarks(
         (PARTITION, AppId("other")): ApplicationMarks(priority=0),
     },
 )
+MEMORY = {
+    PARTITION: PartitionMemory(
+        usage={UsageOwner(QUEUE, "anna"): KeptUsage(3600.0, 1700000000.5, {"vcore": 0.25}, {"vcore": 2000})},
+        hours={(QUEUE, "memory"): KeptHours(1_700_000_000_500_000, 2**90, 2**40)},
+    )
+}
 ASK = Ask(
     KEY,
     APP,
@@ -79,6 +86,7 @@ SAMPLES: tuple[Any, ...] = (
         predicates=c.PredicatePolicy(deadline=1.5, fail_mode=c.FailMode.OPEN, judges_victims=True),
         container_states=False,
         marks=MARKS,
+        memory=MEMORY,
     ),
     c.RegisterRm(rm_id=RM, config=BROKEN),
     c.RegisterRm(rm_id=RM),
