@@ -30,7 +30,8 @@ from licorne_cli.commands import main, parser_for
 from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
 from licorne_cli.failures import NEEDS_LOOK
-from licorne_server.commands.demo.world import endless, worlds
+from licorne_server.commands.demo.planned import planned_worlds
+from licorne_server.commands.demo.world import endless
 from licorne_tools.bench.scenarios import SCENARIOS
 from support.coordination.etcd import EtcdServer
 from support.deployment import CHART, services
@@ -42,7 +43,7 @@ QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 60.0
 ASKING = (
-    *("queues", "apps", "nodes", "users", "rms", "explain", "events", "usage"),
+    *("queues", "apps", "nodes", "users", "rms", "explain", "events", "usage", "topology"),
     *("log-level", "state-dump", "calendar"),
 )
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
@@ -89,7 +90,7 @@ def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
 
 async def play_first_application(target: str) -> None:
     """Leave the books as `licorne fake-rm` has them after a moment."""
-    world = worlds()[0]
+    world = planned_worlds()[0]
     submitted = islice(endless(world), len(world.standing) + 1)
     async with Client(target, rm_id=world.rm_id, config=world.config) as client:
         await client.add_nodes(world.nodes)
@@ -105,8 +106,8 @@ async def play_first_application(target: str) -> None:
 
 async def register(target: str) -> None:
     """Leave an RM with the queues of its own."""
-    async with Client(target, rm_id="page", config=worlds()[0].config) as client:
-        await client.add_nodes(worlds()[0].nodes)
+    async with Client(target, rm_id="page", config=planned_worlds()[0].config) as client:
+        await client.add_nodes(planned_worlds()[0].nodes)
         async for _ in client.events():
             return
 
@@ -218,7 +219,7 @@ class Shell:
         example = next(b.text for b in page.blocks() if b.text.startswith("application:"))
         file = next(word for word in words if word.endswith(".yaml"))
         (self._folder / file).write_text(example, encoding="utf-8")
-        self._plan([*words, "--rm", worlds()[0].rm_id, "--target", self._served.target])
+        self._plan([*words, "--rm", planned_worlds()[0].rm_id, "--target", self._served.target])
 
     @staticmethod
     def _parsed(words: list[str]) -> None:

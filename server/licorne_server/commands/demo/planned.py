@@ -1,7 +1,7 @@
 """The worlds of the demo with plans in time and place: runtimes, large asks to pass by, a gang in one rack.
 
-`batch` has backfill, and asks as large as a node that wait until one is free. `research` has racks, and a
-gang that runs inside one of them or not at all.
+Nodes stand in racks. `batch` has backfill, and asks as large as a node that wait until one is free.
+`research` has a gang that runs inside one rack or not at all.
 """
 
 from dataclasses import replace
@@ -44,30 +44,30 @@ ROOT = """\
       - name: root
         submitacl: "*"
 """
+LEVELS = 'topology.levels: "zone,rack"'
 ZONES, RACKS_OF_A_ZONE = 2, 2
 
 
 def planned_worlds() -> tuple[World, ...]:
-    """The three resource managers of the demo, whose applications declare their runtimes."""
+    """The three resource managers of the demo, with racks, and with applications that declare runtimes."""
     batch, services, research = worlds()
-    return tuple(
-        replace(one, declares=True)
-        for one in (
-            _with(batch, 'backfill: easy, reserve.after: "1s"', LARGE),
-            services,
-            replace(
-                _with(research, 'topology.levels: "zone,rack"', PRETRAINING),
-                nodes=tuple(_placed(number, node) for number, node in enumerate(research.nodes)),
-            ),
-        )
+    return (
+        _planned(batch, 'backfill: easy, reserve.after: "1s"', LARGE),
+        _planned(services),
+        _planned(research, "", PRETRAINING),
     )
 
 
-def _with(world: World, properties: str, more: Submission) -> World:
-    """A world with properties of root, and one application more."""
-    work = sorted((*world.submissions, more), key=lambda item: item.at)
-    config = world.config.replace(ROOT, f"{ROOT}        properties: {{{properties}}}\n")
-    return replace(world, config=config, submissions=tuple(work))
+def _planned(world: World, properties: str = "", *more: Submission) -> World:
+    """A world with levels and other properties of root, and with more applications."""
+    wanted = ", ".join(filter(None, (LEVELS, properties)))
+    return replace(
+        world,
+        config=world.config.replace(ROOT, f"{ROOT}        properties: {{{wanted}}}\n"),
+        nodes=tuple(_placed(number, node) for number, node in enumerate(world.nodes)),
+        submissions=tuple(sorted((*world.submissions, *more), key=lambda item: item.at)),
+        declares=True,
+    )
 
 
 def _placed(number: int, node: Node) -> Node:
