@@ -284,6 +284,7 @@ picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/fair_share.py
 	@$(BIN)/python docs/architecture.py
 	@$(BIN)/python docs/recipes.py
+	@$(BIN)/python docs/racks.py
 	@$(BIN)/python docs/terminal.py
 
 format: install ## put the code into its format

@@ -236,7 +236,14 @@ def test_pytest_commands_find_their_tests() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["docs/picture.py", "docs/recipes.py", "docs/sequences.py", "docs/terminal.py", "docs/fair_share.py"],
+    [
+        "docs/picture.py",
+        "docs/racks.py",
+        "docs/recipes.py",
+        "docs/sequences.py",
+        "docs/terminal.py",
+        "docs/fair_share.py",
+    ],
 )
 def test_pictures_are_what_a_run_gives(script: str) -> None:
     """The picture and the message sequences are those of a server of this source."""

@@ -41,7 +41,7 @@ const waits = (report) => ["pending", "waiting"].includes(report.verdict);
 function verdict(partition, report) {
   const [word, tone] = VERDICTS[report.verdict] || [report.verdict, "plain"];
   const blocker = report.checks.find((check) => !check.passed);
-  const way = blocker && waits(report) ? wayOut(blocker) : "";
+  const way = blocker && waits(report) ? wayOut(partition, blocker) : "";
   const ahead = [
     report.asksAhead && counted(report.asksAhead, "ask") + " of the same application",
     report.applicationsAhead && counted(report.applicationsAhead, "application") + " of the same queue",
@@ -132,7 +132,7 @@ function shortage(check, name) {
   return Number(check.requested[name] ?? 0) + Number(check.used[name] ?? 0) - Number(check.limit[name]);
 }
 
-function wayOut(check) {
+function wayOut(partition, check) {
   const until = Number(check.until) / 1e6;
   const short = Object.keys(check.limit).filter((name) => shortage(check, name) > 0 && Number(check.requested[name] ?? 0) > 0);
   const needs = Object.fromEntries(short.map((name) => [name, shortage(check, name)]));
@@ -152,9 +152,17 @@ function wayOut(check) {
     case "nodes": return nodesWayOut(check);
     case "backfill": return `a declared end before ${time(until)}, when ${check.subject || "another ask"} is planned to start, or room that it does not need.`;
     case "gang": return `the other members of the gang${until ? `, or the time-out of the placeholders at ${time(until)}` : ""}.`;
+    case "topology": return topologyWayOut(partition, check);
     case "preemption": return until ? `time: what may be preempted is looked at again by ${time(until)}.` : "allocations that end by themselves: nothing may be preempted for it.";
     default: return "";
   }
+}
+
+/** Free members in one domain, and where the free room of all domains stands. */
+function topologyWayOut(partition, check) {
+  if (check.code === "GANG_INCOMPLETE") return "the RM, once it has asked for all placeholders that it has announced.";
+  const room = check.subject ? `more room in ${check.subject}, or in any other domain` : "more room for its members";
+  return el("span", {}, `${room}. `, link(to("nodes", [partition]), "Free slots by domain"));
 }
 
 function nodesWayOut(check) {

@@ -18,6 +18,8 @@ const WORDS = {
   USER_QUOTA_EXCEEDED: "a user is at the limit",
   GROUP_QUOTA_EXCEEDED: "a group is at the limit",
   TOO_MANY_ANSWERS_OWED: "waits for answers of the RM",
+  TOPOLOGY_NO_DOMAIN: "no domain has room for all of the gang",
+  GANG_INCOMPLETE: "not all placeholders have been asked for",
   NO_NODE_FITS: "no node fits",
   WAITS_FOR_TURN: "waits for its turn",
   WAITS_FOR_ANSWER: "waits for the RM’s answer",
