@@ -39,14 +39,8 @@ from licorne_core.scheduling.preemption.ledger import (
 from licorne_core.scheduling.preemption.quota_change import still_exceeds
 from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
 from licorne_core.values.asks import Ask
-from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
 from licorne_core.values.timers import Due, Timer
-
-CHECKPOINT_TAG = "licorne/checkpoint"
-"""Tag of a running allocation: the unix seconds up to which its work is kept."""
-
-LOST_WORK_TAG = "licorne/lost-work"
-"""Tag of a running allocation: the seconds of work that would be lost if it was stopped now."""
 
 TEXTS = {
     PreemptionRule.GUARANTEE: "preempting allocations to free up resources to run ask: {}",
@@ -237,11 +231,8 @@ def note_checkpoint(partition: Partition, app: Application, request: Request, as
 
     One that lies in the future counts as now.
     """
-    if CHECKPOINT_TAG in ask.tags:
-        checkpoint = float(_seconds(ask, CHECKPOINT_TAG))
-    elif LOST_WORK_TAG in ask.tags:
-        checkpoint = now - _seconds(ask, LOST_WORK_TAG)
-    else:
+    checkpoint = _checkpoint(ask, now)
+    if checkpoint is None:
         return
     if checkpoint > now:
         partition.journal.note(checkpoint_in_future(now, request.ask, checkpoint))
@@ -253,16 +244,13 @@ def note_checkpoint(partition: Partition, app: Application, request: Request, as
 
 def check_checkpoint(ask: Ask) -> None:
     """Refuse an allocation whose tags say no checkpoint that can be read."""
-    for tag in (CHECKPOINT_TAG, LOST_WORK_TAG):
-        if tag in ask.tags:
-            _seconds(ask, tag)
+    _checkpoint(ask, 0.0)
 
 
-def _seconds(ask: Ask, tag: str) -> int:
-    text = ask.tags[tag].strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 12):
-        shown = text if len(text) <= 40 else f"{text[:40]}…"
-        raise Rejected(
-            f"allocation {ask.key}: tag {tag} is '{shown}', not a whole number of seconds", Refusal.INVALID
-        )
-    return int(text)
+def _checkpoint(ask: Ask, now: float) -> float | None:
+    """Checkpoint that the tags say, in unix seconds; None for none."""
+    checkpoint = read_seconds(ask.tags, CHECKPOINT)
+    if checkpoint is not None:
+        return float(checkpoint)
+    lost = read_seconds(ask.tags, LOST_WORK, zero=True)
+    return None if lost is None else now - lost

@@ -15,6 +15,12 @@ RUNTIME: Final = "licorne/runtime"
 START_BY: Final = "licorne/start-by"
 """The latest start that is wanted, in unix seconds."""
 
+CHECKPOINT: Final = "licorne/checkpoint"
+"""Of a running allocation: the unix seconds up to which its work is kept."""
+
+LOST_WORK: Final = "licorne/lost-work"
+"""Of a running allocation: the seconds of work that would be lost if it was stopped now."""
+
 TOPOLOGY: Final = "licorne/topology"
 """The level of whose domains a gang has to be, or had better be, in one: ``required=rack``."""
 
@@ -28,8 +34,8 @@ _MOST_DIGITS: Final = 10
 """Three hundred years of seconds have as many."""
 
 
-def read_seconds(tags: Mapping[str, str], name: str) -> int | None:
-    """Whole seconds above zero in the tag; None without the tag.
+def read_seconds(tags: Mapping[str, str], name: str, *, zero: bool = False) -> int | None:
+    """Whole seconds above zero in the tag, or from `zero` up; None without the tag.
 
     Raises:
         Rejected: the value is something else.
@@ -37,8 +43,9 @@ def read_seconds(tags: Mapping[str, str], name: str) -> int | None:
     text = tags.get(name)
     if text is None:
         return None
-    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdecimal()) or not int(text):
-        text = f"tag {name}: '{shown(text)}' is no whole number of seconds above zero"
+    is_whole = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
+    if not is_whole or not (zero or int(text)):
+        text = f"tag {name}: '{shown(text)}' is no whole number of seconds{'' if zero else ' above zero'}"
         raise Rejected(text, Refusal.INVALID)
     return int(text)
 

@@ -9,7 +9,7 @@ from functools import partial
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
 from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.states import AppState
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
@@ -213,6 +213,7 @@ _ask: Callable[[PreemptionRecord], JsonObject] = renamed(
     {},
     dict,
 )
+_spared = rest_form(Spared, {"applicationId": "app_id", "allocationKey": "key"})
 _numbers = rest_form(QueueNumbers, {"queueName": "path", **_AMOUNTS})
 _victim = rest_form(
     PreemptionRecord,
@@ -223,12 +224,15 @@ _victim = rest_form(
         "rule": "rule.value",
         "preemptionTime": ("time", nanoseconds),
         "releasedTime": ("released_time", nanoseconds),
+        "noticedTime": ("noticed_time", nanoseconds),
+        "checkpoint": ("checkpoint", lambda time: nanoseconds(time or 0.0)),
+        "spared": ("spared", lambda spared: spared and _spared(spared)),
         "beneficiary": _beneficiary,
         "victimQueue": ("victim_queue", _numbers),
         "beneficiaryQueue": ("beneficiary_queue", lambda queue: queue and _numbers(queue)),
     },
-    without="beneficiary_app_id beneficiary_key beneficiary_priority number ran",
-    optional="preemptionTime releasedTime",
+    without="beneficiary_app_id beneficiary_key beneficiary_priority number",
+    optional="preemptionTime releasedTime noticedTime checkpoint",
 )
 
 
