@@ -51,7 +51,10 @@ OTHERS: dict[Kind, tuple[object, str]] = {
     Kind.AMOUNTS: ({"vcore": "many"}, "invalid quantity"),
 }
 # One of them means something other than the default for each queue property.
-PROPERTY_VALUES = ("cost", "easy", "vcore=1", "fair", "disabled", "fence", "7", "7s", "true", "0.5", "5/week")
+PROPERTY_VALUES = (
+    *("cost", "easy", "vcore=1", "fair", "rack", "disabled", "fence", "7", "7s", "true"),
+    *("0.5", "5/week"),
+)
 # The same for the extra configuration, where a name may stand for any logger.
 EXTRA_VALUES = ("true", "false", "7", "7s", "debug")
 # They read a key, keep it, or show it.

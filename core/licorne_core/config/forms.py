@@ -11,7 +11,7 @@ from licorne_core.config.keys import Kind
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
-from licorne_core.values.tags import MAX_LEVEL_NAME
+from licorne_core.values.tags import is_level
 from licorne_core.values.windows import HoursLimit, Window
 
 _INTEGER = Pattern("[+-]?[0-9]{1,20}")
@@ -103,7 +103,7 @@ MAX_LEVELS = 8
 def _read_levels(text: str) -> tuple[str, ...]:
     """Different names of node attributes, such as ``zone,rack``."""
     names = tuple(name.strip() for name in text.split(",", MAX_LEVELS))
-    usable = all(0 < len(name) <= MAX_LEVEL_NAME and not set(name) & set("=, ") for name in names)
+    usable = all(is_level(name) and name[0].isalnum() for name in names)
     if not usable or len(names) > MAX_LEVELS or len(set(names)) < len(names):
         raise UnusableError(f"is no list of at most {MAX_LEVELS} different node attributes")
     return names

@@ -26,7 +26,7 @@ from licorne_core.handlers.outcome import (
     make_way,
     time_out,
 )
-from licorne_core.handlers.predicates import roll_back, roll_back_all
+from licorne_core.handlers.predicates import assume, roll_back, roll_back_all
 from licorne_core.handlers.preemption import note_growth
 from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication
@@ -44,7 +44,8 @@ from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.gang_placement import GangPlacement
+from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
+from licorne_core.scheduling.planned_starts import Candidate
 from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.asks import Allocation
@@ -123,12 +124,31 @@ def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gan
 def place_whole(partition: Partition, found: GangPlacement, now: float, outcome: Outcome) -> list[Allocation]:
     """Book all members of a gang; the RM has accepted each of the nodes, if it has a say."""
     leaf, app = found.leaf, found.app
-    made = []
-    for request, node in found.members:
-        allocation = partition.allocations.allocate((leaf, app, request, node), now)
-        made.append(allocation)
-        outcome.updates += allocation_made(partition, leaf, app, allocation, now)
-    return made
+    return [_place(partition, (leaf, app, request, node), now, outcome) for request, node in found.members]
+
+
+def place_member(
+    partition: Partition, found: MemberPlacement, now: float, outcome: Outcome
+) -> list[Allocation]:
+    """Book one member of a gang that was placed before; none if the RM is asked first."""
+    leaf, app, request, node, place = found
+    candidate = (leaf, app, request, node)
+    if partition.predicates.is_needed(request.ask.ask_class, node):
+        if place is not None:
+            place.request = request
+        assume(partition, candidate, now)
+        return []
+    allocation = _place(partition, candidate, now, outcome)
+    if place is not None:
+        partition.places.end(place)
+    return [allocation]
+
+
+def _place(partition: Partition, candidate: Candidate, now: float, outcome: Outcome) -> Allocation:
+    leaf, app, _, _ = candidate
+    allocation = partition.allocations.allocate(candidate, now)
+    outcome.updates += allocation_made(partition, leaf, app, allocation, now)
+    return allocation
 
 
 def replace(partition: Partition, found: Replacement, now: float, outcome: Outcome) -> None:
@@ -178,6 +198,9 @@ def placeholders_overdue(job: TimerJob) -> Iterator[int]:
     if rule is None or app.leaf is None:
         return
     if rule.event is not None:
+        # It goes on without a gang, or fails.
+        app.gang.terms = None
+        partition.places.forget(app)
         job.outcome.updates += advance(partition, app, rule.event, job.now, RESERVATION_TIMEOUT)
     state, had = app.state, list(app.requests.values())
     yield from _stop_kept(job, app, had, KEEPING_ON_TIMEOUT)
@@ -282,6 +305,8 @@ def free(
     kept = request.allocation
     assert kept is not None, f"{request!r} is booked"
     freed = Freed(now, kept, app.owner, detail)
+    if heir is None and app.gang.terms is not None:
+        partition.places.lost(app, request, now)
     partition.ledger.released(app.app_id, request.key, now)
     preempted = request.state is RequestState.PREEMPTING
     begin = kept.allocation_time

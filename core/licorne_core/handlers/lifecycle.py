@@ -213,6 +213,8 @@ def drop_ask(
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
+    if app.gang.places:
+        partition.places.forget(app)
     leave_leaf(partition, app, now)
     partition.escalation.forget(app)
     del partition.applications[app.app_id]
@@ -368,6 +370,8 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
         partition.escalation.on_time(app, now)
     elif due is Due.TRY_AGAIN:
         partition.asks.try_again(app, app.backing_off[key], now)
+    elif due is Due.PLACE:
+        partition.places.overdue(app, key)
     elif due is Due.UNRESERVE:
         reservation = app.requests[key].reservation
         assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"

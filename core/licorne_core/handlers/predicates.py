@@ -241,6 +241,8 @@ def _confirm(partition: Partition, app: Application, request: Request, now: floa
         outcome.release(partition, make_way(app, placeholder, request))
         return
     allocation = partition.allocations.confirm(app, request, now)
+    if app.gang.places:
+        partition.places.took(app, request)
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)

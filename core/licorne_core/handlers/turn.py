@@ -12,7 +12,14 @@ from math import floor
 from typing import Final
 
 from licorne_core.handlers.drains import drain
-from licorne_core.handlers.gangs import cancel, place_whole, placeholders_overdue, replace, time_to_complete
+from licorne_core.handlers.gangs import (
+    cancel,
+    place_member,
+    place_whole,
+    placeholders_overdue,
+    replace,
+    time_to_complete,
+)
 from licorne_core.handlers.lifecycle import allocation_made, on_time
 from licorne_core.handlers.outcome import Outcome, TimerJob
 from licorne_core.handlers.predicates import ask_again, assume, checks_overdue, reserve, take_answer
@@ -33,7 +40,7 @@ from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.gang_placement import GangPlacement, GangQuestion
+from licorne_core.scheduling.gang_placement import GangPlacement, GangQuestion, MemberPlacement, Together
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
@@ -166,18 +173,7 @@ STOPS = 8
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
-Measure = (
-    ToReserve
-    | Plan
-    | Lapsed
-    | Replacement
-    | Cancellation
-    | ToPreempt
-    | ToClear
-    | ToGiveUp
-    | GangPlacement
-    | GangQuestion
-)
+Measure = ToReserve | Plan | Lapsed | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together
 # One look tells the rest from a single ask that is placed, as most decisions are.
 _MEASURES = (
     ToReserve,
@@ -190,6 +186,7 @@ _MEASURES = (
     ToGiveUp,
     GangPlacement,
     GangQuestion,
+    MemberPlacement,
 )
 
 
@@ -313,8 +310,11 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
     """Carry out a decision by which no ask is placed yet, or a whole gang is; return its allocations."""
     if isinstance(decision, GangPlacement):
         return place_whole(partition, decision, now, outcome)
+    if isinstance(decision, MemberPlacement):
+        return place_member(partition, decision, now, outcome)
     if isinstance(decision, GangQuestion):
-        partition.predicates.ask_for_gang(decision.app, decision.request, decision.nodes)
+        for request, nodes in decision.questions:
+            partition.predicates.ask_for_gang(decision.app, request, nodes)
     elif isinstance(decision, ToReserve):
         reserve(partition, decision, now)
     elif isinstance(decision, Plan):

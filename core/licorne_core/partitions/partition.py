@@ -31,6 +31,7 @@ from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
@@ -130,8 +131,12 @@ class Partition:
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
         self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows)
-        self.losses, self.ledger = Losses(), Ledger()
-        """The latter has records of preempted allocations, with beneficiary and reason."""
+        self.losses, self.ledger, self.places = (
+            Losses(),
+            Ledger(),
+            LostPlaces(self.nodes, self.tree, self.dirty, self.wakeups, self.timers),
+        )
+        """The ledger has records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         self.preemption = self._preemption(enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
@@ -157,6 +162,7 @@ class Partition:
             self.rm.budgets,
             self.shadows,
             StartSearch(self.nodes, self.applications, fill_work, self.runtimes),
+            self.places,
         )
 
     def _preemption(self, *, enabled: bool) -> Preemption:

@@ -21,6 +21,7 @@ from licorne_core.scheduling.gang_placement import (
     GangPlacement,
     GangQuestion,
     GangSearch,
+    MemberPlacement,
     Together,
 )
 from licorne_core.scheduling.measures import Measures, ToReserve, first_blocker
@@ -76,6 +77,7 @@ class Cycle:
         "_measures",
         "_parked",
         "_parking",
+        "_places",
         "_planned",
         "_preemption",
         "_replacements",
@@ -96,12 +98,12 @@ class Cycle:
         self._root = context.tree.root
         self._index = context.index
         self._heaps = context.index.heaps
-        self._replacements = ReplacementSearch(context.nodes, context.index, context.predicates)
+        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4))
+        """The search for places of gang members."""
+        self._replacements = ReplacementSearch(context.nodes, context.predicates, self.gangs.elsewhere)
         self._preemption = context.preemption
         self._search = context.preemption.search
         self._measures = Measures(context)
-        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4))
-        """The search for whole gangs."""
         self._planned = PlannedStarts(context, self.gangs)
         self.review = Review(context)
         self._parking = options.tuning.parking
@@ -110,6 +112,7 @@ class Cycle:
         self._parked: list[Parked] = []
         self.turn_time = 0.0
         """Time at which the last turn began, in unix seconds; 0 before the first."""
+        self._places = context.places
         self._limit: int | None = None
         self.tired = False
         """True if the turn has used up its work, and there is more to try."""
@@ -125,6 +128,8 @@ class Cycle:
             self._context.wakeups.waiting.changed(blocker)
         self._limit = self.cost + work if self._parking else None
         self.tired = False
+        if self._places.present:
+            self._places.seek()
 
     def next(self) -> Decision | None:
         """The next decision; None if no item can be served before a change.
@@ -336,7 +341,7 @@ class Cycle:
                         return None
                     item.attempted = True
                     return leaf, app, place.request, found
-                if isinstance(found, GangPlacement | GangQuestion):
+                if isinstance(found, GangPlacement | GangQuestion | MemberPlacement):
                     return None if threshold and self._backs_off(leaf, app, item.heap[0]) else found
             else:
                 found = self._measures.decide(item, self.turn_time)
@@ -348,8 +353,10 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
-        if group.key[2] and (self.gangs.always or app.gang.terms is not None):
-            return self.gangs.decide(leaf, app, group, self.turn_time)
+        if app.gang.terms is not None or (group.key[2] and self.gangs.always):
+            together = self.gangs.decide(leaf, app, group, self.turn_time)
+            if together is not None:
+                return together
         blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             self._context.watch.room(leaf, group, blocker, self.turn_time)

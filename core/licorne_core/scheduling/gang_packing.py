@@ -10,7 +10,7 @@ steps, and a packing that needs more of them counts as none.
 
 from collections.abc import Callable, Sequence
 
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import RESERVED, Node
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items
 
@@ -113,6 +113,19 @@ def slots_on(node: Node, ask_class: AskClass) -> int:
     if ask_class.predicate is not None and node.results.get((ask_class, False)):
         return 0
     return _times(node, ask_class, ())
+
+
+def takes_kept(node: Node, ask_class: AskClass, own: Items) -> bool:
+    """True if an ask may go to the node, where the amounts `own` are kept for it among others."""
+    if node.takes(ask_class):
+        return True
+    if not node.open or node.refusal(ask_class) != RESERVED or node.results.get((ask_class, True)):
+        return False
+    left = dict(own)
+    return all(
+        node.available.get(name, 0) - node.kept.get(name, 0) + left.get(name, 0) >= value
+        for name, value in ask_class.items
+    )
 
 
 def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:

@@ -23,8 +23,10 @@ from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, ask_blocker
-from licorne_core.scheduling.gang_domains import DomainSearch, Kind
+from licorne_core.scheduling.gang_domains import DomainSearch, Kind, rank_of
+from licorne_core.scheduling.gang_packing import takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
+from licorne_core.scheduling.lost_places import LostPlace
 from licorne_core.scheduling.measures import note_over_quota
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -51,14 +53,24 @@ class GangPlacement(NamedTuple):
 
 
 class GangQuestion(NamedTuple):
-    """A decision: ask the RM about these nodes for the class of the ask, and place nothing yet."""
+    """A decision: ask the RM about these nodes for the class of each ask, and place nothing yet."""
 
     app: Application
+    questions: Sequence[tuple[Request, Sequence[Node]]]
+
+
+class MemberPlacement(NamedTuple):
+    """A decision: this ask of a gang that was placed before goes to this node, and takes this place."""
+
+    leaf: Queue
+    app: Application
     request: Request
-    nodes: Sequence[Node]
+    node: Node
+    place: LostPlace | None
 
 
-Together = GangPlacement | GangQuestion
+Together = GangPlacement | GangQuestion | MemberPlacement
+"""Decisions about members of gangs."""
 
 
 class GangSearch:
@@ -78,24 +90,27 @@ class GangSearch:
         """True if all gangs are placed whole, and not only those that ask for it: where backfill is on."""
         return self._context.shadows.mode is not Backfill.OFF
 
-    def decide(
-        self, leaf: Queue, app: Application, group: AskGroup, now: float
-    ) -> GangPlacement | GangQuestion | Blocker:
-        """Places of the whole gang that the placeholders of the group belong to, or its blocker.
+    def decide(self, leaf: Queue, app: Application, group: AskGroup, now: float) -> Together | Blocker | None:
+        """Decide about the asks of a group: a whole gang, or the first of members of a placed one.
 
-        The whole gang has to fit in all quotas. It has no node reserved and nobody preempted: one node is
-        of no use to some of it.
+        None for asks that go to any node. No other ask has a node reserved or victims: one node is of no
+        use to a gang, and what victims free need not be where a member belongs.
         """
+        if group.key[2] and not (app.gang.places and self._context.places.first(app, group.key[1])):
+            gather_gang(app)
+        elif self._belongs(app, group):
+            group.together = ()
+        else:
+            return None
         context = self._context
-        gather_gang(app)
         blocker = ask_blocker(context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             context.watch.room(leaf, group, blocker, now)
         group.no_domain = group.unplaceable = False
         if blocker is None:
             group.attempted = True
-            found = self.find(leaf, app)
-            if isinstance(found, GangPlacement | GangQuestion):
+            found = self.find(leaf, app) if group.together else self._member(leaf, app, group)
+            if not isinstance(found, Blocker):
                 return found
             blocker = found
             group.no_domain = group.unplaceable = isinstance(found, NoDomain)
@@ -106,6 +121,74 @@ class GangSearch:
         if self.always and group.no_domain and app.gang.terms is None:
             context.escalation.want_start(gang_groups(app)[0], now)
         return blocker
+
+    def _belongs(self, app: Application, group: AskGroup) -> bool:
+        """True if asks of the group are members that have to be in a domain, or may be in a lost place."""
+        terms, task_group = app.gang.terms, group.key[1]
+        if terms is None or not app.gang.has(task_group):
+            return False
+        if app.gang.open_group(task_group, placeholder=group.key[2]) is not None:
+            # It replaces a placeholder.
+            return False
+        if app.gang.places and self._context.places.first(app, task_group):
+            return True
+        domains = self._domains()
+        depth = domains.depth(terms.level)
+        return terms.required and depth > 0 and bool(self._held(app, domains, depth))
+
+    def _member(self, leaf: Queue, app: Application, group: AskGroup) -> MemberPlacement | Blocker:
+        """The node of a member in the lost place of its task group, or in the domain of its gang.
+
+        Without a node it waits if it has to be in that domain, or else for any node.
+        """
+        place = self._context.places.first(app, group.key[1])
+        request = group.heap[0].request
+        node = self.node_for(app, group.ask_class, place)
+        if node is not None:
+            return MemberPlacement(leaf, app, request, node, place)
+        terms = app.gang.terms
+        if terms is None or not (terms.required or terms.slice_size):
+            anywhere = self._context.index.best(group.ask_class)
+            if isinstance(anywhere, Node):
+                return MemberPlacement(leaf, app, request, anywhere, place)
+        return self._no_node(app, group, place)
+
+    def _no_node(self, app: Application, group: AskGroup, place: LostPlace | None) -> NoDomain:
+        wakeups = self._context.wakeups
+        blocker = wakeups.blockers.get(NoDomain, group, app, wakeups.gangs)
+        blocker.classes = (group.ask_class,)
+        blocker.kept = None if place is None else place.node
+        path = "" if place is None else "/".join(place.domain[1])
+        where = f"domain {path}" if path else "the domain of its gang"
+        blocker.lack = _no_domain(app, 1, f"{where} has no node for it", "", path, 1)
+        return blocker
+
+    def elsewhere(self, app: Application, request: Request) -> Node | Blocker:
+        """A node for a real ask that cannot have the node of its placeholder.
+
+        A member that has to be in a domain stays in those of its gang.
+        """
+        if app.gang.terms is None or not app.gang.terms.required:
+            return self._context.index.best(request.ask.ask_class)
+        return self.node_for(app, request.ask.ask_class, None) or self._no_node(app, request.group, None)
+
+    def node_for(self, app: Application, ask_class: AskClass, place: LostPlace | None) -> Node | None:
+        """The node of a lost place, or the first in its domain, or in those that the gang has."""
+        own = None if place is None else place.node
+        if place is not None and own is not None and takes_kept(own, ask_class, place.shape.items):
+            return own
+        domains, terms = self._domains(), app.gang.terms
+        if place is not None:
+            depth, paths = place.domain[0], [place.domain[1]]
+        else:
+            depth = 0 if terms is None else domains.depth(terms.level)
+            paths = self._held(app, domains, depth) or []
+        found: list[Node] = []
+        for path in paths if 0 < depth < len(domains.nodes) else ():
+            there = domains.nodes[depth].get(path, {})
+            self.work += len(there)
+            found += [node for node in there if node.refusal(ask_class) is None]
+        return min(found, key=rank_of, default=None)
 
     def find(self, leaf: Queue, app: Application) -> GangPlacement | GangQuestion | Blocker:
         """Places of all pending placeholders of the application, or the blocker of their groups."""
@@ -126,9 +209,14 @@ class GangSearch:
         )
         if known is not None and known.tried_at == stamp:
             return known
-        found = self._find(leaf, app, groups)
+        found: GangPlacement | GangQuestion | TopologyCheck
+        if app.gang.questions:
+            members = sum(group.waiting for group in groups)
+            found = _no_domain(app, members, "the RM is asked about nodes for its members")
+        else:
+            found = self._find(leaf, app, groups)
         if isinstance(found, TopologyCheck):
-            blocker = blockers.get(NoDomain, app, self._context.wakeups.gangs)
+            blocker = blockers.get(NoDomain, app, app, self._context.wakeups.gangs)
             blocker.tried_at, blocker.lack = stamp, found
             blocker.classes = tuple(group.ask_class for group in groups)
             return blocker
@@ -141,11 +229,11 @@ class GangSearch:
 
         None while the RM is asked.
         """
+        if app.gang.questions:
+            return None
         counts = Counter((request.group, node) for request, node in members)
         found = self._question(app, [(group, node, number) for (group, node), number in counts.items()])
-        if found is None:
-            return GangPlacement(leaf, app, members)
-        return found if isinstance(found, GangQuestion) else None
+        return GangPlacement(leaf, app, members) if found is None else found
 
     def _find(
         self, leaf: Queue, app: Application, groups: list[AskGroup]
@@ -195,24 +283,21 @@ class GangSearch:
             return None
         held: dict[Path, None] = {}
         for request in app.booked():
-            if request.ask.task_group and request.allocation is not None:
+            if request.allocation is not None and app.gang.has(request.ask.task_group):
                 domain = domains.domain_of(self._context.nodes[request.allocation.node_id], depth)
                 if domain is not None:
                     held[domain[1]] = None
         return list(held) or None
 
-    def _question(self, app: Application, places: Sequence[Place]) -> GangQuestion | TopologyCheck | None:
-        """Ask about the nodes that the RM has not judged for a group; None if it has judged all."""
+    def _question(self, app: Application, places: Sequence[Place]) -> GangQuestion | None:
+        """Ask about the nodes that the RM has not judged; None if it has judged all."""
         unknown: dict[AskGroup, list[Node]] = {}
         for group, node, _ in places:
             if self._context.predicates.is_needed(group.ask_class, node, allocate=False):
                 unknown.setdefault(group, []).append(node)
-        for group, nodes in unknown.items():
-            unasked = [node for node in nodes if not self._context.predicates.is_asked(group.ask_class, node)]
-            if unasked:
-                return GangQuestion(app, group.first().request, unasked)
-        members = sum(pick for _, _, pick in places)
-        return _no_domain(app, members, "the RM is asked about nodes for it") if unknown else None
+        if not unknown:
+            return None
+        return GangQuestion(app, [(group.first().request, nodes) for group, nodes in unknown.items()])
 
 
 _ANYWHERE = TopologyTerms()

@@ -229,14 +229,12 @@ class PredicateChecks:
         check = self._open_about(request.ask.ask_class, node, allocate=False)
         return check or self._put(request, [node], allocate=False)
 
-    def is_asked(self, ask_class: AskClass, node: Node) -> bool:
-        """True if an open check will tell if the node may be kept for asks of the class."""
-        return self._open_about(ask_class, node, allocate=False) is not None
-
     def ask_for_gang(self, app: Application, request: Request, nodes: Sequence[Node]) -> None:
         """Ask about nodes for a whole gang, whose members are not booked before the answer."""
         for start in range(0, len(nodes), BATCH):
-            self._put(request, nodes[start : start + BATCH], allocate=False).gang = app
+            check = self._put(request, nodes[start : start + BATCH], allocate=False)
+            check.gang = app
+            app.gang.questions += 1
 
     def ask_to_preempt(self, proposal: Proposal) -> None:
         """Ask about the nodes of the plans of a proposal, for its ask."""
@@ -318,6 +316,8 @@ class PredicateChecks:
     def closed(self, check: PredicateCheck) -> None:
         """Forget a closed check."""
         self.closed_checks += 1
+        if check.gang is not None:
+            check.gang.gang.questions -= 1
         for node in check.nodes:
             name = (check.ask_class, check.allocate, node)
             if self._about.get(name) is check:

@@ -4,7 +4,7 @@ It comes behind the reserved asks and before the regular pass. An application is
 placeholders have changed, or when a node that the RM refused changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
@@ -13,7 +13,6 @@ from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import PriorityPass, app_key
 from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -116,12 +115,17 @@ class ReplacingApps(PriorityPass[Application]):
 class ReplacementSearch:
     """Finds the next replacement of an application; changes no books."""
 
-    __slots__ = ("_index", "_nodes", "_predicates", "looked_at")
+    __slots__ = ("_elsewhere", "_nodes", "_predicates", "looked_at")
 
-    def __init__(self, nodes: Mapping[NodeId, Node], index: NodeIndex, predicates: PredicateChecks) -> None:
-        """Start with these nodes."""
+    def __init__(
+        self,
+        nodes: Mapping[NodeId, Node],
+        predicates: PredicateChecks,
+        elsewhere: Callable[[Application, Request], Node | Blocker],
+    ) -> None:
+        """Start with these nodes; `elsewhere` finds another node than that of a placeholder."""
         self._nodes = nodes
-        self._index = index
+        self._elsewhere = elsewhere
         self._predicates = predicates
         self.looked_at = 0
         """Asks and placeholders examined so far; `PLACEHOLDERS_OF_A_TRY` cost as much as a try."""
@@ -161,7 +165,7 @@ class ReplacementSearch:
                 refused[node] = None
         if first is not None:
             request, placeholder = first
-            found = self._index.best(request.ask.ask_class)
+            found = self._elsewhere(app, request)
             if isinstance(found, Node):
                 return Replacement(app, request, placeholder, found, elsewhere=True)
             blockers.append(found)

@@ -13,6 +13,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
@@ -49,6 +50,7 @@ class CheckContext:
     budgets: BudgetBook
     shadows: Shadows
     start_search: StartSearch
+    places: LostPlaces
 
 
 class Rule(ABC):

@@ -74,7 +74,7 @@ def read_topology(tags: Mapping[str, str], name: str = TOPOLOGY) -> tuple[str, b
     if text is None:
         return "", False
     kind, _, level = text.partition("=")
-    if kind not in ("required", "preferred") or not _is_level(level):
+    if kind not in ("required", "preferred") or not is_level(level):
         text = f"tag {name}: '{shown(text)}' is neither required=LEVEL nor preferred=LEVEL"
         raise Rejected(text, Refusal.INVALID)
     return level, kind == "required"
@@ -92,7 +92,7 @@ def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
     parts = dict(part.partition("=")[::2] for part in text.split(",", 2))
     size, level = parts.get("size", ""), parts.get("level", "")
     is_number = len(size) <= _MOST_DIGITS and size.isascii() and size.isdecimal()
-    if parts.keys() != {"size", "level"} or not (is_number and _is_level(level)) or text.count(",") != 1:
+    if parts.keys() != {"size", "level"} or not (is_number and is_level(level)) or text.count(",") != 1:
         text = f"tag {name}: '{shown(text)}' is not of the form size=NUMBER,level=LEVEL"
         raise Rejected(text, Refusal.INVALID)
     if not 0 < int(size) <= MAX_SLICE:
@@ -107,7 +107,8 @@ def read_terms(tags: Mapping[str, str]) -> TopologyTerms | None:
     return TopologyTerms(*read_topology(tags), *read_slice(tags))
 
 
-def _is_level(name: str) -> bool:
+def is_level(name: str) -> bool:
+    """True if tags can name a topology level so."""
     return 0 < len(name) <= MAX_LEVEL_NAME and not any(letter in name for letter in "=, ")
 
 

@@ -29,7 +29,7 @@ def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
         ask("job", f"r{number}", group="g", required_node=f"full{number}", memory=1) for number in range(MANY)
     ]
     assert driver.do(asks(*bound)) == []
-    search = ReplacementSearch(partition.nodes.by_id, partition.index, partition.predicates)
+    search = ReplacementSearch(partition.nodes.by_id, partition.predicates, partition.cycle.gangs.elsewhere)
     found = search.find(partition.applications[AppId("job")])
     assert isinstance(found, Obstacles)
     assert 0 < search.looked_at < MANY * PLACEHOLDERS_OF_A_TRY

@@ -199,7 +199,8 @@ class AppRecord:
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
     leaf. `nowhere` are the kinds of asks that found no node when they were looked at last. `wishes`
-    are those for victims, by kind. `placeholders` are all that it ever had, `pairs` by the real ask.
+    are those for victims, by kind. `terms` are those of topology domains. `placeholders` are all that it
+    ever had, `pairs` by the real ask.
     """
 
     app_id: str
@@ -221,6 +222,7 @@ class AppRecord:
     pairs: dict[str, PairRecord] = field(default_factory=dict)
     placeholders: list[AskRecord] = field(default_factory=list)
     held: bool = False
+    terms: Any = None
     given_priority: int | None = None
 
     def add(self, ask: AskRecord) -> None:

@@ -25,6 +25,18 @@ from support.oracle.gangs import free_placeholders, is_replaceable
 from support.oracle.order import Look, apps_in_order, apps_of_leaf, fit_key
 from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, may_reserve, review
 from support.oracle.terms import KeptRecord, Likeness, WishRecord
+from support.oracle.topology import (
+    GangQuestion,
+    MemberDecision,
+    Together,
+    as_one,
+    first_place,
+    is_member,
+    is_whole,
+    lacks_asks,
+    node_for_member,
+    place_whole,
+)
 from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
 
 INCOMPATIBLE = "cancel placeholder: resource incompatible"
@@ -74,7 +86,8 @@ def _replace_one_of(look: Look, app: AppRecord) -> Replacement | None:
     if first is None:
         return None
     ask = app.asks[first.key]
-    node_id = node_for(look, ask)
+    in_domain = app.terms is not None and app.terms.required
+    node_id = node_for_member(look, app, ask, None) if in_domain else node_for(look, ask)
     if node_id is None:
         return None
     asks = look.must_ask(ask, look.nodes[node_id], allocate=True)
@@ -141,6 +154,9 @@ class Waits(NamedTuple):
     until: float
 
 
+Gathering = Together | GangQuestion | MemberDecision
+
+
 class Outcome(NamedTuple):
     """What a pass comes to: a decision, and who has to back off, in the order in which that shows.
 
@@ -152,7 +168,7 @@ class Outcome(NamedTuple):
     `looked` has the asks for which an earlier start was looked for.
     """
 
-    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | None
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | Gathering | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
     nowhere: dict[str, dict[Kind, bool]]
@@ -175,11 +191,11 @@ def decide(look: Look) -> Outcome:
     for app in apps_in_order(look):
         if app.backs_off_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
             continue
-        decision, backs_off = _decide_for(look, app, outcome)
+        found, backs_off = _decide_for(look, app, outcome)
         if backs_off:
             outcome.backing_off.append(app.app_id)
-        elif decision is not None:
-            return outcome._replace(decision=decision)
+        elif found is not None:
+            return outcome._replace(decision=found)
     postponed = {*outcome.postponed} - {*outcome.backing_off}
     if look.review_due is not None and look.nodes and not postponed:
         return outcome._replace(decision=review(look, outcome.backing_off))
@@ -265,47 +281,55 @@ def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Dec
     return Decision(first[0].app_id, first[1].key, node_id)
 
 
-def _decide_for(
-    look: Look, app: AppRecord, outcome: Outcome
-) -> tuple[Decision | Preemption | Hold | None, bool]:
+Chosen = Decision | Preemption | Hold | Gathering | None
+
+
+def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, bool]:
     """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
     An application that has to back off has all its asks before that one looked at, as any other.
     """
     threshold = look.queues[app.queue].backoff
-    attempted = outcome.attempted.setdefault(app.app_id, [])
-    nowhere = outcome.nowhere.setdefault(app.app_id, {})
+    outcome.attempted.setdefault(app.app_id, [])
+    outcome.nowhere.setdefault(app.app_id, {})
     without_node = 0
     backs_off = False
     for ask in app.asks_in_order():
         backs_off = backs_off or 0 < threshold <= without_node
         if is_replaceable(app, ask):
             continue
-        if not within_limits(look, app, ask):
-            continue
-        within = within_maxima(look, app, ask)
-        if within and not may_be_asked_about(look, ask):
-            continue
-        if within or exceeds_cluster_only(look, app, ask):
-            nowhere[ask.kind] = not within
-        attempted.append(ask)
-        if within:
-            node_id = node_for(look, ask)
-            if node_id is not None:
-                return Decision(app.app_id, ask.key, node_id), backs_off
-            nowhere[ask.kind] = True
-        if within or exceeds_cluster_only(look, app, ask):
-            found, may_reserve_now = _start_for(look, app, ask, outcome)
-            if found is not None:
-                return found, backs_off
-            to_reserve = _node_to_reserve(look, app, ask) if within and may_reserve_now else None
-            if to_reserve is not None:
-                return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
-        victims = _victims(look, app, ask, outcome)
-        if victims is not None:
-            return victims, backs_off
-        without_node += within
+        in_gang = is_whole(app, ask, look.places) or is_member(look, app, ask)
+        chosen, has_none = (_of_gang if in_gang else _alone)(look, app, ask, outcome)
+        if chosen is not None:
+            return chosen, backs_off
+        without_node += has_none
     return None, backs_off
+
+
+def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:
+    """What is decided for one ask, or whether only nodes stop it."""
+    nowhere = outcome.nowhere[app.app_id]
+    if not within_limits(look, app, ask):
+        return None, False
+    within = within_maxima(look, app, ask)
+    if within and not may_be_asked_about(look, ask):
+        return None, False
+    if within or exceeds_cluster_only(look, app, ask):
+        nowhere[ask.kind] = not within
+    outcome.attempted[app.app_id].append(ask)
+    if within:
+        node_id = node_for(look, ask)
+        if node_id is not None:
+            return Decision(app.app_id, ask.key, node_id), False
+        nowhere[ask.kind] = True
+    if within or exceeds_cluster_only(look, app, ask):
+        found, may_reserve_now = _start_for(look, app, ask, outcome)
+        if found is not None:
+            return found, False
+        to_reserve = _node_to_reserve(look, app, ask) if within and may_reserve_now else None
+        if to_reserve is not None:
+            return Decision(app.app_id, ask.key, to_reserve, reserves=True), False
+    return _victims(look, app, ask, outcome), within
 
 
 def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Hold | None, bool]:
@@ -329,6 +353,40 @@ def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> 
             return Hold(app.app_id, ask.key, found), False
     outcome.unplanned.append((app.app_id, ask.kind))
     return None, True
+
+
+def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:
+    """A place for a whole gang, or for a member of one; or whether only nodes stop it.
+
+    All that is placed together has to be within all quotas. Nothing is reserved, and nobody stopped.
+    """
+    nowhere = outcome.nowhere[app.app_id]
+    nowhere[ask.kind] = False
+    whole = is_whole(app, ask, look.places)
+    wanted = as_one(app, ask) if whole else ask
+    if not within_limits(look, app, wanted):
+        return None, False
+    within = within_maxima(look, app, wanted)
+    if within and not may_be_asked_about(look, ask):
+        return None, False
+    outcome.attempted[app.app_id].append(ask)
+    if not within:
+        nowhere[ask.kind] = exceeds_cluster_only(look, app, wanted)
+        return None, False
+    if whole and lacks_asks(app):
+        return None, False
+    chosen = place_whole(look, app) if whole else _for_member(look, app, ask)
+    nowhere[ask.kind] = chosen is None
+    return chosen, True
+
+
+def _for_member(look: Look, app: AppRecord, ask: AskRecord) -> MemberDecision | None:
+    """A node in a lost place, or in the domain of the gang, or if it need not be there anywhere."""
+    place = first_place(look.places, app, ask)
+    node_id = node_for_member(look, app, ask, place)
+    if node_id is None and not (app.terms.required or app.terms.size):
+        node_id = node_for(look, ask)
+    return None if node_id is None else MemberDecision(app.app_id, ask.key, node_id, place)
 
 
 def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Preemption | None:

@@ -10,9 +10,12 @@ from support.oracle.books import (
     TIMED_OUT,
     AllocationRecord,
     AppRecord,
+    AskRecord,
+    NodeRecord,
 )
 from support.oracle.gangs import booked_placeholders, covers, end_of, has_time, unlink
 from support.oracle.partition import PartitionOracle, look_again
+from support.oracle.topology import levels_of, note_lost
 
 COMPLETING_SECONDS = 30.0
 STARTING_SECONDS = 300.0
@@ -72,8 +75,10 @@ def drop_ask(app: AppRecord, key: str) -> None:
     end_of(app.asks.pop(key), TIMED_OUT)
 
 
-def end_allocation(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
-    """An allocation is gone. Whoever was to take its place takes it, or waits again."""
+def end_allocation(
+    partition: PartitionOracle, app: AppRecord, key: str, now: float, gone: NodeRecord | None = None
+) -> None:
+    """An allocation is gone, maybe with its node. Whoever was to take its place does, or waits again."""
     allocation = app.allocations[key]
     pair = app.pair_of(key)
     if pair is not None and not pair.linked:
@@ -84,7 +89,21 @@ def end_allocation(partition: PartitionOracle, app: AppRecord, key: str, now: fl
         node.changed(narrowed=False)
     if pair is not None and pair.linked:
         _take_place(partition, app, pair.ask.key, allocation, now)
+    if allocation.ask.fate != REPLACED:
+        _note_place(partition, app, allocation.ask, node or gone, now)
     end_of(allocation.ask, TIMED_OUT)
+
+
+def _note_place(
+    partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord | None, now: float
+) -> None:
+    """The next one of its task group may have the place of a member that went with its node."""
+    root, leaf = partition.queues["root"], partition.queues[app.queue]
+    place = None if node is None else note_lost(app, ask, node, levels_of(root.properties))
+    if place is not None:
+        partition.places.append(place)
+        seconds = int(leaf.properties.get("topology.swap-seconds", "300"))
+        partition.timers.set(("place", f"{app.app_id} {ask.key}"), now + seconds)
 
 
 def _take_place(
@@ -129,6 +148,7 @@ def settle(partition: PartitionOracle, app: AppRecord, now: float, *, real: bool
 
 def leave(partition: PartitionOracle, app: AppRecord, now: float) -> None:
     """Forget an application that has nothing any more."""
+    partition.places = [place for place in partition.places if place.app is not app]
     del partition.apps[app.app_id]
     partition.timers.cancel(("complete", app.app_id))
     partition.timers.cancel(("placeholders", app.app_id))
@@ -195,6 +215,8 @@ def placeholders_overdue(partition: PartitionOracle, app: AppRecord, now: float)
     if app.state == "Accepted":
         app.state = "Failing" if app.gang.hard else "Resuming"
         app.starts_until = None
+        app.terms = None
+        partition.places = [place for place in partition.places if place.app is not app]
         _stop_placeholders(partition, app, STOPPING_BOOKED)
         _drop_and_tell(partition, app, reals=True)
     else:

@@ -46,7 +46,8 @@ class Look(NamedTuple):
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
     reviewed. `claims` are those to which reservations give way. `memory` is what was used. `budgets_of`
     has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
-    and size, and before `plans_from` no start is planned.
+    and size, and before `plans_from` no start is planned. `places` are those of lost gang members,
+    `is_asked` is whether the RM is being asked about nodes for the whole gang of an application.
     """
 
     queues: dict[str, QueueRecord]
@@ -67,6 +68,8 @@ class Look(NamedTuple):
     budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
     runs: dict[object, list[float]]
     plans_from: float
+    places: list[Any]
+    is_asked: Callable[[AppRecord], bool]
 
 
 def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:

@@ -24,6 +24,7 @@ from support.oracle.memory import Memory, remembers
 from support.oracle.order import ClaimRecord
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
 from support.oracle.terms import CordonRecord, PreemptionRecord
+from support.oracle.topology import PlaceRecord, levels_of, may_come, terms_of
 from support.oracle.usage import Usage, group_of, is_limited
 
 Name = tuple[str, str]
@@ -131,6 +132,7 @@ class PartitionOracle:
         self.told_starts = 0
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
+        self.places: list[PlaceRecord] = []
         self.cordons: dict[str, CordonRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
@@ -194,6 +196,10 @@ class PartitionOracle:
         if path is None:
             return
         user, tags = new.user.user, dict(new.tags)
+        terms = terms_of(tags)
+        if not may_come(terms, dict(new.placeholder_ask), levels_of(self.queues["root"].properties)):
+            self.queues = {known: self.queues[known] for known in before}
+            return
         leaf = self.queues[path]
         brought = leaf.brought
         self._follow_tags(leaf, tags)
@@ -213,6 +219,7 @@ class PartitionOracle:
         groups = tuple(new.user.groups) or (user,)
         app = AppRecord(new.app_id, path, now, user, groups, tags, gang)
         app.group = group_of(self.queues, path, app.groups)
+        app.terms = terms
         self.apps[new.app_id] = app
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:

@@ -152,6 +152,8 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
             app.wake(ask)
     elif what == "notice":
         notice_over(partition, name, now)
+    elif what == "place":
+        _forget_place(partition, name)
     elif what == "drain":
         drain(partition, name, now)
     elif what == "clean":
@@ -160,6 +162,15 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
         _give_up(partition, int(name), now, on_hold=on_hold)
     else:
         forget_silence(partition.checks.silent.pop(int(name)))
+
+
+def _forget_place(partition: PartitionOracle, name: str) -> None:
+    """The room of a lost gang member is kept no longer; the member may still have to be there."""
+    app_id, _, key = name.partition(" ")
+    for place in [p for p in partition.places if (p.app.app_id, p.ask.key) == (app_id, key)]:
+        place.node_id, place.kept = None, False
+        if not (place.app.terms.required or place.app.terms.size):
+            partition.places.remove(place)
 
 
 def take_answer(
@@ -229,6 +240,8 @@ def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool
         if check is None:
             continue
         if partition.policy.fail_mode is FailMode.OPEN:
+            if check.of_gang:
+                remember(check, {})
             confirmed += _settle(partition, check, {}, now, again)
             continue
         refused = {node.node_id: NO_ANSWER for node in check.nodes}

@@ -147,7 +147,8 @@ class PredicateCheck:
     """What the RM was asked about which nodes, as they were then, and who waits for its answer.
 
     `named` are application and key of the ask that it names. `sent`: it was written to the RM.
-    `victims` are to stop by plans that wait for the answer.
+    `victims` are to stop by plans that wait for the answer. `of_gang` is the
+    application whose whole gang waits for it.
     """
 
     named: tuple[str, str]
@@ -158,6 +159,7 @@ class PredicateCheck:
     assumed: list[tuple[str, str]] = field(default_factory=list)
     reservations: list[ReservationRecord] = field(default_factory=list)
     victims: "VictimCheck | None" = None
+    of_gang: AppRecord | None = None
 
     @property
     def is_orphaned(self) -> bool:

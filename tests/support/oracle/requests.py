@@ -370,6 +370,7 @@ def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
         partition.put_back(app, key)
     lose_starts(partition, node)
     del partition.nodes[node.node_id]
+    node.wanted = False
     partition.timers.cancel(("drain", node.node_id))
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.node_id == node.node_id:
@@ -388,6 +389,6 @@ def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
         real = not app.allocations[key].ask.placeholder
         reals[app.app_id] = reals.get(app.app_id, False) or real
         partition.tell_released(app, key, "STOPPED_BY_RM", f"Node {node.node_id} Removed")
-        end_allocation(partition, app, key, now)
+        end_allocation(partition, app, key, now, node)
     for app_id, real in reals.items():
         settle(partition, partition.apps[app_id], now, real=real)

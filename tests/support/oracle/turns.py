@@ -10,6 +10,7 @@ from support.oracle.books import (
     AskRecord,
     NodeRecord,
     PairRecord,
+    add_to,
 )
 from support.oracle.deciding import INCOMPATIBLE, Decision, Outcome, Replacement, Search, Waits, decide
 from support.oracle.lives import note_placeholder, note_start, run, stop
@@ -19,6 +20,7 @@ from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
 from support.oracle.reserving import GiveUp, new_reservation, review_later
 from support.oracle.terms import KeptRecord
+from support.oracle.topology import GangQuestion, MemberDecision, Together, keep_places
 from support.oracle.usage import Usage
 from support.oracle.victims import Preemption
 
@@ -37,6 +39,9 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
             partition.preemption.given_up += 1
             node.given_up = partition.preemption.given_up
         node.reserved = node.node_id in usage.reserved
+    for place in partition.places:
+        if place.node_id in partition.nodes:
+            add_to(usage.kept_on.setdefault(place.node_id, {}), place.ask.size)
     full = partition.waiting >= partition.most_assumed[partition.unheard]
     partition.was_full = partition.was_full or full
     return Look(
@@ -58,6 +63,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         lambda app, own: partition.budgets.bounds(partition, app, own),
         partition.runs,
         partition.plans_from,
+        partition.places,
+        lambda app: any(check.of_gang is app for check in partition.checks.open.values()),
     )
 
 
@@ -132,6 +139,12 @@ def begin_turn(partition: PartitionOracle) -> None:
     partition.preemption.searches.clear()
 
 
+def keep_room(partition: PartitionOracle, now: float) -> None:
+    """Before a turn decides anything, room is kept for lost gang members."""
+    if partition.places:
+        keep_places(look_at(partition, now))
+
+
 def end_turn(partition: PartitionOracle, now: float) -> None:
     """Nothing can be decided any more; what still waits may be told a second later (§ 8.12).
 
@@ -143,20 +156,38 @@ def end_turn(partition: PartitionOracle, now: float) -> None:
 
 def carry_out(
     partition: PartitionOracle,
-    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse,
+    decision: Decision
+    | Replacement
+    | Preemption
+    | GiveUp
+    | Hold
+    | Lapse
+    | Together
+    | GangQuestion
+    | MemberDecision,
     now: float,
-) -> bool:
-    """Do what was decided; whether the RM is told of an allocation now."""
-    is_told = _carry_out(partition, decision, now)
+) -> int:
+    """Do what was decided; how many allocations the RM is told of now."""
+    told = _carry_out(partition, decision, now)
     look_after(partition, now)
-    return is_told
+    return told
 
 
 def _carry_out(
     partition: PartitionOracle,
-    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse,
+    decision: Decision
+    | Replacement
+    | Preemption
+    | GiveUp
+    | Hold
+    | Lapse
+    | Together
+    | GangQuestion
+    | MemberDecision,
     now: float,
-) -> bool:
+) -> int:
+    if isinstance(decision, Together | GangQuestion | MemberDecision):
+        return _carry_out_of_gang(partition, decision, now)
     if isinstance(decision, Preemption):
         if decision.nodes:
             check = partition.checks.next(
@@ -192,7 +223,16 @@ def _carry_out(
             check = _ask(partition, app, ask, node, now, allocate=False)
             check.reservations.append(ask.reservation)
         return False
-    assumed = partition.must_ask(ask, node, allocate=True)
+    return _place(partition, decision, now)
+
+
+def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: bool = True) -> bool:
+    """An ask goes to a node; whether the RM is told now, as it need not be asked first."""
+    app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
+    ask = app.asks[decision.key]
+    if ask.required_node is not None:
+        _make_way(partition, ask.required_node)
+    assumed = asks and partition.must_ask(ask, node, allocate=True)
     if assumed:
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
         waits_for.assumed.append((app.app_id, ask.key))
@@ -207,12 +247,44 @@ def _carry_out(
     return not assumed
 
 
+def _carry_out_of_gang(
+    partition: PartitionOracle, decision: Together | GangQuestion | MemberDecision, now: float
+) -> int:
+    """The same for a whole gang, or a member of one."""
+    if isinstance(decision, Together):
+        for key, node_id in decision.members:
+            _place(partition, Decision(decision.app_id, key, node_id), now, asks=False)
+        return len(decision.members)
+    if isinstance(decision, GangQuestion):
+        _ask_for_gang(partition, decision)
+        return False
+    told = _place(partition, Decision(decision.app_id, decision.key, decision.node_id), now)
+    if decision.place is not None and told:
+        partition.places.remove(decision.place)
+    elif decision.place is not None:
+        decision.place.taken_by = decision.key
+    return told
+
+
+def _ask_for_gang(partition: PartitionOracle, decision: GangQuestion) -> None:
+    """The RM is asked about nodes, and nothing is booked before it has answered."""
+    app = partition.apps[decision.app_id]
+    for key, nodes in decision.nodes:
+        check = partition.checks.next(app.app_id, app.asks[key], partition.nodes, allocate=False)
+        asked = tuple(node.node_id for node in check.nodes)
+        assert asked == nodes, f"core asks about {asked}, oracle {nodes}"
+        check.of_gang = app
+
+
 def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
     """The RM agrees to a node: an allocation is made.
 
     What the RM said of the node before is void; what it is still to say it says knowing of this.
     """
     allocation = app.allocations[key]
+    taken = [one for one in partition.places if one.app is app and one.taken_by == key]
+    for place in taken if allocation.assumed else ():
+        partition.places.remove(place)
     allocation.ask.reservation = None
     partition.nodes[allocation.node_id].results.clear()
     partition.tell_made(app, key)

@@ -24,6 +24,7 @@ from support.oracle.turns import (
     begin_turn,
     carry_out,
     end_turn,
+    keep_room,
     mark_attempted,
     mark_looked,
     mark_searches,
@@ -192,6 +193,7 @@ class _Pair:
         core = self.driver.scheduler.partitions[PartitionName(name)]
         theirs = self.oracle.partitions[name]
         begin_turn(theirs)
+        keep_room(theirs, self.driver.now)
         for _ in range(budget):
             if not made and core.cycle.tired and unseen(core) == unseen_by_oracle(theirs):
                 self._end_tired_turn(core)
@@ -203,9 +205,10 @@ class _Pair:
                 if not {*outcome.postponed} - {*outcome.backing_off}:
                     end_turn(theirs, self.driver.now)
                 break
-            if carry_out(theirs, wanted, self.driver.now):
+            told = carry_out(theirs, wanted, self.driver.now)
+            for one in theirs.made[len(theirs.made) - told :]:
                 got = made.pop(0) if made else None
-                assert theirs.made[-1] == got, f"in {name} the core says {got}, oracle {wanted}"
+                assert one == got, f"in {name} the core says {got}, oracle {wanted}"
             self.decisions += 1
         assert not made, f"in {name} the core also says {made}"
 
@@ -228,7 +231,9 @@ class _Pair:
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
             groups = core.applications[AppId(app_id)].groups.values()
-            nowhere = {kind_of(group): group.nowhere for group in groups if group.attempted}
+            nowhere = {
+                kind_of(group): group.nowhere or group.no_domain for group in groups if group.attempted
+            }
             looked_at = [ask for ask in asks if ask.kind in nowhere]
             mark_attempted(
                 theirs,

@@ -102,7 +102,9 @@ def give_notices(rng: Random, shape: dict[str, Any]) -> None:
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 
-    def __init__(self, rng: Random, *, creates: bool, hides: bool, preempts: bool) -> None:
+    def __init__(
+        self, rng: Random, *, creates: bool, hides: bool, preempts: bool, topology: Random | None = None
+    ) -> None:
         """Draw the shape of the tree.
 
         `creates` lets placement create queues, `hides` leaves queues out of later variants. Where
@@ -115,6 +117,7 @@ class ConfigMaker:
         self.of_reservations = Random(beside.random())
         self.of_memory = Random(beside.random())
         self.remembers = self.of_memory.random() < REMEMBERING
+        self.topology = topology
         self.preempts = preempts
         self.creates = creates
         self.hides = hides
@@ -145,6 +148,8 @@ class ConfigMaker:
             config["nodesortpolicy"] = self.node_order
         if self.preempts and self.rng.random() < 0.06:
             config["preemption"] = {"enabled": False}
+        if self.topology is not None:
+            _add_levels(self.topology, config["queues"][0])
         return with_limits(self.rng, config) if self.limited else config
 
     def resettle(self) -> None:
@@ -347,3 +352,11 @@ def _of_reservations(rng: Random) -> dict[str, str]:
         ("reservation.idle.timeout", 0.4, ["1s", "5s", "20s"]),
     ]
     return {name: rng.choice(texts) for name, share, texts in chosen if rng.random() < share}
+
+
+def _add_levels(rng: Random, root: dict[str, Any]) -> None:
+    """Topology levels, mostly the same, and how long the places of lost members are kept."""
+    properties = {"topology.levels": rng.choice(["zone, rack"] * 12 + ["rack", "zone,slot"])}
+    if rng.random() < 0.5:
+        properties["topology.swap-seconds"] = rng.choice(["0", "2", "30"])
+    root["properties"] = {**root.get("properties", {}), **properties}

@@ -19,7 +19,7 @@ REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": 
 class RmSettings:
     """Draws the partitions of one RM, and what is configured there."""
 
-    def __init__(self, rng: Random, rm: str, *, hides: bool, preempts: bool) -> None:
+    def __init__(self, rng: Random, rm: str, *, hides: bool, preempts: bool, topology: Random | None) -> None:
         """Draw what stays as it is: which partitions, the shape of queues, who has a say."""
         self.rng = rng
         self.rm = rm
@@ -33,6 +33,7 @@ class RmSettings:
                 creates=self.creates,
                 hides=hides and not self.creates,
                 preempts=preempts,
+                topology=topology,
             )
             for name in names
         }
@@ -178,6 +179,17 @@ TIMEOUTS = [2_000, 2_000, 5_000, 5_500, 10_000, 20_000, 20_000, 0, -1, 2**62]
 """Milliseconds that placeholders wait; the last three mean a quarter of an hour."""
 
 
+def _terms(rng: Random) -> dict[str, str]:
+    """What a gang says of topology domains, seldom of a level that is not there."""
+    tags = {}
+    if rng.random() < 0.75:
+        kind, level = rng.choice(["required", "preferred"]), rng.choice(["zone", "rack", "rack"])
+        tags["licorne/topology"] = f"{kind}={level if rng.random() < 0.98 else 'slot'}"
+    if rng.random() < 0.3:
+        tags["licorne/slice"] = f"size={rng.choice([1, 2, 2, 3])},level={rng.choice(['zone', 'rack'])}"
+    return tags
+
+
 DrawMembers = Callable[[str, str, Callable[[], Ask]], list[Ask]]
 """Draws members of a gang: by partition and application, from asks of no gang."""
 
@@ -193,9 +205,12 @@ class TaskGroup(NamedTuple):
 class GangMaker:
     """Draws the gangs of one RM. `share` of its applications are gangs."""
 
-    def __init__(self, rng: Random, shapes: list[Amounts], share: float) -> None:
-        """No gang yet; members have the RM's shapes of ask."""
+    def __init__(
+        self, rng: Random, shapes: list[Amounts], share: float, topology: Random | None = None
+    ) -> None:
+        """No gang yet; members have the RM's shapes of ask. With `topology` some have terms about it."""
         self.rng = rng
+        self.topology = topology
         self.share = share
         self.shapes = [shape for shape in shapes if min(shape.values()) > 0] or [{"vcore": 500}]
         self.plans: dict[tuple[str, str], list[TaskGroup]] = {}
@@ -217,6 +232,8 @@ class GangMaker:
         tags = {**new.tags}
         if rng.random() < 0.2:
             tags[CREATION_TAG] = str(int(now) - rng.choice([0, 1, 4, 30]))
+        if self.topology is not None:
+            tags.update(_terms(self.topology))
         return replace(
             new,
             tags=tags,

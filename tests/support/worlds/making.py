@@ -22,6 +22,9 @@ GANGS = [0.0, 0.1, 0.3, 0.5]
 PREEMPTING = [0.0, 0.0, 0.3, 0.9]
 """Shares of asks that may preempt others."""
 
+TOPOLOGY = 0.2
+"""Share of worlds with topology domains."""
+
 
 class World:
     """A script of steps drawn from a seed: the same seed, the same script."""
@@ -38,6 +41,7 @@ class World:
         operators: bool = True,
         backfill: float = SHARE,
         notices: bool = False,
+        topology: bool | None = None,
     ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
@@ -47,10 +51,15 @@ class World:
         `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
         `backfill` is the share of RMs with backfill.
         With `notices` most queues give notice of preemption.
+        With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
+        in a fifth of the worlds.
         """
         self.seed = seed
         self.rng = Random(seed)
         self.now = START
+        # A source of its own: the other draws of a seed are what they are without it.
+        beside = Random(seed ^ 0x707010)
+        has_domains = beside.random() < TOPOLOGY if topology is None else topology
         count = self.rng.choice([1, 1, 2, 3])
         self.rms = [
             RmMaker(
@@ -59,6 +68,7 @@ class World:
                 hides=hides,
                 gangs=self.rng.choice(GANGS) if gangs is None else gangs,
                 preempting=self.rng.choice(PREEMPTING) if preempting is None else preempting,
+                topology=beside if has_domains else None,
             )
             for i in range(count)
         ]

@@ -50,22 +50,32 @@ def some_shape(rng: Random) -> dict[str, int]:
 class RmMaker:
     """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
 
-    def __init__(self, rng: Random, rm: str, *, hides: bool, gangs: float, preempting: float) -> None:
+    def __init__(
+        self,
+        rng: Random,
+        rm: str,
+        *,
+        hides: bool,
+        gangs: float,
+        preempting: float,
+        topology: Random | None = None,
+    ) -> None:
         """Draw its settings and the shapes of ask that its applications use.
 
         `gangs` is the share of its applications that have placeholders, `preempting` that of its
-        asks that may preempt others.
+        asks that may preempt others. `topology` draws domains, and terms of gangs about them.
         """
         self.rng = rng
         self.rm = rm
-        self.settings = RmSettings(rng, rm, hides=hides, preempts=preempting > 0)
+        self.topology = topology
+        self.settings = RmSettings(rng, rm, hides=hides, preempts=preempting > 0, topology=topology)
         self.crowd = Crowd(rng, rm, self.settings, preempting)
         dense = self.crowd.is_dense
         self.fleet = rng.choice([1, 2, 3] if dense else [2, 4, 7])
         self.shapes = [self.crowd.shape() if dense else some_shape(rng) for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in self.settings.makers}
         self.asked: list[tuple[str, str]] = []
-        self.gangs = GangMaker(rng, self.shapes, gangs)
+        self.gangs = GangMaker(rng, self.shapes, gangs, topology)
 
     def _predicate(self) -> str | None:
         """What of an ask the RM goes by: often the same, seldom nothing."""
@@ -96,13 +106,19 @@ class RmMaker:
                     self._node_id(),
                     rng.choice(kinds),
                     partition=partition,
-                    attributes=_attributes(rng),
+                    attributes=self._attributes(),
                     size=self._capacity(),
                 )
                 for _ in range(rng.randint(1, 6))
             ),
             rm=self.rm,
         )
+
+    def _attributes(self) -> dict[str, str]:
+        """A zone, mostly; and a rack where there are topology domains."""
+        found = _attributes(self.rng)
+        rack = "" if self.topology is None else self.topology.choice(["", "1", "1", "2", "2"])
+        return {**found, "rack": rack} if rack else found
 
     def change_node(self) -> UpdateNodes:
         """A node grows, shrinks, drains, comes back or goes."""

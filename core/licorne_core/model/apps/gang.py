@@ -30,7 +30,7 @@ does when time is up, and when something of it has gone.
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 from enum import Enum, StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
@@ -106,7 +106,17 @@ def _arrival(placeholder: Request) -> int:
 class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
-    __slots__ = ("free_count", "groups", "is_parked", "placeholder_ask", "style", "terms", "timeout")
+    __slots__ = (
+        "free_count",
+        "groups",
+        "is_parked",
+        "placeholder_ask",
+        "places",
+        "questions",
+        "style",
+        "terms",
+        "timeout",
+    )
 
     def __init__(
         self,
@@ -122,16 +132,27 @@ class Gang:
         self.timeout = timeout
         self.terms = terms
         """Its terms about topology domains; None for none."""
+        self.questions = 0
+        """Open predicate checks for all of it; it is not searched a place meanwhile."""
+        self.places: list[Any] = []
+        """Places of its members that were lost with their nodes (`scheduling/lost_places.py`)."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
         """Placeholders that keep room for real asks that are not there yet."""
         self.is_parked = False
-        """True if groups of its placeholders are parked as parts of a whole: each change of one of them
-        is a reason to try all."""
+        """True if groups of its members are parked as such: each change of one of them is a reason to try
+        all."""
 
     def group_of(self, ask: Ask) -> TaskGroup:
         """The task group of a placeholder."""
         return self.groups[ask.task_group]
+
+    def has(self, task_group: str) -> bool:
+        """True if asks of the task group are its members: of any task group, if it has none of its own.
+
+        After a restart the RM does not report placeholders that were replaced.
+        """
+        return task_group in self.groups if self.groups else bool(task_group)
 
     def open_group(self, task_group: str, *, placeholder: bool) -> TaskGroup | None:
         """Return the group whose placeholders a real ask waits for; None if it is a normal ask."""

@@ -2,26 +2,36 @@
 
 from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.values.asks import AskClass
 
 
 class NoDomain(OfThing):
-    """The placeholders of an application have no place together.
+    """The placeholders of an application have no place together, or a member none in its domain.
 
-    It opens when a node that takes one of them has changed, and when the RM has judged nodes for them.
+    Its thing is the application, or the group of a member. It opens when a node that takes one of them has
+    changed, and when the RM has judged nodes for them.
     """
 
-    __slots__ = ("_waiting_gangs", "classes", "lack", "tried_at")
+    __slots__ = ("_waiting_gangs", "classes", "kept", "lack", "tried_at")
 
-    def __init__(self, app: Application, blockers: Blockers, waiting_gangs: "dict[NoDomain, None]") -> None:
+    def __init__(
+        self,
+        thing: Application | AskGroup,
+        blockers: Blockers,
+        app: Application,
+        waiting_gangs: "dict[NoDomain, None]",
+    ) -> None:
         """Start without a search; it is one of `waiting_gangs` as long as items wait."""
-        super().__init__(app, blockers)
+        super().__init__(thing, blockers)
         self._waiting_gangs = waiting_gangs
         waiting_gangs[self] = None
         self.classes: tuple[AskClass, ...] = ()
         """Classes of the members without a place."""
+        self.kept: Node | None = None
+        """Node on which amounts are kept for the member."""
         self.tried_at: object = None
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
         self.lack = TopologyCheck(app_id=app.app_id, code=TOPOLOGY_NO_DOMAIN, text="")
@@ -29,7 +39,7 @@ class NoDomain(OfThing):
 
     def may_use(self, node: Node) -> bool:
         """True if the node takes one of the members now."""
-        return any(node.refusal(ask_class) is None for ask_class in self.classes)
+        return node is self.kept or any(node.refusal(ask_class) is None for ask_class in self.classes)
 
     def retire(self) -> None:
         """Forget it."""

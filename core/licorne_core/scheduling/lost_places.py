@@ -1,0 +1,169 @@
+"""Places of gang members that were lost with their nodes.
+
+When a member of a topology gang goes with its node, or while its node is not schedulable, its place is
+noted: the task group, and the domain that the next member of that task group belongs in. For gang slices
+this is the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are kept
+free on one node of the domain: the first in node order that has the room, as soon as one has. No other
+member moves.
+
+The next ask of the task group takes the place. After the time nothing is kept any more. If the domain is
+required, or the gang has slices, the member still has to be in it; if not, the place is forgotten.
+"""
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.domains import Domain
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.tree import QueueTree
+from licorne_core.scheduling.gang_domains import rank_of
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import AllocationKey
+from licorne_core.values.resources import charge, refund
+from licorne_core.values.timers import Due, Timer, Timers
+
+MOST_SOUGHT = 32
+"""Most places for which a node is sought in one turn."""
+
+
+class LostPlace:
+    """Place of one lost member."""
+
+    __slots__ = ("app", "domain", "is_kept", "key", "node", "request", "shape", "task_group")
+
+    def __init__(self, app: Application, request: Request, domain: Domain) -> None:
+        """Create a place that is to be kept, on no node yet."""
+        self.app = app
+        self.key: AllocationKey = request.key
+        self.task_group = request.ask.task_group
+        self.shape: Shape = request.ask.ask_class.shape
+        self.domain = domain
+        self.is_kept = True
+        """True while amounts are to be kept free for it."""
+        self.node: Node | None = None
+        """The node on which they are."""
+        self.request: Request | None = None
+        """Ask that was assumed on a node in its place, as the RM is asked."""
+
+    @property
+    def is_free(self) -> bool:
+        """True if no ask is about to take it."""
+        return self.request is None or self.request.state is not ASSUMED
+
+
+class LostPlaces:
+    """The lost places of one partition, in the order of the losses.
+
+    Always true: each is in the list of its application; one that is kept has a deadline, and its amounts are
+    kept on its node, if it has one.
+    """
+
+    __slots__ = ("_dirty", "_nodes", "_sought_at", "_timers", "_tree", "_wakeups", "present")
+
+    def __init__(
+        self, nodes: NodeBook, tree: QueueTree, dirty: Dirty, wakeups: Wakeups, timers: Timers[Timer]
+    ) -> None:
+        """Start empty."""
+        self._nodes = nodes
+        self._tree = tree
+        self._dirty = dirty
+        self._wakeups = wakeups
+        self._timers = timers
+        self.present: dict[LostPlace, None] = {}
+        """All places, in the order of the losses."""
+        self._sought_at = -1
+
+    def lost(self, app: Application, request: Request, now: float) -> None:
+        """Note the place of a member that goes, if its node is of no use any more."""
+        terms, allocation = app.gang.terms, request.allocation
+        if terms is None or allocation is None or not app.gang.has(request.ask.task_group):
+            return
+        node = self._nodes.by_id[allocation.node_id]
+        domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)
+        depth = domains.depth(terms.slice_level if terms.slice_size else terms.level)
+        domain = domains.domain_of(node, depth) if depth > 0 and not node.schedulable else None
+        if domain is None:
+            return
+        place = LostPlace(app, request, domain)
+        self.present[place] = None
+        app.gang.places.append(place)
+        self._sought_at = -1
+        seconds = app.leaf.settings.swap_seconds
+        self._timers.set(_timer(place), now + seconds)
+        self._wakeups.waiting.try_whole(app)
+        self._dirty.mark_due(app)
+
+    def seek(self) -> None:
+        """Find nodes for kept places that have none, or whose node takes no asks any more."""
+        if self._sought_at == self._nodes.changed.count:
+            return
+        sought: list[LostPlace] = []
+        for place in list(self.present):
+            if place.is_kept and (place.node is None or not place.node.schedulable):
+                self._leave_node(place)
+                self._find(place)
+                sought.append(place)
+                if len(sought) >= MOST_SOUGHT:
+                    # The others have their turn in the next one.
+                    for one in sought:
+                        self.present[one] = self.present.pop(one)
+                    return
+        self._sought_at = self._nodes.changed.count
+
+    def first(self, app: Application, task_group: str) -> LostPlace | None:
+        """The first free place of a task group."""
+        return next((p for p in app.gang.places if p.task_group == task_group and p.is_free), None)
+
+    def overdue(self, app: Application, key: AllocationKey) -> None:
+        """End the time for which a place is kept."""
+        terms = app.gang.terms
+        for place in [place for place in app.gang.places if place.key == key]:
+            self._leave_node(place)
+            place.is_kept = False
+            if terms is None or not (terms.required or terms.slice_size):
+                self.end(place)
+        self._wakeups.waiting.try_whole(app)
+        self._dirty.mark_due(app)
+
+    def took(self, app: Application, request: Request) -> None:
+        """End the place that an assumed ask takes: the RM has agreed."""
+        for place in [place for place in app.gang.places if place.request is request]:
+            self.end(place)
+
+    def end(self, place: LostPlace) -> None:
+        """Forget a place, which is taken or of no use any more."""
+        self._leave_node(place)
+        others: list[LostPlace] = place.app.gang.places
+        others.remove(place)
+        del self.present[place]
+        if not any(other.is_kept and other.key == place.key for other in others):
+            self._timers.cancel(_timer(place))
+
+    def forget(self, app: Application) -> None:
+        """Forget the places of an application that is no gang any more."""
+        for place in list(app.gang.places):
+            self.end(place)
+
+    def _find(self, place: LostPlace) -> None:
+        depth, path = place.domain
+        domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)
+        there = domains.nodes[depth].get(path, {}) if depth < len(domains.nodes) else {}
+        node = min((node for node in there if node.refusal(place.shape) is None), key=rank_of, default=None)
+        if node is not None:
+            place.node = node
+            charge(node.kept, place.shape.items)
+            self._dirty.mark_filled(node)
+            self._wakeups.waiting.try_whole(place.app)
+
+    def _leave_node(self, place: LostPlace) -> None:
+        node, place.node = place.node, None
+        if node is not None:
+            refund(node.kept, place.shape.items)
+            if self._nodes.by_id.get(node.node_id) is node:
+                self._dirty.mark_node(node)
+
+
+def _timer(place: LostPlace) -> Timer:
+    return Timer(Due.PLACE, place.app.app_id, place.key)
