@@ -100,6 +100,8 @@ def test_settings() -> None:
             "fairshare.weight": "0.25",
             "budget.nvidia.com/gpu-hours": "500/week",
             "budget.vcore-hours": "1500m / Month",
+            "topology.levels": "zone, rack",
+            "topology.swap-seconds": "0",
         },
         warnings,
     )
@@ -129,6 +131,8 @@ def test_settings() -> None:
             HoursLimit("nvidia.com/gpu", 500, Window.WEEK),
             HoursLimit("vcore", 1500, Window.MONTH),
         ),
+        topology_levels=("zone", "rack"),
+        swap_seconds=0,
     )
     assert warnings == []
     standard = asdict(QueueSettings())
