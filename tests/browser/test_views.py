@@ -182,6 +182,19 @@ async def test_nodes_are_a_picture_that_keys_walk(page: Page, town: Town) -> Non
     await heading(page, "node-03")
 
 
+async def test_free_slots_are_shown_by_level(page: Page, town: Town) -> None:
+    """The nodes' view has each domain with its members of the shape that waits; a level may be chosen."""
+    await opened(page, town, f"#/nodes/{OF}")
+    panel = page.locator("section").filter(has=page.get_by_role("heading", name="By topology"))
+    await expect(panel).to_contain_text("The largest gang of members of 1 core · 4 GiB")
+    rows = panel.get_by_role("row")
+    await expect(rows).to_have_count(7)
+    await expect(rows.nth(2)).to_contain_text(f"a/{EVIL}")
+    await panel.get_by_label("Level").select_option("zone")
+    await expect(rows).to_have_count(4)
+    await expect(page).to_have_url(re.compile("level=zone"))
+
+
 async def test_names_are_texts_and_never_html(page: Page, town: Town) -> None:
     """A name with tags is shown as it is, wherever it appears, and runs nothing."""
     name = quote(EVIL, safe="")

@@ -29,6 +29,7 @@ partitions:
     queues:
       - name: root
         submitacl: "*"
+        properties: {topology.levels: "zone,rack"}
         queues:
           - {name: batch, resources: {max: {vcore: 4, memory: 16Gi}}}
           - {name: web, resources: {guaranteed: {vcore: 20}}}
@@ -83,7 +84,7 @@ def _client(server: Server, rm: str, config: str) -> Client:
 
 
 async def _fill(main: Client) -> None:
-    await main.add_nodes([_node(f"node-{number:02}") for number in range(1, 13)])
+    await main.add_nodes([_node(f"node-{n:02}", zone="abc"[n % 3], rack=EVIL) for n in range(1, 13)])
     await main.submit_applications(
         [
             Application(application_id="job-1", queue="root.batch", user="ann"),
@@ -96,8 +97,8 @@ async def _fill(main: Client) -> None:
     await main.ask([_ask(EVIL, EVIL)])
 
 
-def _node(name: str) -> Node:
-    return Node(node_id=name, capacity={"vcore": 8_000, "memory": 32 * GI})
+def _node(name: str, **attributes: str) -> Node:
+    return Node(node_id=name, capacity={"vcore": 8_000, "memory": 32 * GI}, attributes=attributes)
 
 
 def _ask(app: str, key: str, **more: Any) -> Ask:
