@@ -1,10 +1,14 @@
 """The core as the engine sees it while a journal is written."""
 
+from collections import deque
+from collections.abc import Sequence
+from threading import Lock
+
 from licorne_core.messages.commands import Command, OfNoRm
 from licorne_core.messages.effects import Effect, TickFailed, Unfinished
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
+from licorne_server.engine.engine import Core
 from licorne_server.journal.codec import entry
 from licorne_server.journal.digest import DigestOf
 from licorne_server.journal.records import Digest
@@ -14,62 +18,115 @@ from licorne_server.journal.writer import Writer
 DIGEST_SECONDS = 1.0
 """Seconds after which the sum of all decisions is noted again."""
 
+BATCH = 64
+"""Notes that are made into bytes together: one at a time they cost more than twice as much."""
+
+
+class Notes:
+    """What the core got and what came of it, in order, until it is made into bytes.
+
+    Commands and effects never change. The loop makes bytes of each batch, and the thread of what is left
+    after a while. Neither waits for the other.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        """Give the bytes to a writer."""
+        self._writer = writer
+        self._notes: deque[tuple[float, Command | Again] | Sequence[Effect]] = deque()
+        self._lock = Lock()
+        self._digest = DigestOf()
+        self._inputs = 0
+        self._summed = 0.0
+
+    def add(self, note: tuple[float, Command | Again] | Sequence[Effect]) -> None:
+        """Take an input with its time, or the effects of the last one."""
+        self._notes.append(note)
+        if len(self._notes) >= BATCH:
+            self.collect()
+
+    def collect(self) -> None:
+        """Make bytes of all notes, unless another thread is about it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._take_all()
+            finally:
+                self._lock.release()
+
+    def end(self, now: float) -> None:
+        """Make bytes of all notes, and put the sum of all decisions behind them."""
+        with self._lock:
+            self._take_all()
+            self._put_digest(now)
+
+    def _take_all(self) -> None:
+        try:
+            while self._notes:
+                note = self._notes.popleft()
+                if not isinstance(note, tuple):
+                    self._digest.saw(note)
+                    continue
+                now, what = note
+                if not 0 <= now - self._summed < DIGEST_SECONDS:
+                    self._put_digest(now)
+                self._writer.put(entry(now, what))
+                self._inputs += 1
+        except Exception as error:
+            self._writer.stop(f"a command cannot be written: {error}")
+
+    def _put_digest(self, now: float) -> None:
+        self._summed = now
+        self._writer.put(entry(now, Digest(self._inputs, self._digest.value())))
+
 
 class JournaledCore:
-    """A scheduler whose commands and times are noted before it gets them."""
+    """A core whose commands and times are noted before it gets them."""
 
-    def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
-        """Note the commands of a scheduler that has had none."""
-        self._scheduler = scheduler
-        self._writer = writer
+    def __init__(self, core: Core, writer: Writer) -> None:
+        """Note the commands of a core that has had none."""
+        self._core = core
         self._state = writer.state
-        self._digest = DigestOf()
-        self._summed = 0.0
+        self._notes = Notes(writer)
+        self._wake = writer.wake
+        writer.collect = self._notes.collect
         # Commands of which a rest is to come, by their RMs.
         self._begun: dict[RmId, Command] = {}
 
     @property
     def last_turn(self) -> Partition | None:
         """See `Scheduler`."""
-        return self._scheduler.last_turn
+        return self._core.last_turn
 
     def next_deadline(self) -> float | None:
         """See `Scheduler`."""
-        return self._scheduler.next_deadline()
+        return self._core.next_deadline()
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """See `Scheduler`; the journal fails by itself, and never fails a command."""
         if self._state.problem:
-            return self._scheduler.handle(command, now)
-        self._note(command, now)
+            return self._core.handle(command, now)
+        add = self._notes.add
+        add((now, self._known(command) if self._begun else command))
+        self._state.inputs += 1
+        self._wake()
         try:
-            effects = self._scheduler.handle(command, now)
+            effects = self._core.handle(command, now)
         except TickFailed as failure:
-            self._digest.saw(failure.effects)
+            add(failure.effects)
             raise
         if effects:
-            self._digest.saw(effects)
+            add(effects)
             last = effects[-1]
             if isinstance(last, Unfinished):
                 self._begun[last.rm_id] = last.rest
         return effects
 
-    def note_digest(self, now: float) -> None:
-        """Note the sum of all decisions so far."""
-        self._summed = now
-        self._writer.put(entry(now, Digest(self._state.inputs, self._digest.value())))
+    def end(self, now: float) -> None:
+        """Note the sum of all decisions at the end of the run."""
+        self._notes.end(now)
 
-    def _note(self, command: Command, now: float) -> None:
-        if not 0 <= now - self._summed < DIGEST_SECONDS:
-            self.note_digest(now)
-        what: Command | Again = command
-        if self._begun and not isinstance(command, OfNoRm):
-            rm_id = command.rm_id
-            if self._begun.get(rm_id) is command:
-                del self._begun[rm_id]
-                what = Again(rm_id)
-        try:
-            self._writer.put(entry(now, what))
-        except Exception as error:
-            self._writer.stop(f"a {type(command).__name__} cannot be written: {error}")
-        self._state.inputs += 1
+    def _known(self, command: Command) -> Command | Again:
+        """The command, or a word for it if it is the rest of one that has begun."""
+        if not isinstance(command, OfNoRm) and self._begun.get(command.rm_id) is command:
+            del self._begun[command.rm_id]
+            return Again(command.rm_id)
+        return command

@@ -67,7 +67,7 @@ class Journal:
         """End the run, with the sum of all decisions."""
         if self._parts is not None:
             _, writer, core = self._parts
-            core.note_digest(self._now())
+            core.end(self._now())
             await asyncio.to_thread(writer.close)
 
 

@@ -6,6 +6,7 @@ for good, because what comes behind a gap is of no use.
 """
 
 from collections import deque
+from collections.abc import Callable
 from threading import Event, Thread
 
 import structlog
@@ -33,15 +34,18 @@ class Writer:
     """Writes one run of a journal, from `start` to `close`."""
 
     state: JournalState
+    collect: Callable[[], None]
+    """Puts what is left to put; called in the thread."""
 
     def __init__(self, folder: Folder, state: JournalState, segment: int = SEGMENT) -> None:
         """Write into an open directory; `segment` has the bytes after which a file ends."""
         self.state = state
+        self.collect = lambda: None
         self._folder = folder
         self._header: Header
         self._segment = segment
         self._entries: deque[bytes] = deque()
-        # Bytes of entries, each counted by one thread only.
+        # Bytes of entries, each counted by one thread at a time.
         self._put = 0
         self._taken = 0
         self._came = Event()
@@ -60,18 +64,16 @@ class Writer:
         self.state.size = self._folder.size
         self._thread.start()
 
-    @property
-    def waiting(self) -> int:
-        """Bytes of entries that wait for the thread."""
-        return self._put - self._taken
-
-    def put(self, entry: bytes) -> None:
-        """Have an entry written, without waiting."""
-        self._entries.append(entry)
-        self._put += len(entry)
+    def wake(self) -> None:
+        """Have what there is collected and written soon."""
         if not self._came.is_set():
             self._came.set()
-        if self.waiting > MOST_WAITING:
+
+    def put(self, entry: bytes) -> None:
+        """Have an entry written at the next `wake`, without waiting."""
+        self._entries.append(entry)
+        self._put += len(entry)
+        if self._put - self._taken > MOST_WAITING:
             self.stop(f"the disk is too slow: more than {MOST_WAITING} bytes wait for it")
 
     def fail(self, error: Exception) -> None:
@@ -94,10 +96,14 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while not self._closing.is_set():
+            closing = False
+            while not closing:
                 self._came.wait()
                 self._closing.wait(BATCH_SECONDS)
                 self._came.clear()
+                # What comes behind this line sets `_came` again.
+                closing = self._closing.is_set()
+                self.collect()
                 while self._entries and not self.state.problem:
                     self._write_block()
             self._folder.end_file()

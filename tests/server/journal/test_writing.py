@@ -50,8 +50,8 @@ class Journaled(NamedTuple):
         return list(read(self.folder.path))
 
     def wait_until_written(self) -> None:
-        """Wait until nothing is left to write."""
-        self.wait(lambda: not self.writer.waiting)
+        """Wait until the files have all inputs."""
+        self.wait(lambda: sum(isinstance(one, Input) for one in self.read()) == self.state.inputs)
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Wait for the thread."""
@@ -94,7 +94,7 @@ def test_worlds_are_replayed_to_the_same_decisions(
     for command, now in inputs:
         with suppress(LicorneError):
             journal.core.handle(command, now)
-        journal.core.note_digest(now)
+        journal.core.end(now)
     journal.writer.close()
     replay = replayed(journal.read())
     assert (replay.runs, replay.torn, replay.differing) == (1, [], [])
@@ -107,7 +107,7 @@ def test_command_that_the_core_refuses_is_replayed(tmp_path: Path) -> None:
     journal = begin(tmp_path)
     with pytest.raises(NotFound):
         journal.core.handle(SetBudgetSlices(budget="none", slices={}), 1.0)
-    journal.core.note_digest(2.0)
+    journal.core.end(2.0)
     journal.writer.close()
     replay = replayed(journal.read())
     assert (replay.inputs, replay.digests, replay.differing) == (1, 2, [])
@@ -228,6 +228,7 @@ def test_command_that_cannot_be_written_stops_the_journal(tmp_path: Path) -> Non
     """Half a character has no bytes: the core gets it all the same."""
     journal = begin(tmp_path)
     journal.core.handle(StopApplication(rm_id=RM, partition="", app_id=AppId("app"), reason="\ud800"), 1.0)
-    assert journal.state.problem.startswith("a StopApplication cannot be written: ")
+    journal.wait(lambda: bool(journal.state.problem))
+    assert journal.state.problem.startswith("a command cannot be written: 'utf-8' codec")
     journal.writer.close()
     goes_on(journal)
