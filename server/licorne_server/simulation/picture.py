@@ -8,7 +8,7 @@ from licorne_server.simulation.report import shown_seconds
 from licorne_server.simulation.waits import Course, Point, common_width, shares
 
 WIDTH: Final = 860
-LEFT, RIGHT, TOP = 64, 20, 44
+LEFT, RIGHT, TOP = 64, 20, 56
 PANEL, GAP, FOOT = 120, 44, 34
 MOST_RESOURCES: Final = 3
 """Resources with a panel of their own, the most used first."""

@@ -1,0 +1,128 @@
+"""Draw docs/replay.svg: a recorded hour, as it was and with another configuration, by `licorne replay`.
+
+    python docs/replay.py            write the picture
+    python docs/replay.py --check    compare only; exit 1 where it differs
+
+The work is drawn from a seed and played in virtual time. Its inputs are written as a server writes them.
+"""
+
+import argparse
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from licorne_cli.commands import main as licorne
+from licorne_core.messages.commands import Command, Options
+from licorne_core.messages.effects import Effect
+from licorne_core.values.asks import AskClass
+from licorne_server.journal.codec import entry
+from licorne_server.journal.digest import DigestOf
+from licorne_server.journal.folder import Folder
+from licorne_server.journal.records import Digest, Header, JournalState
+from licorne_server.journal.writer import Writer
+from licorne_server.simulation.cluster import NodeKind
+from licorne_server.simulation.playing import Playing
+from licorne_server.simulation.workload import Group, Job
+
+PICTURE = Path(__file__).with_name("replay.svg")
+MORNING = 1_790_000_000.0
+MINUTES, JOBS, SEED = 40, 260, 5
+NODES = NodeKind(8, {"vcore": 16_000, "memory": 64 * 2**30})
+HALVES = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: train, resources: {max: {vcore: 64}}}
+          - {name: serve, resources: {max: {vcore: 64}}}
+"""
+GUARANTEES = HALVES.replace("max: {vcore: 64}", "guaranteed: {vcore: 64}")
+
+
+class Journaling:
+    """Writes all that a core gets into a journal."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin a run."""
+        files, state = Folder(folder, 2**30), JournalState()
+        files.open()
+        self._writer = Writer(files, state)
+        self._writer.start(Header(run=1, version="docs", start=MORNING, options=Options()))
+        self._digest, self._count = DigestOf(), 0
+
+    def passes(self, now: float) -> None:
+        """The sum of what was decided so far."""
+        self._writer.put(entry(now, Digest(self._count, self._digest.value())))
+
+    def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
+        """Note an input."""
+        self._writer.put(entry(now, command))
+        self._count += 1
+        self._digest.saw(effects)
+
+    def close(self) -> None:
+        """End the run."""
+        self._writer.close()
+
+
+def jobs() -> Iterator[Job]:
+    """The jobs of an hour: training comes first, and serving later."""
+    dice = Random(SEED)
+    for number in range(JOBS):
+        queue = "train" if dice.random() < 0.6 else "serve"
+        peak = 10.0 if queue == "train" else 25.0
+        submit = MORNING + 60 * min(MINUTES, max(0.0, dice.gauss(peak, 6.0)))
+        amounts = {"vcore": dice.choice((1000, 2000, 4000)), "memory": dice.choice((2, 4, 8)) * 2**30}
+        yield Job(
+            job=f"{queue}-{number}",
+            submit=round(submit, 3),
+            runtime=round(dice.uniform(50, 300), 3),
+            declared=0,
+            queue=f"root.{queue}",
+            user="ann",
+            group="",
+            priority=0,
+            gang=False,
+            groups=(Group(dice.randint(1, 4), AskClass.of(amounts)),),
+            waited=-1.0,
+        )
+
+
+def drawn() -> str:
+    """The picture of both runs."""
+    with TemporaryDirectory() as folder:
+        journal, after, picture = (Path(folder, name) for name in ("journal", "after.yaml", "both.svg"))
+        journaling = Journaling(journal)
+        work = sorted(jobs(), key=lambda job: job.submit)
+        Playing(work, [NODES], HALVES, watchers=lambda _: [journaling]).run()
+        journaling.close()
+        after.write_text(GUARANTEES, encoding="utf-8")
+        with redirect_stdout(io.StringIO()) as said:
+            code = licorne(["replay", str(journal), "--config", str(after), "--picture", str(picture)])
+        assert code == 0, said.getvalue()
+        return picture.read_text(encoding="utf-8")
+
+
+def main() -> int:
+    """Write or compare; returns 1 if the picture differs."""
+    parser = argparse.ArgumentParser(description="Draw docs/replay.svg.")
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check: bool = parser.parse_args().check
+    fresh = drawn()
+    if not check:
+        PICTURE.write_text(fresh, encoding="utf-8")
+        return 0
+    if PICTURE.is_file() and PICTURE.read_text(encoding="utf-8") == fresh:
+        return 0
+    print(f"{PICTURE.name} is not what the replay gives: run make picture", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
