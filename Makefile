@@ -42,7 +42,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -286,6 +286,9 @@ picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/recipes.py
 	@$(BIN)/python docs/racks.py
 	@$(BIN)/python docs/terminal.py
+
+decisions: install ## measure the policies on made loads, and write the tables of docs/decisions.md; some minutes
+	@$(BIN)/python docs/decisions.py
 
 format: install ## put the code into its format
 	@$(BIN)/ruff format

@@ -45,6 +45,7 @@ def test_a_trace_under_two_policies(capsys: pytest.CaptureFixture[str]) -> None:
         "USED",
         "BELOW GUARANTEE",
         "LOST WORK",
+        "GANG TIMEOUTS",
         "fifo",
         "fair",
     ]

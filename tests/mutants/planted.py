@@ -14,6 +14,7 @@ from mutants.of_passing import PASSING
 from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
+from mutants.of_simulation import SIMULATION
 from mutants.of_wire import WIRE
 
 ALL = (
@@ -32,4 +33,5 @@ ALL = (
     *MEMBERS,
     *BUDGETS,
     *OPERATORS,
+    *SIMULATION,
 )

@@ -51,9 +51,9 @@ USUAL = ("fifo", "priority", "fair", "fair-preempting", "backfill-easy")
 """Policies that are compared where none are named, as far as this core has them."""
 HEADERS = (
     "RUN",
-    "WAIT MEAN",
-    "P50",
-    "P99",
+    "WAIT",
+    "WAIT P50",
+    "WAIT P99",
     "SLOWDOWN",
     "USED",
     "BELOW GUARANTEE",
@@ -136,7 +136,8 @@ def run(args: argparse.Namespace) -> int:
         runs = list(_runs(args, source, setup, _configs(args, load)))
         if args.picture:
             title = f"{_title(args)}: {counted(runs[0].figures.jobs, 'job')}"
-            args.picture.write_text(picture(title, runs), encoding="utf-8")
+            drawn = picture(title, [(one.name, one.figures) for one in runs])
+            args.picture.write_text(drawn, encoding="utf-8")
     except UsageError as error:
         say(str(error))
         return USAGE
@@ -317,10 +318,11 @@ def _row(one: Run) -> list[str]:
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
     """The meaning of the columns and runs, and what went wrong."""
     resource = runs[0].figures.resource
-    yield "WAIT: from submission to end without the run time, by job. SLOWDOWN: mean of (wait + run) / run."
+    yield "WAIT: mean by job, submission to end without the run time. SLOWDOWN: mean of (wait + run) / run."
     yield f"USED: of {resource}, while jobs were submitted. MAKESPAN: until the last job ended."
-    yield "BELOW GUARANTEE: while something waited, summed over queues."
-    yield f"LOST WORK: {resource} times the hours that preempted jobs had run."
+    yield "BELOW GUARANTEE: time of queues with less than their guarantee while asks in them waited, in sum."
+    yield f"LOST WORK: {resource} times the hours that preempted members had run."
+    yield "GANG TIMEOUTS: gangs that gave up the room of some members, to try again later."
     for one in runs:
         policy = POLICIES.get(one.name.rpartition(" ")[2])
         if policy is not None:
@@ -328,7 +330,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
             yield f"{one.name}: {policy.summary}{made}"
         figures = one.figures
         if figures.waiting:
-            yield f"{one.name}: {counted(figures.waiting, 'job')} never started or ended"
+            yield f"{one.name}: {counted(figures.waiting, 'job')} never started, or never ended"
         for reason, number in one.outcome.rejections.most_common(MOST_REASONS):
             yield f"{one.name}: rejected {counted(number, 'job')}: {reason}"
 

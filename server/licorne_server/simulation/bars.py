@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from licorne_server.simulation.figures import Figures
-from licorne_server.simulation.runs import Run
 
 WIDTH: Final = 880
 _MARGIN, _ROW, _HEAD, _TOP, _BAR = 16, 24, 30, 44, 12
@@ -43,8 +42,8 @@ class _Column(NamedTuple):
     most: float = 0.0
 
 
-def picture(title: str, runs: Sequence[Run]) -> str:
-    """The picture of some runs of one workload."""
+def picture(title: str, runs: Sequence[tuple[str, Figures]]) -> str:
+    """The picture of some runs of one workload, each with its name."""
     columns = _columns(runs)
     room = (WIDTH - 2 * _MARGIN - _NAMES - _GAP * len(columns)) // len(columns)
     height = _TOP + _HEAD + _ROW * len(runs) + _MARGIN
@@ -55,33 +54,33 @@ def picture(title: str, runs: Sequence[Run]) -> str:
         f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>',
         f'<text class="title" x="{_MARGIN}" y="26">{escape(title)}</text>',
     ]
-    for row, each in enumerate(runs):
+    for row, (name, _) in enumerate(runs):
         y = _TOP + _HEAD + row * _ROW
-        lines.append(f'<text x="{_MARGIN}" y="{y + _BAR}">{escape(each.name)}</text>')
+        lines.append(f'<text x="{_MARGIN}" y="{y + _BAR}">{escape(name)}</text>')
     for number, column in enumerate(columns):
         x = _MARGIN + _NAMES + number * (room + _GAP)
         lines.append(f'<text class="dim" x="{x}" y="{_TOP + 14}">{escape(column.title)}</text>')
-        most = column.most or max((column.value(each.figures) for each in runs), default=0.0) or 1.0
+        most = column.most or max((column.value(each) for _, each in runs), default=0.0) or 1.0
         width = room - _VALUE
-        for row, each in enumerate(runs):
+        for row, (_, each) in enumerate(runs):
             y = _TOP + _HEAD + row * _ROW
-            full = width * min(1.0, column.value(each.figures) / most)
+            full = width * min(1.0, column.value(each) / most)
             place = f'x="{x}" y="{y}" height="{_BAR}" rx="2"'
             lines += [
                 f'<rect class="room" {place} width="{width}"/>',
                 f'<rect class="{column.style}" {place} width="{full:.1f}"/>',
-                f'<text x="{x + width + 6}" y="{y + _BAR - 1}">{escape(column.text(each.figures))}</text>',
+                f'<text x="{x + width + 6}" y="{y + _BAR - 1}">{escape(column.text(each))}</text>',
             ]
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _columns(runs: Sequence[Run]) -> list[_Column]:
+def _columns(runs: Sequence[tuple[str, Figures]]) -> list[_Column]:
     columns = [
         _Column("mean wait", "wait", lambda one: one.wait_mean, lambda one: span(one.wait_mean)),
         _Column("p99 of waits", "tail", lambda one: one.wait_p99, lambda one: span(one.wait_p99)),
         _Column("used", "used", lambda one: one.utilisation, lambda one: percent(one.utilisation), 1.0),
     ]
-    if any(each.figures.lost_work for each in runs):
+    if any(each.lost_work for _, each in runs):
         columns.append(
             _Column(
                 "lost work", "lost", lambda one: one.lost_work, lambda one: work(one.resource, one.lost_work)

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from heapq import heappop, heappush
 from math import ceil, inf
 from typing import Final
 
@@ -40,6 +39,7 @@ from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, RmId, UserGroup
 from licorne_core.values.resources import Resources, charge
 from licorne_core.values.slices import Tuning
+from licorne_server.simulation.agenda import Agenda
 from licorne_server.simulation.cluster import NodeKind, updates_of
 from licorne_server.simulation.player import Player, Watcher
 from licorne_server.simulation.workload import Job
@@ -51,7 +51,7 @@ RUNTIME_TAG: Final = "licorne/runtime"
 MAX_TIMEOUTS: Final = 1_000
 """Times that a gang may time out before it is given up."""
 FIRST_PAUSE: Final = 60.0
-LONGEST_PAUSE: Final = 3600.0
+LONGEST_PAUSE: Final = 8 * 3600.0
 """Bounds of the seconds until a gang that has timed out is submitted again; the pause is drawn."""
 PATIENCE: Final = 7 * 86_400.0
 """Seconds without an event of the RM after which jobs that wait are left waiting."""
@@ -127,10 +127,8 @@ class Playing:
         self._timeout = max(1, ceil(gang_timeout * 1000))
         self._courses = [Course(job) for job in jobs]
         self._live: dict[AppId, _Live] = {}
-        self._ends: list[tuple[float, int, Callable[[], None]]] = []
-        self._serial = 0
-        self._paused = 0
-        self._todo: list[Callable[[], None]] = []
+        self._paused: set[Course] = set()
+        self._agenda = Agenda()
         self._outcome = Outcome(self._courses, 0.0)
         scheduler = Scheduler(tuning=tuning)
         begin = jobs[0].submit if jobs else 0.0
@@ -149,17 +147,15 @@ class Playing:
         player, waiting = self._player, iter(self._courses)
         upcoming = next(waiting, None)
         while upcoming is not None or self._live or self._paused:
-            due = min(inf if upcoming is None else upcoming.job.submit, self._next_end())
+            due = min(inf if upcoming is None else upcoming.job.submit, self._agenda.due)
             if not self._pass_time(due if due < inf else player.now + PATIENCE):
                 continue
             if due == inf:
                 break
-            while self._ends and self._ends[0][0] <= due:
-                heappop(self._ends)[2]()
-                self._act()
+            self._agenda.act_until(due)
             while upcoming is not None and upcoming.job.submit <= due:
                 self._submit(upcoming)
-                self._act()
+                self._agenda.act()
                 upcoming = next(waiting, None)
         if player.defects:
             raise SimulationError(f"the core has failed {player.defects} times")
@@ -170,24 +166,10 @@ class Playing:
         """Have all turns until then; False if something of the RM is due before."""
         for effects in self._player.advance(until):
             self._hear(effects)
-            self._act()
-            if self._next_end() < until:
+            self._agenda.act()
+            if self._agenda.due < until:
                 return False
         return True
-
-    def _next_end(self) -> float:
-        return self._ends[0][0] if self._ends else inf
-
-    def _at(self, time: float, action: Callable[[], None]) -> None:
-        self._serial += 1
-        heappush(self._ends, (time, self._serial, action))
-
-    def _act(self) -> None:
-        """Do what effects have asked for, outside of the reading of effects."""
-        while self._todo:
-            todo, self._todo = self._todo, []
-            for action in todo:
-                action()
 
     def _send(self, command: UpdateAllocations | UpdateApplications) -> None:
         self._hear(self._player.feed(self._player.now, command))
@@ -197,6 +179,7 @@ class Playing:
     def _submit(self, course: Course) -> None:
         """Submit a job, for the first time or again."""
         job = course.job
+        self._paused.discard(course)
         course.submissions += 1
         app_id = AppId(job.job if course.submissions == 1 else f"{job.job}#{course.submissions}")
         live = _Live(course, app_id, job.members)
@@ -270,10 +253,14 @@ class Playing:
             live.course.end = self._player.now
             self._remove(live)
 
-    def _remove(self, live: _Live) -> None:
+    def _remove(self, live: _Live) -> bool:
+        """Remove an application; False if that was done before."""
+        if self._live.get(live.app_id) is not live:
+            return False
         del self._live[live.app_id]
         removal = RemoveApplication(app_id=live.app_id, partition=self._partition)
         self._send(UpdateApplications(rm_id=RM, remove=[removal]))
+        return True
 
     def _release(self, app_id: AppId, keys: Sequence[AllocationKey], why: TerminationType) -> None:
         releases = [
@@ -284,24 +271,19 @@ class Playing:
     def _timed_out(self, live: _Live) -> None:
         """Submit a gang again after a pause."""
         course = live.course
-        if self._live.get(live.app_id) is not live:
+        if not self._remove(live):
             return
-        self._remove(live)
         course.timeouts += 1
         if course.timeouts < MAX_TIMEOUTS:
             dice = random.Random(f"{course.job.job} {course.timeouts}")
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(course.timeouts, 10))
-            self._paused += 1
-            self._at(self._player.now + round(dice.uniform(1.0, longest), 3), partial(self._resume, course))
-
-    def _resume(self, course: Course) -> None:
-        self._paused -= 1
-        self._submit(course)
+            self._paused.add(course)
+            pause = round(dice.uniform(1.0, longest), 3)
+            self._agenda.at(self._player.now + pause, partial(self._submit, course))
 
     def _again(self, live: _Live) -> None:
         """Submit a gang again that has lost a member."""
-        if self._live.get(live.app_id) is live:
-            self._remove(live)
+        if self._remove(live):
             self._submit(live.course)
 
     # What the RM hears.
@@ -320,7 +302,7 @@ class Playing:
                     for update in effect.updates:
                         live = self._live.get(update.app_id)
                         if live is not None and update.state == "Failed":
-                            self._todo.append(partial(self._timed_out, live))
+                            self._agenda.soon(partial(self._timed_out, live))
                 case AllocationsRejected():
                     for rejected in effect.rejections:
                         self._reject(rejected.app_id, rejected.reason)
@@ -330,7 +312,7 @@ class Playing:
     def _answered(self, effect: ApplicationsAnswered) -> None:
         for app_id in effect.accepted:
             live = self._live[app_id]
-            self._todo.append(partial(self._ask, live, placeholders=live.course.job.gang))
+            self._agenda.soon(partial(self._ask, live, placeholders=live.course.job.gang))
         for refused in effect.rejected:
             self._reject(refused.app_id, refused.reason)
 
@@ -341,11 +323,7 @@ class Playing:
             return
         live.course.rejected = reason
         self._outcome.rejections[reason.replace(f"application {app_id}", "application", 1)] += 1
-        self._todo.append(partial(self._forget, live))
-
-    def _forget(self, live: _Live) -> None:
-        if self._live.get(live.app_id) is live:
-            self._remove(live)
+        self._agenda.soon(partial(self._remove, live))
 
     def _placed(self, allocation: Allocation) -> None:
         live = self._live.get(allocation.ask.app_id)
@@ -355,7 +333,7 @@ class Playing:
         if allocation.ask.placeholder:
             live.keeping += 1
             if live.keeping == job.members:
-                self._todo.append(partial(self._ask, live, placeholders=False))
+                self._agenda.soon(partial(self._ask, live, placeholders=False))
             return
         live.keys[allocation.key] = None
         live.expected -= 1
@@ -363,9 +341,9 @@ class Playing:
         if not live.expected:
             live.course.start = now
         if not job.gang:
-            self._at(now + job.runtime, partial(self._end, live, (allocation.key,)))
+            self._agenda.at(now + job.runtime, partial(self._end, live, (allocation.key,)))
         elif not live.expected:
-            self._at(now + job.runtime, partial(self._end, live, tuple(live.keys)))
+            self._agenda.at(now + job.runtime, partial(self._end, live, tuple(live.keys)))
 
     def _released(self, effect: AllocationsReleased) -> None:
         """Confirm what the core wants stopped; then victims start anew."""
@@ -381,7 +359,7 @@ class Playing:
                 self._outcome.preempted += 1
                 victims.append((live, release.key))
         for (app_id, why), keys in confirm.items():
-            self._todo.append(partial(self._confirm, app_id, keys, why))
+            self._agenda.soon(partial(self._confirm, app_id, keys, why))
         for live, key in victims:
             self._preempted(live, key)
 
@@ -394,9 +372,9 @@ class Playing:
             del live.keys[key]
             live.expected += 1
         if live.course.job.gang:
-            self._todo.append(partial(self._again, live))
+            self._agenda.soon(partial(self._again, live))
         else:
-            self._todo.append(partial(self._ask_again, live, key))
+            self._agenda.soon(partial(self._ask_again, live, key))
 
 
 def used(courses: Sequence[Course]) -> Iterator[tuple[float, float, Resources]]:

@@ -141,6 +141,15 @@ def test_jobs_that_are_rejected() -> None:
     assert number == 1
 
 
+def test_jobs_that_never_start() -> None:
+    """A run ends although a job waits for ever, and the job counts with its wait until then."""
+    small = GUARANTEED.replace("{name: a, resources: {", "{name: a, resources: {max: {vcore: 2}, ")
+    jobs = (job("a", 0, 10, Part(1, 3.0), queue="a"), job("b", 0, 10, Part(1, 3.0), queue="b"))
+    figures = played(*jobs, nodes="1xvcore=4", config=small).figures
+    assert (figures.ended, figures.waiting, figures.wait_p50, figures.makespan) == (1, 1, 0.0, 10.0)
+    assert figures.wait_p99 > 86_400
+
+
 def test_priorities() -> None:
     """Of two jobs that wait, the one of the higher priority starts first, if the policy says so."""
     rules = Rules(queues=(QueueRule(patterns={"queue": "fast"}, to="", priority=5),))

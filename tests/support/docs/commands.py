@@ -139,6 +139,7 @@ class Shell:
             "members": self._members,
             "reload": self._reload,
             "submit": self._submit,
+            "simulate": self._simulate,
             "completion": self._in_process,
             "healthcheck": self._healthcheck,
             "status": self._status,
@@ -208,6 +209,14 @@ class Shell:
     def _reload(self, words: list[str]) -> None:
         with serving("--config", "queues.yaml", cwd=self._folder) as served:
             self._in_process([*words, "--target", served.target])
+
+    def _simulate(self, words: list[str]) -> None:
+        """With a made trace, and the map of the page in a file of that name."""
+        example = next(block.text for block in Page("docs/decisions.md").blocks() if block.language == "yaml")
+        (self._folder / "map.yaml").write_text(example, encoding="utf-8")
+        trace = ROOT / "tests" / "data" / "traces" / "cluster.swf"
+        (self._folder / "jobs.swf").write_bytes(trace.read_bytes())
+        self._in_process(words)
 
     def _plan(self, words: list[str]) -> None:
         """Of another configuration, and of an application, somebody may be worse off."""

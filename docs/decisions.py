@@ -1,0 +1,133 @@
+"""Measure the policies on made loads: writes the tables of docs/decisions.md, and docs/decisions.svg.
+
+    python docs/decisions.py               all loads, as on the page
+    python docs/decisions.py --jobs 100    fewer jobs, for a quick look; nothing is written
+
+Every figure is the mean over some seeds, with its sample standard deviation. Policies whose properties
+this core does not have are left out.
+"""
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from licorne_server.simulation.bars import percent, picture, span, work
+from licorne_server.simulation.figures import Figures
+from licorne_server.simulation.loads import LOADS, Load
+from licorne_server.simulation.policies import POLICIES
+from licorne_server.simulation.runs import Config, Run, Setup, Source, play
+
+PAGE = Path(__file__).with_name("decisions.md")
+PICTURE = Path(__file__).with_name("decisions.svg")
+SEEDS = (1, 2, 3)
+JOBS = {"hpc": 400, "learning": 400, "mixed": 200}
+DRAWN = "hpc"
+"""The load of the picture."""
+TABLE = re.compile(r"(<!-- made: (?P<name>[a-z]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+"""A table of the page, which is made here."""
+
+Value = Callable[[Figures], float]
+Text = Callable[[float], str]
+COLUMNS: Sequence[tuple[str, Value, Text]] = (
+    ("Mean wait", lambda one: one.wait_mean, span),
+    ("p50", lambda one: one.wait_p50, span),
+    ("p99", lambda one: one.wait_p99, span),
+    ("Slowdown", lambda one: one.slowdown_mean, lambda value: f"{value:.1f}"),
+    ("Used", lambda one: one.utilisation, percent),
+    ("Below guarantee", lambda one: one.below_guarantee, span),
+    ("Gang timeouts", lambda one: one.gang_timeouts, lambda value: f"{value:.0f}"),
+    ("Makespan", lambda one: one.makespan, span),
+)
+LOST = "Lost work"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Play all loads, and write the page and its picture."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--jobs", type=int, default=0, help="of each load; prints only")
+    args = parser.parse_args(words)
+    begin = time.process_time()
+    tables = {"policies": policies()}
+    for load in LOADS.values():
+        jobs = args.jobs or JOBS[load.name]
+        found = measured(load, jobs)
+        tables[load.name] = table(load, jobs, found)
+        print(tables[load.name], flush=True)
+        if load.name == DRAWN and not args.jobs:
+            means = [(name, mean_of(each)) for name, each in found.items()]
+            title = f"load:{load.name}, {jobs} jobs, means over {len(SEEDS)} seeds"
+            PICTURE.write_text(picture(title, means), encoding="utf-8")
+    if not args.jobs:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    print(f"{time.process_time() - begin:.0f} s of CPU", file=sys.stderr)
+    return 0
+
+
+def written(page: str, tables: Mapping[str, str]) -> str:
+    """The page with these tables in the places that are marked for them."""
+    return TABLE.sub(lambda found: f"{found[1]}\n{tables[found['name']]}\n", page)
+
+
+def measured(load: Load, jobs: int) -> dict[str, list[Figures]]:
+    """Figures of each seed, by policy. Two policies that mean the same here are one."""
+    found: dict[str, list[Figures]] = {}
+    config = Config(name="", text=load.config) if load.config else None
+    setup = Setup(nodes=[load.nodes], rules=load.rules)
+    for seed in SEEDS:
+        source = Source(load.trace(seed, jobs))
+        played: dict[str, Run] = {}
+        for name, policy in POLICIES.items():
+            known = len(played)
+            one = play(source, setup, policy, config, played)
+            if len(played) > known:
+                found.setdefault(name, []).append(one.figures)
+            print(f"{load.name} {seed} {name}", file=sys.stderr)
+    return found
+
+
+def mean_of(each: Sequence[Figures]) -> Figures:
+    """Figures with the mean of each number."""
+    names = [one.name for one in fields(Figures) if one.name != "resource"]
+    numbers: dict[str, Any] = {name: fmean(getattr(one, name) for one in each) for name in names}
+    return replace(each[0], **numbers)
+
+
+def table(load: Load, jobs: int, found: Mapping[str, Sequence[Figures]]) -> str:
+    """Means and deviations, a row for each policy."""
+    resource = next(iter(found.values()))[0].resource
+    lost: Text = lambda value: work(resource, value)  # noqa: E731
+    columns = [*COLUMNS[:-1], (LOST, lambda one: one.lost_work, lost), COLUMNS[-1]]
+    names = [column for column, _, _ in columns]
+    lines = [f"| Policy | {' | '.join(names)} |", f"|---{'|---' * len(names)}|"]
+    for name, each in found.items():
+        cells = (cell([value(one) for one in each], text) for _, value, text in columns)
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    size = f"{jobs} jobs on {load.nodes.number} nodes, {len(SEEDS)} seeds; used and lost: `{resource}`."
+    return "\n".join([*lines, "", size, ""])
+
+
+def cell(values: Sequence[float], text: Text) -> str:
+    """Mean and sample standard deviation; one text where all are equal."""
+    middle, spread = text(fmean(values)), text(stdev(values))
+    return middle if len(set(values)) == 1 else f"{middle} ± {spread}"
+
+
+def policies() -> str:
+    """What each policy sets."""
+    return "\n".join(["| Policy | Meaning | Properties of root |", "|---|---|---|", *_policies(), ""])
+
+
+def _policies() -> Iterator[str]:
+    for policy in POLICIES.values():
+        properties = ", ".join(f"`{name}: {value}`" for name, value in policy.properties.items())
+        yield f"| `{policy.name}` | {policy.summary} | {properties} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

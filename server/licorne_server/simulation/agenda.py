@@ -1,0 +1,44 @@
+"""The agenda of a played RM: actions at their times, and those that effects have asked for."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+
+Action = Callable[[], object]
+
+
+class Agenda:
+    """Actions in the order of their times; equal times in the order of their coming."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._timed: list[tuple[float, int, Action]] = []
+        self._serial = 0
+        self._soon: list[Action] = []
+
+    @property
+    def due(self) -> float:
+        """Time of the next action; infinite for none."""
+        return self._timed[0][0] if self._timed else inf
+
+    def at(self, time: float, action: Action) -> None:
+        """Do something at a time in unix seconds."""
+        self._serial += 1
+        heappush(self._timed, (time, self._serial, action))
+
+    def soon(self, action: Action) -> None:
+        """Do something once the effects at hand are read."""
+        self._soon.append(action)
+
+    def act(self) -> None:
+        """Do what was wanted soon, and what comes of that."""
+        while self._soon:
+            soon, self._soon = self._soon, []
+            for action in soon:
+                action()
+
+    def act_until(self, time: float) -> None:
+        """Do what is due by the time, and what comes of it."""
+        while self.due <= time:
+            heappop(self._timed)[2]()
+            self.act()
