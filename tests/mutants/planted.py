@@ -1,5 +1,6 @@
 """All defects that are planted, in the order in which they are tried."""
 
+from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
@@ -34,4 +35,5 @@ ALL = (
     *BUDGETS,
     *OPERATORS,
     *SIMULATION,
+    *BACKFILL,
 )

@@ -127,13 +127,13 @@ def test_no_shortcut_changes_what_becomes_of_gangs(part: range) -> None:
     agree(part, partial(compare, tuning=tuning), GANGS, gangs=MOSTLY)
 
 
-@pytest.mark.worlds(first=3_100_000, one_in=2)
+@pytest.mark.worlds(first=3_100_000, one_in=6)
 def test_decides_as_the_oracle_does_of_backfill(part: range) -> None:
     """Everywhere blocked asks hold shadow starts: others pass them, ends come early and late, nodes go."""
     agree(part, length=CROWDED, backfill=1.0)
 
 
-@pytest.mark.worlds(first=3_200_000, one_in=10)
+@pytest.mark.worlds(first=3_200_000, one_in=40)
 @pytest.mark.parametrize(
     "tuning",
     [Tuning(node_index=False, parking=False), Tuning(fill_work=1)],

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import PartitionName
 from support.core.batch import Batch
 from support.core.driver import START
@@ -23,7 +24,11 @@ class Told(Batch):
         super().__init__(NODES, backfill=backfill, gangs=gangs)
         self.told: dict[int, float] = {}
 
-    def _hear(self, effects, now) -> None:  # type: ignore[no-untyped-def]
+    def _submit(self, job: Job) -> None:
+        self._told = job.requested > 0
+        super()._submit(job)
+
+    def _hear(self, effects: Sequence[Effect], now: float) -> None:
         super()._hear(effects, now)
         for shadow in self.driver.scheduler.partitions[DEFAULT].shadows:
             number = int(shadow.app.app_id.removeprefix("job-"))
@@ -53,7 +58,7 @@ def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy") -> Told:
     return batch
 
 
-@pytest.mark.worlds(first=0, one_in=4)
+@pytest.mark.worlds(first=0, one_in=8)
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
 @pytest.mark.parametrize("gangs", [False, True], ids=["asks", "gangs"])
 def test_a_told_start_is_kept_if_runtimes_are_true(part: range, gangs: bool, backfill: str) -> None:
