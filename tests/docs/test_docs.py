@@ -247,6 +247,7 @@ def test_pytest_commands_find_their_tests() -> None:
         "docs/sequences.py",
         "docs/terminal.py",
         "docs/fair_share.py",
+        "docs/backfill.py",
     ],
 )
 def test_pictures_are_what_a_run_gives(script: str) -> None:
