@@ -96,6 +96,7 @@ def test_settings() -> None:
             "reservation.idle.timeout": "500ms",
             "backfill": "conservative",
             "reserve.after": "10m",
+            "preemption.notice": "1m",
             "fairshare.half-life": "24h",
             "fairshare.weight": "0.25",
             "budget.nvidia.com/gpu-hours": "500/week",
