@@ -368,7 +368,8 @@ class Cycle:
         if isinstance(blocker, QuotaShortage):
             if blocker.quota is self._root:
                 group.nowhere = True
-                self._measures.want_start(group, self.turn_time)
+                if self.reserving:
+                    self._measures.want_start(group, self.turn_time)
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
