@@ -4,9 +4,16 @@ from statistics import mean
 
 import pytest
 
-from support.reference_backfill import Conservative, Job, easy, first_come, load, outcome, played
+from support.core.batch import Batch
+from support.reference_backfill import Conservative, Job, Outcome, easy, first_come, load, outcome, played
 
 PROCESSORS = 16
+
+WAIT_TOLERANCE = 0.05
+"""Part by which the mean wait over some loads may be longer than that of EASY."""
+
+USE_TOLERANCE = 0.01
+"""Part of the processors that may be used less than with EASY over some loads."""
 
 
 def test_the_reference_backfills_by_hand() -> None:
@@ -43,3 +50,42 @@ def test_the_reference_gains_by_backfill(part: range) -> None:
         assert all(starts[number] <= told for number, told in planned.first_told.items())
     assert mean(waits["easy"]) < 0.7 * mean(waits["first"])
     assert mean(waits["conservative"]) < 0.7 * mean(waits["first"])
+
+
+def compared(part: range, *, gangs: bool, jobs: int) -> None:
+    """Over these loads the core is as good as EASY: utilisation and mean wait within the tolerances.
+
+    Runtimes are overstated, so that most jobs end before the core expects it.
+    """
+    outcomes: dict[str, list[Outcome]] = {"core": [], "easy": []}
+    for seed in part:
+        some = load(seed, jobs=jobs)
+        starts = Batch(PROCESSORS, backfill="easy", gangs=gangs).play(some)
+        assert len(starts) == len(some), f"seed {seed}: {len(some) - len(starts)} jobs never start"
+        outcomes["core"].append(outcome(some, PROCESSORS, starts))
+        outcomes["easy"].append(outcome(some, PROCESSORS, played(some, PROCESSORS, easy)))
+    waits = {name: mean(one.mean_wait for one in found) for name, found in outcomes.items()}
+    used = {name: mean(one.utilisation for one in found) for name, found in outcomes.items()}
+    assert waits["core"] <= waits["easy"] * (1 + WAIT_TOLERANCE), waits
+    assert used["core"] >= used["easy"] - USE_TOLERANCE, used
+
+
+@pytest.mark.worlds(first=0, one_in=6, size=20)
+def test_truthful_jobs_start_as_textbook_easy_has_them(part: range) -> None:
+    """With truthful runtimes, each job on one machine starts to the second when plain EASY starts it."""
+    for seed in part:
+        jobs = load(seed, truthful=True)
+        starts = Batch(PROCESSORS, backfill="easy", gangs=False).play(jobs)
+        assert starts == played(jobs, PROCESSORS, easy), seed
+
+
+@pytest.mark.worlds(first=0, one_in=6, size=20)
+def test_overstated_jobs_wait_no_longer_than_with_easy(part: range) -> None:
+    """On one machine the core is as good as plain EASY."""
+    compared(part, gangs=False, jobs=100)
+
+
+@pytest.mark.worlds(first=0, one_in=12, size=20)
+def test_overstated_gangs_wait_no_longer_than_with_easy(part: range) -> None:
+    """On a machine for each member the core, which plans for nodes, is as good as plain EASY."""
+    compared(part, gangs=True, jobs=60)

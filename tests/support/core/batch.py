@@ -89,12 +89,12 @@ class Batch:
         while self._events and self._events[0][0] <= now:
             _, kind, _, job = heappop(self._events)
             if kind == END:
-                self.driver.send(remove_apps(f"job-{job.number}"))
+                self.driver.send(remove_apps(_name(job)))
             else:
                 self._submit(job)
 
     def _submit(self, job: Job) -> None:
-        name = f"job-{job.number}"
+        name = _name(job)
         tags = {"licorne/runtime": str(job.requested)} if self._told else {}
         gang = {"cpu": job.size} if self._gangs else None
         self.driver.send(apps(app(name, "root.a", tags=tags, gang=gang)))
@@ -107,7 +107,7 @@ class Batch:
 
     def _members(self, job: Job, *, placeholder: bool) -> Sequence[Ask]:
         kind = "p" if placeholder else REAL
-        name = f"job-{job.number}"
+        name = _name(job)
         return [
             ask(name, f"{kind}{number}", cpu=1, group="members", placeholder=placeholder)
             for number in range(job.size)
@@ -134,3 +134,8 @@ class Batch:
         self.starts[job.number] = now
         heappush(self._events, (now + job.runtime, END, job.number, job))
         return [asks(*self._members(job, placeholder=False))] if self._gangs else []
+
+
+def _name(job: Job) -> str:
+    """In the order of the numbers, as applications of one age are tried in that of their names."""
+    return f"job-{job.number:05}"
