@@ -170,7 +170,8 @@ class Projection:
                     place = self._request.place
                     count = 1 + sum(waits(one) and one < place for one in group.heap)
                 count -= sum(holder.group is group for holder in holders)
-                line.append(_Item(app, [(first, max(1, count))], together=False))
+                if is_last or count > 0:
+                    line.append(_Item(app, [(first, max(1, count))], together=False))
                 if is_last:
                     return True
         return False

@@ -6,7 +6,7 @@ import pytest
 
 from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.scheduling.shadows import GRACE
-from licorne_core.values.asks import Shape
+from licorne_core.values.asks import Ask, Shape
 from licorne_core.values.ids import NodeId, PartitionName, QueuePath
 from licorne_core.views import projection
 from licorne_core.views.expected_starts import ExpectedStart
@@ -116,6 +116,20 @@ def test_an_ask_of_a_node_waits_for_that() -> None:
     (busy,) = driver.scheduler.partitions[DEFAULT].nodes.by_id[NodeId("n2")].allocations
     driver.do(asks(ask("app", "own", memory=2, required_node="n2")))
     assert (busy.key, expected(driver, "own")[0]) == ("k2", 110.0)
+
+
+def test_what_would_delay_a_shadow_start_waits_for_its_end() -> None:
+    """An ask that does not end in time starts once the holder has ended, one that does starts at once."""
+    driver = core(4)
+
+    def job(key: str, size: int, seconds: int) -> Ask:
+        return ask("app", key, memory=size, tags={"licorne/runtime": str(seconds)})
+
+    driver.do(asks(job("runs", 3, 100)), asks(job("holder", 4, 50)))
+    driver.send(asks(job("long", 1, 101), job("short", 1, 100)))
+    assert expected(driver, "holder") == (100.0, Confidence.DECLARED)
+    assert expected(driver, "long") == (150.0, Confidence.DECLARED)
+    assert expected(driver, "short") == (0.0, Confidence.DECLARED)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 8])

@@ -49,6 +49,7 @@ UNTIL = {
     "gang": "placeholders of its gang time out at",
     "preemption": "preemption is worth another look at",
     "hours": "the hours of the queue are new at",
+    "backfill": "the shadow start that it may not delay is at",
 }
 """Meaning of the time, by kind of check; for other kinds it is the end of the check."""
 HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
