@@ -248,7 +248,7 @@ def _prepare(partition: Partition, app: Application, now: float) -> Iterator[int
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
         # The delay of preemption is the leaf's.
-        partition.escalation.start_afresh(group)
+        partition.escalation.start_afresh(group, now)
         yield 1
 
 

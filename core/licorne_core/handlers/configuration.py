@@ -98,7 +98,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
     yield from partition.dirty.change_everything()
     for app in list(partition.applications.values()):
         for group in list(app.groups.values()):
-            partition.escalation.start_afresh(group)
+            partition.escalation.start_afresh(group, job.now)
             yield 1
     partition.wakeups.kept_nodes.clear()
 

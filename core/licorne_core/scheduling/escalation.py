@@ -81,7 +81,11 @@ class Escalation:
     def start_unknown(self, wants: StartRequest, until: float, now: float) -> None:
         """No start could be planned: an ask may have a node reserved until the next plan."""
         self.rest(wants, until)
-        reserves = wants.group.reservation_request
+        self._reserve_again(wants.group, now)
+
+    def _reserve_again(self, group: AskGroup, now: float) -> None:
+        """Asks of the group may have nodes reserved, as no shadow start is planned for them now."""
+        reserves = group.reservation_request
         if reserves is not None:
             reserves.paused_until = -inf
             self.rank(reserves, now)
@@ -153,7 +157,7 @@ class Escalation:
                 self._withdraw(wants)
         group.start_request = group.reservation_request = group.preemption_request = None
 
-    def start_afresh(self, group: AskGroup) -> None:
+    def start_afresh(self, group: AskGroup, now: float) -> None:
         """Drop requests that settings have changed for; the next try makes new ones.
 
         An open victim question to the RM stays open, and no ask waits for its answer.
@@ -162,6 +166,7 @@ class Escalation:
             if wants is not None:
                 self._withdraw(wants)
         group.start_request = group.preemption_request = None
+        self._reserve_again(group, now)
 
     def forget(self, app: Application) -> None:
         """Cancel the timer of a removed application."""
