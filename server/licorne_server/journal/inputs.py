@@ -1,7 +1,6 @@
 """The core as the engine sees it while a journal is written."""
 
 from collections import deque
-from collections.abc import Sequence
 from threading import Lock
 
 from licorne_core.messages.commands import Command, OfNoRm
@@ -18,8 +17,11 @@ from licorne_server.journal.writer import Writer
 DIGEST_SECONDS = 1.0
 """Seconds after which the sum of all decisions is noted again."""
 
-BATCH = 64
+BATCH = 128
 """Notes that are made into bytes together: one at a time they cost more than twice as much."""
+
+Note = tuple[float, Command | Again] | list[Effect]
+"""An input with its time, or the effects of the last one."""
 
 
 class Notes:
@@ -29,20 +31,17 @@ class Notes:
     after a while. Neither waits for the other.
     """
 
+    waiting: deque[Note]
+
     def __init__(self, writer: Writer) -> None:
         """Give the bytes to a writer."""
+        self.waiting = deque()
         self._writer = writer
-        self._notes: deque[tuple[float, Command | Again] | Sequence[Effect]] = deque()
+        self._state = writer.state
         self._lock = Lock()
         self._digest = DigestOf()
-        self._inputs = 0
         self._summed = 0.0
-
-    def add(self, note: tuple[float, Command | Again] | Sequence[Effect]) -> None:
-        """Take an input with its time, or the effects of the last one."""
-        self._notes.append(note)
-        if len(self._notes) >= BATCH:
-            self.collect()
+        writer.collect = self.collect
 
     def collect(self) -> None:
         """Make bytes of all notes, unless another thread is about it."""
@@ -60,22 +59,22 @@ class Notes:
 
     def _take_all(self) -> None:
         try:
-            while self._notes:
-                note = self._notes.popleft()
-                if not isinstance(note, tuple):
+            while self.waiting:
+                note = self.waiting.popleft()
+                if isinstance(note, list):
                     self._digest.saw(note)
                     continue
                 now, what = note
                 if not 0 <= now - self._summed < DIGEST_SECONDS:
                     self._put_digest(now)
                 self._writer.put(entry(now, what))
-                self._inputs += 1
+                self._state.inputs += 1
         except Exception as error:
             self._writer.stop(f"a command cannot be written: {error}")
 
     def _put_digest(self, now: float) -> None:
         self._summed = now
-        self._writer.put(entry(now, Digest(self._inputs, self._digest.value())))
+        self._writer.put(entry(now, Digest(self._state.inputs, self._digest.value())))
 
 
 class JournaledCore:
@@ -87,7 +86,6 @@ class JournaledCore:
         self._state = writer.state
         self._notes = Notes(writer)
         self._wake = writer.wake
-        writer.collect = self._notes.collect
         # Commands of which a rest is to come, by their RMs.
         self._begun: dict[RmId, Command] = {}
 
@@ -104,20 +102,23 @@ class JournaledCore:
         """See `Scheduler`; the journal fails by itself, and never fails a command."""
         if self._state.problem:
             return self._core.handle(command, now)
-        add = self._notes.add
-        add((now, self._known(command) if self._begun else command))
-        self._state.inputs += 1
-        self._wake()
+        waiting = self._notes.waiting
+        if not waiting:
+            self._wake()
+        waiting.append((now, self._known(command) if self._begun else command))
         try:
             effects = self._core.handle(command, now)
         except TickFailed as failure:
-            add(failure.effects)
+            waiting.append(failure.effects)
             raise
         if effects:
-            add(effects)
+            waiting.append(effects)
             last = effects[-1]
             if isinstance(last, Unfinished):
                 self._begun[last.rm_id] = last.rest
+        if len(waiting) >= BATCH:
+            self._notes.collect()
+            self._wake()
         return effects
 
     def end(self, now: float) -> None:
