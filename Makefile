@@ -287,6 +287,7 @@ picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/recipes.py
 	@$(BIN)/python docs/racks.py
 	@$(BIN)/python docs/terminal.py
+	@$(BIN)/python docs/replay.py
 
 decisions: install ## measure the policies on made loads, and write the tables of docs/decisions.md; some minutes
 	@$(BIN)/python docs/decisions.py

@@ -1,4 +1,4 @@
-"""Draw docs/replay.svg: a recorded hour, as it was and with another configuration, by `licorne replay`.
+"""Draw docs/replay.svg: a recorded run, as it was and with another configuration, by `licorne replay`.
 
     python docs/replay.py            write the picture
     python docs/replay.py --check    compare only; exit 1 where it differs
@@ -30,7 +30,7 @@ from licorne_server.simulation.workload import Group, Job
 
 PICTURE = Path(__file__).with_name("replay.svg")
 MORNING = 1_790_000_000.0
-MINUTES, JOBS, SEED = 40, 260, 5
+MINUTES, JOBS, SEED = 20, 180, 5
 NODES = NodeKind(8, {"vcore": 16_000, "memory": 64 * 2**30})
 HALVES = """\
 partitions:
@@ -72,17 +72,17 @@ class Journaling:
 
 
 def jobs() -> Iterator[Job]:
-    """The jobs of an hour: training comes first, and serving later."""
+    """The jobs of the run: training comes first, and serving later."""
     dice = Random(SEED)
     for number in range(JOBS):
         queue = "train" if dice.random() < 0.6 else "serve"
-        peak = 10.0 if queue == "train" else 25.0
-        submit = MORNING + 60 * min(MINUTES, max(0.0, dice.gauss(peak, 6.0)))
+        peak = 5.0 if queue == "train" else 12.0
+        submit = MORNING + 60 * min(MINUTES, max(0.0, dice.gauss(peak, 3.0)))
         amounts = {"vcore": dice.choice((1000, 2000, 4000)), "memory": dice.choice((2, 4, 8)) * 2**30}
         yield Job(
             job=f"{queue}-{number}",
             submit=round(submit, 3),
-            runtime=round(dice.uniform(50, 300), 3),
+            runtime=round(dice.uniform(40, 180), 3),
             declared=0,
             queue=f"root.{queue}",
             user="ann",

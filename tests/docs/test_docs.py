@@ -20,7 +20,8 @@ from licorne_core.config import load
 from licorne_core.config.budgets import load_budgets
 from licorne_server.configurations.state_dir import DATABASE
 from licorne_server.simulation.rules import load_rules
-from support.docs.commands import Served, Shell, commands, populate, serving, try_deploying
+from support.docs.commands import Served, Shell, commands, populate, serving
+from support.docs.deploying import try_deploying
 from support.docs.pages import ROOT, Block, Page, pages
 
 PAGES = pages()
@@ -248,6 +249,7 @@ def test_pytest_commands_find_their_tests() -> None:
         "docs/terminal.py",
         "docs/fair_share.py",
         "docs/backfill.py",
+        "docs/replay.py",
     ],
 )
 def test_pictures_are_what_a_run_gives(script: str) -> None:

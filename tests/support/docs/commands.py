@@ -1,12 +1,9 @@
-"""Commands of a page: those of `licorne` run for real, on free ports; those of Docker, Helm and kubectl are
-only checked. All waits are bounded.
-"""
+"""Commands of a page, run for real, on free ports. All waits are bounded."""
 
 import asyncio
 import json
 import os
 import queue
-import re
 import shlex
 import signal
 import socket
@@ -18,12 +15,10 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-
-import yaml
+from typing import Self
 
 from licorne import Admin, Allocated, Client
 from licorne_cli.commands import main, parser_for
@@ -34,7 +29,7 @@ from licorne_server.commands.demo.planned import planned_worlds
 from licorne_server.commands.demo.world import endless
 from licorne_tools.bench.scenarios import SCENARIOS
 from support.coordination.etcd import EtcdServer
-from support.deployment import CHART, services
+from support.docs.journal import write_journal
 from support.docs.pages import ROOT, Block, Page
 from support.server.server_process import fork_licorne
 
@@ -131,6 +126,8 @@ class Shell:
             "dev": self._parsed,
             "top": lambda words: self._ask([*words, "--once"]),
             "fake-rm": self._fake_rm,
+            "replay": self._journal,
+            "why": self._journal,
             "validate-config": self._in_process,
             "version": self._ask,
             "bench": self._bench,
@@ -205,6 +202,11 @@ class Shell:
         (self._folder / "budgets.yaml").write_text(example, encoding="utf-8")
         with serving("--budgets", "budgets.yaml", cwd=self._folder) as served:
             self._in_process([*words, "--target", served.target])
+
+    def _journal(self, words: list[str]) -> None:
+        """With a journal of its own, and a configuration to compare with."""
+        write_journal(self._folder)
+        self._in_process(words)
 
     def _reload(self, words: list[str]) -> None:
         with serving("--config", "queues.yaml", cwd=self._folder) as served:
@@ -285,50 +287,6 @@ class Shell:
 def populate(served: Served) -> None:
     """Let an RM register and leave something to look at."""
     asyncio.run(asyncio.wait_for(play_first_application(served.target), PATIENCE))
-
-
-def try_deploying(words: list[str]) -> None:
-    """Check all that a command names: services, files, values, and what is run inside."""
-    match words:
-        case ["docker", "compose", "exec", *rest]:
-            _inside([word for word in rest if word != "-T"])
-        case ["docker", "compose", verb, *options]:
-            assert verb in ("up", "down"), verb
-            assert all(option.startswith("--") for option in options)
-        case ["helm", ("install" | "upgrade"), "licorne", chart, *options]:
-            assert ROOT / chart == CHART
-            _values(options)
-        case ["kubectl", "apply", "--kustomize", folder]:
-            assert (ROOT / folder / "kustomization.yaml").is_file()
-        case ["kubectl", *rest]:
-            made = re.findall(r"=tls/(\w+)\.", " ".join(rest))
-            assert set(made) <= {"licorne", "ca"}
-            assert {"leases", "namespace", "port-forward", "secret"} & set(rest), rest
-        case ["sh", script, *rest]:
-            subprocess.run(["sh", ROOT / script, *rest], check=True, capture_output=True)
-        case _:
-            raise AssertionError(f"nobody knows how to try {' '.join(words)}")
-
-
-def _inside(words: list[str]) -> None:
-    """A command of `licorne` in a container."""
-    service, program, *command = words
-    assert service in services()
-    assert program == "licorne"
-    if "<" in command:
-        command = command[: command.index("<")]
-    parser_for(command[0]).parse_known_args(command)
-
-
-def _values(options: list[str]) -> None:
-    """Each value that is set is one of the chart."""
-    known: Any = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
-    for option, given in pairwise(options):
-        if option == "--set":
-            value = known
-            for key in given.partition("=")[0].split("."):
-                assert key in value, given
-                value = value[key]
 
 
 class Program:
