@@ -36,6 +36,8 @@ W2  A parked item is in the waiting lines of its blocker, and so is all that lea
 W3  A blocker that is kept has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 W5  Where nodes are reserved, each waiting group that found none is in the backlog.
+S1  A shadow start, its pending asks and its nodes know each other, and it has a deadline (`starts.py`).
+S2  Room is held for later on schedulable nodes only, without reservations of asks that may go elsewhere.
 D4  A node is schedulable if its RM says so and it is not cordoned. A cordoned one is reserved for
     those asks only that may go nowhere else.
 D5  While something on a drained node is still to be stopped, there is a time for it.
@@ -60,6 +62,7 @@ from licorne_core.values.resources import INT64_MIN, charge, describe, equals
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit
 from licorne_core.views.audit.rules import check_gang, check_memory, check_preemption, check_waiting, require
+from licorne_core.views.audit.starts import check_starts
 from licorne_core.views.nodes import contents_of
 
 
@@ -202,6 +205,7 @@ def check_partition(partition: Partition) -> None:
     _check_cluster(partition)
     check_waiting(partition)
     check_preemption(partition)
+    check_starts(partition)
     check_memory(partition)
 
 
