@@ -5,6 +5,7 @@ from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
 from mutants.of_etcd import ETCD
+from mutants.of_fair_share import FAIR_SHARE
 from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
@@ -33,6 +34,7 @@ ALL = (
     *CLIENT,
     *MEMBERS,
     *BUDGETS,
+    *FAIR_SHARE,
     *OPERATORS,
     *SIMULATION,
     *BACKFILL,
