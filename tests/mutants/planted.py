@@ -17,12 +17,14 @@ from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
 from mutants.of_simulation import SIMULATION
+from mutants.of_topology import TOPOLOGY
 from mutants.of_wire import WIRE
 
 ALL = (
     *DECIDING,
     *PREDICATES,
     *GANGS,
+    *TOPOLOGY,
     *NOTICES,
     *PREEMPTION,
     *ISOLATION,

@@ -137,6 +137,8 @@ class Allocations:
             event = _KEEP_ROOM
             app.gang.keep(request)
         self._moves.arrive(app, request, event, allocation)
+        if app.gang.is_parked:
+            self._asks.regroup(app)
         leaf: Queue = app.leaf
         leaf.counters.allocations_made += 1
         return allocation

@@ -195,7 +195,11 @@ class PendingAsks:
         else:
             self._dirty.mark_leaf(leaf)
         if ask.placeholder and app.gang.is_parked:
-            self._wakeups.waiting.try_whole(app)
+            self.regroup(app)
+
+    def regroup(self, app: Application) -> None:
+        """A member of a gang has come or gone: the others may be placed now."""
+        self._wakeups.waiting.try_whole(app)
 
     def leave(self, app: Application, request: Request) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
@@ -213,7 +217,7 @@ class PendingAsks:
         if group.waiting:
             self._wakeups.waiting.rank(group)
         if ask.placeholder and app.gang.is_parked:
-            self._wakeups.waiting.try_whole(app)
+            self.regroup(app)
         if group.waiting:
             return
         self._wakeups.waiting.withdraw(group)

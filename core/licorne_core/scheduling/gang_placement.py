@@ -33,7 +33,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import Resources, describe
+from licorne_core.values.resources import Resources, in_units
 from licorne_core.values.tags import TopologyTerms
 
 NODES_OF_A_TRY = 8
@@ -103,23 +103,37 @@ class GangSearch:
         else:
             return None
         context = self._context
+        app.gang.is_parked = True
+        group.unplaceable = False
+        if group.together:
+            incomplete = self._incomplete(app)
+            if incomplete is not None:
+                return incomplete
         blocker = ask_blocker(context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             context.watch.room(leaf, group, blocker, now)
-        group.no_domain = group.unplaceable = False
         if blocker is None:
             group.attempted = True
             found = self.find(leaf, app) if group.together else self._member(leaf, app, group)
+            group.no_domain = group.unplaceable = isinstance(found, Blocker)
             if not isinstance(found, Blocker):
                 return found
             blocker = found
-            group.no_domain = group.unplaceable = isinstance(found, NoDomain)
         elif isinstance(blocker, QuotaShortage):
-            group.no_domain = blocker.quota is context.tree.root
+            group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
-        app.gang.is_parked = True
         if self.always and group.no_domain and app.gang.terms is None:
             context.escalation.want_start(gang_groups(app)[0], now)
+        return blocker
+
+    def _incomplete(self, app: Application) -> Incomplete | None:
+        """Blocker of a gang for which not all announced asks have come."""
+        missing = missing_of(app, gang_groups(app))
+        if not missing:
+            return None
+        blocker = self._context.wakeups.blockers.get(Incomplete, app)
+        text = f"asks for {in_units(missing)} of its announced placeholders have not come"
+        blocker.lack = TopologyCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text=text)
         return blocker
 
     def _belongs(self, app: Application, group: AskGroup) -> bool:
@@ -194,12 +208,6 @@ class GangSearch:
         """Places of all pending placeholders of the application, or the blocker of their groups."""
         groups = gang_groups(app)
         blockers = self._context.wakeups.blockers
-        missing = missing_of(app, groups)
-        if missing:
-            waits = blockers.get(Incomplete, app)
-            text = f"asks for {describe(missing)} of its announced placeholders have not come"
-            waits.lack = TopologyCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text=text)
-            return waits
         known = blockers.of(NoDomain).get(app)
         stamp = (
             self._context.index.version,
@@ -348,10 +356,10 @@ def missing_of(app: Application, groups: Iterable[AskGroup]) -> Resources:
     """Amounts of the announced placeholders for which no ask has come; empty if the gang is whole.
 
     Only types that were announced and are asked for count, as for the end of a gang's start (§ 6.7). A
-    gang that has something booked was whole before: its later asks need not wait for others.
+    gang that has placeholders booked or replaced was whole before: its later asks need not wait for others.
     """
     announced = app.gang.placeholder_ask
-    if app.allocation_count or not announced:
+    if not announced or app.placeholder_count or any(one.replaced for one in app.gang.groups.values()):
         return {}
     come = dict(amounts_of(groups))
     shared = announced.keys() & come.keys()

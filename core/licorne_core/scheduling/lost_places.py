@@ -3,8 +3,8 @@
 When a member of a topology gang goes with its node, or while its node is not schedulable, its place is
 noted: the task group, and the domain that the next member of that task group belongs in. For gang slices
 this is the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are kept
-free on one node of the domain: the first in node order that has the room, as soon as one has. No other
-member moves.
+free on one node of the domain: the first in node order that has the room, as soon as one has, and that is
+not reserved. No other member moves.
 
 The next ask of the task group takes the place. After the time nothing is kept any more. If the domain is
 required, or the gang has slices, the member still has to be in it; if not, the place is forgotten.
@@ -150,7 +150,8 @@ class LostPlaces:
         depth, path = place.domain
         domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)
         there = domains.nodes[depth].get(path, {}) if depth < len(domains.nodes) else {}
-        node = min((node for node in there if node.refusal(place.shape) is None), key=rank_of, default=None)
+        fitting = (n for n in there if not n.reservations and n.refusal(place.shape) is None)
+        node = min(fitting, key=rank_of, default=None)
         if node is not None:
             place.node = node
             charge(node.kept, place.shape.items)

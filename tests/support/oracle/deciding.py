@@ -361,8 +361,9 @@ def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tu
     All that is placed together has to be within all quotas. Nothing is reserved, and nobody stopped.
     """
     nowhere = outcome.nowhere[app.app_id]
-    nowhere[ask.kind] = False
     whole = is_whole(app, ask, look.places)
+    if whole and lacks_asks(app):
+        return None, False
     wanted = as_one(app, ask) if whole else ask
     if not within_limits(look, app, wanted):
         return None, False
@@ -371,9 +372,8 @@ def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tu
         return None, False
     outcome.attempted[app.app_id].append(ask)
     if not within:
-        nowhere[ask.kind] = exceeds_cluster_only(look, app, wanted)
-        return None, False
-    if whole and lacks_asks(app):
+        if exceeds_cluster_only(look, app, wanted):
+            nowhere[ask.kind] = True
         return None, False
     chosen = place_whole(look, app) if whole else _for_member(look, app, ask)
     nowhere[ask.kind] = chosen is None
@@ -481,6 +481,7 @@ def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
         for node in look.nodes.values()
         if node.schedulable and not node.yielded
         if node.node_id not in look.usage.reserved | look.usage.planned
+        if not any(place.node_id == node.node_id for place in look.places)
         if node.holds(ask.size) and not refused(node, ask, allocate=False)
         if not refuses_place(node, ask)
     ]

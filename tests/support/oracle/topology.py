@@ -5,11 +5,10 @@ node is placed alone, in the domain where it was.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, NodeRecord, add_to, total
+from support.oracle.books import REPLACED, Amounts, AppRecord, AskRecord, Kind, NodeRecord, add_to, total
 from support.oracle.checks import refused, takes
 from support.oracle.order import Look, node_key
 
@@ -160,36 +159,31 @@ def slots(look: Look, node: NodeRecord, ask: AskRecord) -> int:
     return min((available.get(name, 0) - kept.get(name, 0)) // value for name, value in ask.size.items())
 
 
-def _holds(look: Look, node: NodeRecord, asks: Sequence[AskRecord], numbers: Sequence[int]) -> bool:
-    """True if the node takes so many of each of them, one kind after the other."""
-    left = dict(look.usage.available[node.node_id])
-    for ask, number in zip(asks, numbers, strict=True):
-        kept = {} if ask.required_node is not None else look.usage.kept_on.get(node.node_id, {})
-        if number and not slots(look, node, ask):
-            return False
-        wanted = {name: value * number for name, value in ask.size.items()}
-        if number and any(left.get(name, 0) - kept.get(name, 0) < value for name, value in wanted.items()):
-            return False
-        add_to(left, {name: -value for name, value in wanted.items()})
-    return True
-
-
 def first_packing(
     rooms: int, wanted: tuple[int, ...], holds: Callable[[int, Sequence[int]], bool]
 ) -> list[tuple[int, ...]] | None:
     """Numbers for each room, as many of the first kind as possible in the first room, and so on."""
     dead: set[tuple[int, tuple[int, ...]]] = set()
 
+    def fillings(room: int, left: tuple[int, ...], chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """What the room may have: as many as possible of the first kind first, and so on."""
+        if len(chosen) == len(left):
+            yield chosen
+            return
+        for number in range(left[len(chosen)], -1, -1):
+            some = (*chosen, number)
+            if holds(room, (*some, *(0,) * (len(left) - len(some)))):
+                yield from fillings(room, left, some)
+
     def rest(room: int, left: tuple[int, ...]) -> list[tuple[int, ...]] | None:
         if not any(left):
             return []
         if room == rooms or (room, left) in dead:
             return None
-        for numbers in product(*(range(number, -1, -1) for number in left)):
-            if holds(room, numbers):
-                after = rest(room + 1, tuple(a - b for a, b in zip(left, numbers, strict=True)))
-                if after is not None:
-                    return [numbers, *after]
+        for numbers in fillings(room, left, ()):
+            after = rest(room + 1, tuple(a - b for a, b in zip(left, numbers, strict=True)))
+            if after is not None:
+                return [numbers, *after]
         dead.add((room, left))
         return None
 
@@ -198,31 +192,74 @@ def first_packing(
 
 @dataclass
 class Gang:
-    """The kinds of pending placeholders of an application, the first to be looked at first."""
+    """The kinds of pending placeholders of an application, the first to be looked at first.
+
+    What was counted is kept, as nothing changes while a place is sought.
+    """
 
     look: Look
     kinds: list[tuple[AskRecord, int]]
     size: int
     slice_depth: int
+    known: dict[tuple[str, int], int] = field(default_factory=dict)
+    inside: dict[Domain, list[NodeRecord]] = field(default_factory=dict)
+
+    def nodes_in(self, domain: Domain) -> list[NodeRecord]:
+        """The nodes of a domain, in order."""
+        if domain not in self.inside:
+            self.inside[domain] = _nodes_in(self.look, domain)
+        return self.inside[domain]
+
+    def slots_on(self, node: NodeRecord, kind: int) -> int:
+        """Slots of one kind on a node."""
+        if (node.node_id, kind) not in self.known:
+            self.known[node.node_id, kind] = slots(self.look, node, self.kinds[kind][0])
+        return self.known[node.node_id, kind]
 
     def slots_in(self, domain: Domain, kind: int) -> int:
         """Slots of one kind."""
-        ask = self.kinds[kind][0]
-        return sum(slots(self.look, node, ask) for node in _nodes_in(self.look, domain))
+        return sum(self.slots_on(node, kind) for node in self.nodes_in(domain))
 
     def all_slots(self, domain: Domain) -> int:
         """Slots of all kinds, each for itself."""
         return sum(self.slots_in(domain, kind) for kind in range(len(self.kinds)))
 
+    def holds(self, node: NodeRecord, kinds: Sequence[int], numbers: Sequence[int]) -> bool:
+        """True if the node takes so many of each kind, one kind after the other."""
+        left = dict(self.look.usage.available[node.node_id])
+        for kind, number in zip(kinds, numbers, strict=True):
+            if number > self.slots_on(node, kind):
+                return False
+            ask = self.kinds[kind][0]
+            kept = {} if ask.required_node is not None else self.look.usage.kept_on.get(node.node_id, {})
+            wanted = {name: value * number for name, value in ask.size.items()}
+            if number and any(left[name] - kept.get(name, 0) < value for name, value in wanted.items()):
+                return False
+            add_to(left, {name: -value for name, value in wanted.items()})
+        return True
+
+    def _may_fit(self, domain: Domain, counts: dict[int, int]) -> bool:
+        """False if there are too few slots of a kind, or if all nodes together have too little."""
+        nodes = [n for n in self.nodes_in(domain) if any(self.slots_on(n, kind) for kind in counts)]
+        left = total(self.look.usage.available[node.node_id] for node in nodes)
+        for kind, number in counts.items():
+            if number > self.slots_in(domain, kind):
+                return False
+            add_to(left, {name: -value * number for name, value in self.kinds[kind][0].size.items()})
+        return all(value >= 0 for value in left.values()) or any(
+            value < 0 for node in nodes for value in self.look.usage.available[node.node_id].values()
+        )
+
     def on_nodes(self, domain: Domain, counts: dict[int, int]) -> list[tuple[int, NodeRecord, int]] | None:
         """Places of so many of each kind, the kind with the fewest slots first."""
+        if not self._may_fit(domain, counts):
+            return None
         kinds = [kind for kind in sorted(counts, key=lambda k: (self.slots_in(domain, k), k)) if counts[kind]]
-        asks = [self.kinds[kind][0] for kind in kinds]
-        nodes = _nodes_in(self.look, domain)
+        nodes = self.nodes_in(domain)
         found = first_packing(
             len(nodes),
             tuple(counts[kind] for kind in kinds),
-            lambda room, numbers: _holds(self.look, nodes[room], asks, numbers),
+            lambda room, numbers: self.holds(nodes[room], kinds, numbers),
         )
         if found is None:
             return None
@@ -300,7 +337,9 @@ def lacks_asks(app: AppRecord) -> bool:
     """True if placeholders were announced for which no ask has come."""
     come = total(one.size for asks in whole_of(app) for one in asks)
     shared = come.keys() & app.gang.ask.keys()
-    return not app.allocations and any(come[name] < app.gang.ask[name] for name in shared)
+    placed = any(one.ask.placeholder and not one.assumed for one in app.allocations.values())
+    placed = placed or any(one.fate == REPLACED for one in app.placeholders)
+    return not placed and any(come[name] < app.gang.ask[name] for name in shared)
 
 
 def place_whole(look: Look, app: AppRecord) -> Together | GangQuestion | None:
@@ -407,7 +446,8 @@ def keep_places(look: Look) -> None:
                 {name: -value for name, value in place.ask.size.items()},
             )
         like = replace(place.ask, predicate=None)
-        fitting = [node for node in _nodes_in(look, place.domain) if takes(look, node, like)]
+        free = [node for node in _nodes_in(look, place.domain) if node.node_id not in look.usage.reserved]
+        fitting = [node for node in free if takes(look, node, like)]
         place.node_id = fitting[0].node_id if fitting else None
         if fitting:
             add_to(look.usage.kept_on.setdefault(fitting[0].node_id, {}), place.ask.size)

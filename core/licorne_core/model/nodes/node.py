@@ -274,7 +274,7 @@ class Node:
             return False
         if wanted.required_node is not None:
             return wanted.required_node == self.node_id
-        if not self.schedulable or self.reservations or self.plans or self.yielded:
+        if not self.schedulable or self.reservations or self.kept or self.plans or self.yielded:
             return False
         if not self.holds(wanted.items):
             return False

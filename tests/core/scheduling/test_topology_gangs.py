@@ -1,0 +1,125 @@
+"""Gangs in topology domains: which domain, all or none, and what the RM is asked first."""
+
+from licorne_core.messages.commands import (
+    AnswerPredicates,
+    FailMode,
+    NodeAction,
+    NodeRefusal,
+    PredicateAnswer,
+    PredicatePolicy,
+)
+from licorne_core.values.ids import NodeId, RmId
+from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from support.core.driver import Driver, asked, placed
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        properties: {topology.levels: rack, topology.swap-seconds: "60"}
+        queues: [{name: a}]
+"""
+
+
+def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver:
+    """Racks of nodes with so many gpus and as much memory."""
+    driver = Driver()
+    driver.do(register(CONFIG, predicates=policy))
+    for rack, sizes in racks.items():
+        driver.do(
+            nodes(
+                *(
+                    node(f"{rack}-{number}", attributes={"rack": rack}, gpu=gpus, memory=gpus)
+                    for number, gpus in enumerate(sizes)
+                )
+            )
+        )
+    return driver
+
+
+def gang(
+    driver: Driver, members: int, terms: str = "required=rack", predicate: str | None = None
+) -> list[str]:
+    """Nodes of a gang of members of one gpu, once all have been asked for."""
+    tags = {"licorne/topology": terms}
+    asked_for = [
+        ask("job", f"p{number}", placeholder=True, group="g", predicate=predicate, gpu=1)
+        for number in range(members)
+    ]
+    effects = driver.do(apps(app("job", "root.a", gang={"gpu": members}, tags=tags)), asks(*asked_for))
+    return [node_id for _, _, node_id in placed(effects)]
+
+
+def test_the_smallest_domain_that_fits_is_taken() -> None:
+    """Of the racks with enough slots the one with the fewest is taken, whatever their names."""
+    driver = cluster(a=[4, 4], b=[2, 1], c=[1, 1], d=[2, 1])
+    assert gang(driver, 3) == ["b-0", "b-0", "b-1"]
+
+
+def test_domains_are_ordered_by_the_slots_of_all_kinds() -> None:
+    """With members of two kinds the slots of both count, each kind for itself."""
+    driver = cluster()
+    driver.do(
+        nodes(
+            node("a-0", attributes={"rack": "a"}, gpu=2, memory=9),
+            node("b-0", attributes={"rack": "b"}, gpu=3, memory=2),
+        )
+    )
+    tags = {"licorne/topology": "required=rack"}
+    wanted = [
+        ask("job", "p0", placeholder=True, group="g", gpu=1),
+        ask("job", "p1", placeholder=True, group="h", memory=1),
+    ]
+    effects = driver.do(apps(app("job", "root.a", gang={"gpu": 1, "memory": 1}, tags=tags)), asks(*wanted))
+    assert {node_id for _, _, node_id in placed(effects)} == {"b-0"}
+
+
+def test_the_narrowest_domain_is_preferred_and_the_partition_is_the_last() -> None:
+    """A gang that only prefers a rack is divided when no rack has room for it."""
+    driver = cluster(a=[2], b=[2])
+    assert gang(driver, 3, "preferred=rack") == ["a-0", "a-0", "b-0"]
+
+
+def test_room_is_kept_for_so_long_and_no_longer() -> None:
+    """The room of a lost member is kept for topology.swap-seconds; then any ask may have it."""
+    driver = cluster(a=[1, 1])
+    assert gang(driver, 2) == ["a-0", "a-1"]
+    driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
+    driver.do(nodes(node("a-2", attributes={"rack": "a"}, gpu=1, memory=1)))
+    driver.do(apps(app("other", "root.a")), asks(ask("other", "o", gpu=1)))
+    assert placed(driver.wait(59.0)) == []
+    assert placed(driver.wait(2.0)) == [("other", "o", "a-2")]
+
+
+def test_a_member_that_ends_on_a_live_node_keeps_nothing() -> None:
+    """Only members that are lost with their nodes have a place kept."""
+    driver = cluster(a=[1, 1])
+    gang(driver, 2)
+    driver.do(apps(app("other", "root.a")), asks(ask("other", "o", gpu=1)))
+    effects = driver.do(releases(release("job", "p1")))
+    assert placed(effects) == [("other", "o", "a-1")]
+
+
+def test_a_refusal_of_a_node_never_leaves_half_a_gang() -> None:
+    """The RM is asked about all nodes at once; after a refusal the whole gang goes to another rack."""
+    driver = cluster(PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED), a=[1, 1], b=[1, 1, 1])
+    assert gang(driver, 2, predicate="picky") == []
+    (check,) = asked_again(driver, refused="a-1")
+    assert placed(driver.do(answer(check))) == [("job", "p0", "b-0"), ("job", "p1", "b-1")]
+
+
+def asked_again(driver: Driver, refused: str) -> list[int]:
+    """The numbers of the checks that follow when the RM refuses a node of the first one."""
+    effects = driver.do(answer(1, refused))
+    assert placed(effects) == []
+    checks = asked(effects)
+    assert [(one.nodes, one.allocate) for one in checks] == [(["b-0", "b-1"], False)]
+    return [one.check for one in checks]
+
+
+def answer(check: int, *refused: str) -> AnswerPredicates:
+    """The RM refuses these nodes of a check, and no others."""
+    refusals = [NodeRefusal(node_id=NodeId(node_id), reason="taint") for node_id in refused]
+    return AnswerPredicates(rm_id=RmId("rm1"), answers=[PredicateAnswer(check, refusals)])

@@ -1,0 +1,56 @@
+"""Gangs in topology domains: the domain, all or none, and the places of lost members."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, never, swap
+
+TOPOLOGY = (
+    Defect(
+        "largest-domain-first",
+        "DomainSearch.find",
+        swap("sorted ( candidates )", "sorted(candidates, reverse=True)"),
+        "a gang takes the largest domain, and leaves room for no larger gang",
+        ("core/scheduling/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
+    ),
+    Defect(
+        "half-a-gang",
+        "missing_of",
+        swap("< announced", "< 0"),
+        "a gang is placed before the asks for all of its placeholders have come",
+        ("scenarios/test_scenarios::test_scenario[topology]",),
+    ),
+    Defect(
+        "divided-slices",
+        "DomainSearch._slots",
+        swap("kind . table", "self._kinds[0].table"),
+        "domains are ordered by the slots of one kind of members",
+        ("core/scheduling/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_kinds",),
+    ),
+    Defect(
+        "sleeps-through-a-slot",
+        "NoDomain.may_use",
+        swap("is None", "is not None"),
+        "a gang is not tried again when a node in a domain has room",
+        ("scenarios/test_scenarios::test_scenario[topology]",),
+    ),
+    Defect(
+        "takes-a-lost-place",
+        "LostPlaces._find",
+        drop("charge"),
+        "another ask takes the room that is kept for a lost gang member",
+        ("scenarios/test_scenarios::test_scenario[topology]",),
+    ),
+    Defect(
+        "keeps-for-ever",
+        "LostPlaces.overdue",
+        drop("_leave_node"),
+        "the room of a lost gang member is kept when its time is over",
+        ("core/scheduling/test_topology_gangs::test_room_is_kept_for_so_long_and_no_longer",),
+    ),
+    Defect(
+        "leaves-its-domain",
+        "GangSearch._member",
+        never("required"),
+        "a lost gang member is placed outside of the domain that is required",
+        ("scenarios/test_scenarios::test_scenario[topology]",),
+    ),
+)
