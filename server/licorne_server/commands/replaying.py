@@ -160,9 +160,11 @@ def _print(
         f" {live.inputs:,} inputs in {shown_seconds(seconds)}{speed}"
     )
     print_sentence(_equality(live))
+    if live.player.defects:
+        print_sentence(f"the core has failed in {live.player.defects:,} of the inputs, as it has live")
     if compared is not None:
         print_sentence(_difference(compared.difference, start))
-        for line in _carried(compared.carried):
+        for line in _carried(compared.carried, compared.player.defects):
             print_sentence(line)
     both = list(sides.values())
     if both:
@@ -198,12 +200,14 @@ def _difference(difference: Difference | None, start: float) -> str:
     )
 
 
-def _carried(carried: Carried) -> list[str]:
+def _carried(carried: Carried, defects: int) -> list[str]:
     left_out = sum(carried.left_out.values())
     text = f"inputs: {carried.inputs:,} at their times, {carried.retimed:,} releases at others"
     if carried.answered:
         text += f", {carried.answered:,} checks answered, {carried.refused:,} nodes refused in them"
     lines = [f"{text}; {left_out:,} could not be carried over"]
+    if defects:
+        lines.append(f"the core has failed in {defects:,} of the inputs with changes, which is a fault of it")
     lines += [f"  {count:,} {reason}" for reason, count in sorted(carried.left_out.items())]
     if carried.estimated:
         lines.append(
@@ -235,6 +239,7 @@ def _data(
     return {
         **data,
         "changed": as_data(sides[CHANGED]),
+        "changedDefects": compared.player.defects,
         "firstDifference": None
         if found is None
         else {

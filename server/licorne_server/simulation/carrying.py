@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from licorne_core.messages.commands import (
+    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -144,6 +145,9 @@ class Carrying:
             if rm_id not in self._told and self._player.now > since + LATE:
                 self._tell_rest(rm_id)
         if isinstance(command, _BY_CORE):
+            return
+        if isinstance(command, AnswerNotices):
+            self._acting.leave_out("answers to notices of preemption", len(command.answers))
             return
         self.carried.inputs += 1
         match command:
