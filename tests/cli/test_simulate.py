@@ -149,7 +149,7 @@ def test_bad_files_are_located(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_nothing_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace without a job that can be played is refused with the reasons."""
     assert simulate(SWF, "--nodes", "1xmemory=1Gi") == REFUSED
-    assert "34 have a member that is larger than every node" in capsys.readouterr().err
+    assert "34 ask for a resource that no node has" in capsys.readouterr().err
     path = tmp_path / "empty.swf"
     path.write_text("; nobody came\n")
     assert simulate(str(path), "--nodes", "1xvcore=1") == REFUSED

@@ -148,6 +148,8 @@ class _Maker:
             sizes = self._divided(part)
         groups = []
         for count, amounts in sizes:
+            if not amounts.keys() <= self._largest.keys():
+                return LeftOut.NO_SUCH_RESOURCE
             ask_class = self._class_of(amounts)
             if ask_class not in self._rooms:
                 self._rooms[ask_class] = room_for(self._nodes, ask_class.resources)

@@ -98,6 +98,8 @@ def test_jobs_that_never_fit(part: Part, reason: LeftOut) -> None:
     """A job that the empty cluster has no room for is left out, and counted."""
     workload = workload_of(Trace("test", [job_of(part)]), NODES, Rules())
     assert (workload.jobs, dict(workload.left_out)) == ((), {reason: 1})
+    nothing = workload_of(Trace("test", [job_of(part)]), [NodeKind(9, {"disk": 1})], Rules())
+    assert dict(nothing.left_out) == {LeftOut.NO_SUCH_RESOURCE: 1}
 
 
 RULES = """\

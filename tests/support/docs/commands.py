@@ -31,6 +31,7 @@ from licorne_tools.bench.scenarios import SCENARIOS
 from support.coordination.etcd import EtcdServer
 from support.docs.journal import write_journal
 from support.docs.pages import ROOT, Block, Page
+from support.docs.traces import with_trace
 from support.server.server_process import fork_licorne
 
 LICORNE = (sys.executable, "-m", "licorne_server")
@@ -136,7 +137,7 @@ class Shell:
             "members": self._members,
             "reload": self._reload,
             "submit": self._submit,
-            "simulate": self._simulate,
+            "simulate": lambda words: self._in_process(with_trace(words, self._folder)),
             "completion": self._in_process,
             "healthcheck": self._healthcheck,
             "status": self._status,
@@ -211,14 +212,6 @@ class Shell:
     def _reload(self, words: list[str]) -> None:
         with serving("--config", "queues.yaml", cwd=self._folder) as served:
             self._in_process([*words, "--target", served.target])
-
-    def _simulate(self, words: list[str]) -> None:
-        """With a made trace, and the map of the page in a file of that name."""
-        example = next(block.text for block in Page("docs/decisions.md").blocks() if block.language == "yaml")
-        (self._folder / "map.yaml").write_text(example, encoding="utf-8")
-        trace = ROOT / "tests" / "data" / "traces" / "cluster.swf"
-        (self._folder / "jobs.swf").write_bytes(trace.read_bytes())
-        self._in_process(words)
 
     def _plan(self, words: list[str]) -> None:
         """Of another configuration, and of an application, somebody may be worse off."""

@@ -20,6 +20,7 @@ class LeftOut(StrEnum):
     NO_SUBMISSION = "have no time of submission"
     PART_OF_A_JOB = "are parts of a job that has a row of its own"
     NOT_A_JOB = "are reservations"
+    NO_SUCH_RESOURCE = "ask for a resource that no node has"
     TOO_LARGE = "have a member that is larger than every node"
     TOO_MANY = "have more members than the cluster has room for"
 
