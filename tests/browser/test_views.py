@@ -26,6 +26,7 @@ VIEWS = {
     f"#/groups/{OF}": "Groups",
     f"#/user/{OF}/ann": "ann",
     f"#/preemptions/{OF}": "Preemptions",
+    f"#/calendar/{SECOND}": "Calendar",
     "#/events/main": "Events",
     "#/configuration/main": "Configuration",
     "#/rms": "Resource managers",
@@ -154,6 +155,25 @@ async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> N
     await page.get_by_label("Show").select_option("memory")
     await page.get_by_role("button", name="Day").click()
     await expect(page).to_have_url(re.compile("resource=memory&span=day"))
+
+
+async def test_planned_starts_are_a_picture_and_a_list(page: Page, town: Town) -> None:
+    """The navigation leads there where backfill is on; an entry leads to its ask, which says its start."""
+    await opened(page, town)
+    await page.get_by_label("Partition").select_option("[second]default")
+    await page.keyboard.press("g")
+    await page.keyboard.press("s")
+    await heading(page, "Calendar")
+    picture = page.get_by_role("table", name="Planned starts")
+    await expect(picture.locator(".phase.expected")).to_contain_text(
+        re.compile(r"is expected to wait for 9 h 59 min")
+    )
+    line = page.get_by_role("region", name="Calendar").get_by_role("row").nth(1)
+    await expect(line).to_contain_text(re.compile("planned-2.*declared.*root.batch.*8 cores"))
+    await line.get_by_role("link", name="planned-2").click()
+    await heading(page, "planned-2")
+    start = page.locator("#view dl").filter(has_text="Expected to start")
+    await expect(start).to_contain_text(re.compile("in 9 h 59 min.*declared"))
 
 
 async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:

@@ -12,10 +12,12 @@ from licorne import Application, Ask, Client, Node
 from licorne_core.config import load
 from licorne_server.process.settings import Address, Settings
 from licorne_server.services.server import Server
+from support.core.builders import config
 from support.peers.shim import eventually
 
 GI = 1 << 30
 PARTITION = "[main]default"
+SECOND = "[second]default"
 EVIL = "<img src=x onerror=alert(1)>"
 """A name that would run a script if it became HTML."""
 
@@ -36,6 +38,9 @@ partitions:
           - name: teams
             queues: [{name: red}, {name: blue}]
 """
+
+
+PLANNED = config("[{name: batch}]", properties="{backfill: easy}")
 
 
 def settings(http: int = 0, tokens: tuple[Path, ...] = ()) -> Settings:
@@ -69,13 +74,16 @@ class Town:
             main = await stack.enter_async_context(_client(server, "main", MAIN))
             await main.ready()
             await _fill(main)
-            for rm, config in (("second", ""), ("wide", _wide())):
+            for rm, config in (("second", PLANNED), ("wide", _wide())):
                 other = await stack.enter_async_context(_client(server, rm, config))
                 await other.ready()
                 await other.add_nodes([_node(f"{rm}-{EVIL}")])
+                if config == PLANNED:
+                    await _plan(other)
             views = server.scheduler.views
             await eventually(lambda: views.partition(views.resolve(PARTITION)).allocations == 7)
             await eventually(lambda: all(partition.nodes for partition in views.partitions()))
+            await eventually(lambda: len(views.calendar(views.resolve(SECOND))) == 1)
             yield cls(server, main)
 
 
@@ -95,6 +103,16 @@ async def _fill(main: Client) -> None:
     await main.ask([_ask("job-1", f"job-1-{number}") for number in range(1, 7)])
     await main.ask([_ask("site-1", f"site-1-{number}") for number in range(1, 3)])
     await main.ask([_ask(EVIL, EVIL)])
+
+
+async def _plan(rm: Client) -> None:
+    """One ask has all there is for ten hours, and the next one is planned for the time after."""
+    planned = Application(
+        application_id="planned", queue="root.batch", user="ann", tags={"licorne/runtime": "36000"}
+    )
+    await rm.submit_applications([planned])
+    whole = {"vcore": 8_000, "memory": 32 * GI}
+    await rm.ask([Ask(key=f"planned-{n}", application_id="planned", resources=whole) for n in (1, 2)])
 
 
 def _node(name: str, **attributes: str) -> Node:
