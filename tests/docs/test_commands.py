@@ -14,8 +14,7 @@ from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES
 from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
 from licorne_cli.parsing.completion_scripts import specs_of
-from licorne_core.messages import reasons
-from licorne_core.messages.operators import APPLICATION_HELD
+from licorne_core.messages import backfill, fairness, operators, reasons, topology
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")
@@ -111,8 +110,13 @@ def test_troubleshooting_names_what_is_there() -> None:
     spans = {span for line in Page("docs/troubleshooting.md").lines for span in code_spans(line)}
     metrics = "\n".join(Page("docs/metrics.md").lines)
     assert [span for span in spans if span.startswith("licorne_") and f"`{span}`" not in metrics] == []
-    codes = {value for value in vars(reasons).values() if isinstance(value, str)}
-    known = {*codes, *reasons.QUOTA_CODES.values(), APPLICATION_HELD}
+    codes = {
+        value
+        for module in (reasons, backfill, fairness, operators, topology)
+        for value in vars(module).values()
+        if isinstance(value, str)
+    }
+    known = {*codes, *reasons.QUOTA_CODES.values()}
     assert {span for span in spans if re.fullmatch(r"[A-Z]+_[A-Z_]+", span)} - known == {"NOT_STORED"}
 
 
