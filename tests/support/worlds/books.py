@@ -5,7 +5,7 @@ from typing import Any
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
@@ -124,7 +124,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     gangs: Keys = {
         (app.app_id, request.key): request.state.value
         for app, request in requests
-        if request.state in (*PAIRED, RequestState.RELEASING, RequestState.PREEMPTING)
+        if request.state in (*PAIRED, RequestState.RELEASING, *VICTIMS)
     }
     asked = _questions(partition)
     shadows: Keys = {
@@ -228,7 +228,7 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
         (app.app_id, key): one.state
         for app in apps
         for key, one in app.allocations.items()
-        if one.state in (RequestState.RELEASING.value, RequestState.PREEMPTING.value)
+        if one.state in (RequestState.RELEASING.value, *VICTIMS)
     }
     open_checks = partition.checks.open.values()
     checks = [*partition.judging.open.values(), *(c.victims for c in open_checks if c.victims)]
