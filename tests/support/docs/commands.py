@@ -129,8 +129,6 @@ class Shell:
             "fake-rm": self._fake_rm,
             "replay": self._journal,
             "why": self._journal,
-            "validate-config": self._in_process,
-            "version": self._ask,
             "bench": self._bench,
             "budgets": self._budgets,
             "config": self._config,
@@ -138,11 +136,10 @@ class Shell:
             "reload": self._reload,
             "submit": self._submit,
             "simulate": lambda words: self._in_process(with_trace(words, self._folder)),
-            "completion": self._in_process,
             "healthcheck": self._healthcheck,
             "status": self._status,
-            "context": self._in_process,
-            **dict.fromkeys(ASKING, self._ask),
+            **dict.fromkeys(("validate-config", "completion", "context"), self._in_process),
+            **dict.fromkeys((*ASKING, "version"), self._ask),
         }
 
     def licorne(self, words: list[str]) -> None:
