@@ -35,8 +35,8 @@ def test_a_trace_under_two_policies(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[:4] == [
         "34 jobs of cluster.swf, submitted in 28m 20s by 4 users",
         "on 8 nodes with vcore=8",
-        "left out: 1 ended before they started",
-        "left out: 1 have no run time",
+        "left out: 1 job (ended before its start)",
+        "left out: 1 job (no run time)",
     ]
     assert lines[5].split("  ")[0] == "RUN"
     assert [line.split("  ")[0] for line in lines[6:9]] == ["as recorded", "fifo", "fair"]
@@ -149,7 +149,7 @@ def test_bad_files_are_located(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_nothing_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace without a job that can be played is refused with the reasons."""
     assert simulate(SWF, "--nodes", "1xmemory=1Gi") == REFUSED
-    assert "34 ask for a resource that no node has" in capsys.readouterr().err
+    assert "34 jobs (asks for a resource that no node has)" in capsys.readouterr().err
     path = tmp_path / "empty.swf"
     path.write_text("; nobody came\n")
     assert simulate(str(path), "--nodes", "1xvcore=1") == REFUSED

@@ -274,7 +274,9 @@ def _title(args: argparse.Namespace) -> str:
 
 
 def _left_out(one: Run) -> list[str]:
-    return [f"{number:,} {reason}" for reason, number in sorted(one.workload.left_out.items())]
+    return [
+        f"{counted(number, 'job')} ({reason})" for reason, number in sorted(one.workload.left_out.items())
+    ]
 
 
 def _print(args: argparse.Namespace, setup: Setup, runs: Sequence[Run]) -> None:

@@ -11,18 +11,18 @@ from licorne_core.values.errors import shown
 
 
 class LeftOut(StrEnum):
-    """Reason for leaving a job out, as the report has it behind their number."""
+    """Reason for leaving a job out, as the report has it."""
 
-    NEVER_STARTED = "ended before they started"
-    NO_END = "have no end in the trace"
-    NO_RUNTIME = "have no run time"
-    NO_SIZE = "have no size"
-    NO_SUBMISSION = "have no time of submission"
-    PART_OF_A_JOB = "are parts of a job that has a row of its own"
-    NOT_A_JOB = "are reservations"
-    NO_SUCH_RESOURCE = "ask for a resource that no node has"
-    TOO_LARGE = "have a member that is larger than every node"
-    TOO_MANY = "have more members than the cluster has room for"
+    NEVER_STARTED = "ended before its start"
+    NO_END = "no end in the trace"
+    NO_RUNTIME = "no run time"
+    NO_SIZE = "no size"
+    NO_SUBMISSION = "no time of submission"
+    PART_OF_A_JOB = "part of a job that has a row of its own"
+    NOT_A_JOB = "a reservation, not a job"
+    NO_SUCH_RESOURCE = "asks for a resource that no node has"
+    TOO_LARGE = "a member is larger than every node"
+    TOO_MANY = "more members than the cluster has room for"
 
 
 class TraceError(Exception):
