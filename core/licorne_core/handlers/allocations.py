@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import inf
 from typing import Final
 
 from licorne_core.events.allocations import Asked, allocation_resized, failed_on_rm
@@ -25,7 +24,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.partitions.jobs import Jobs
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.start_search import declared_runtime
+from licorne_core.scheduling.start_search import with_runtime
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.resources import subtract
@@ -136,16 +135,6 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         _ask_again(partition, app, request, ask, now, outcome)
     else:
         _resize_allocation(partition, app, request, ask, now)
-
-
-def with_runtime(app: Application, ask: Ask, *, backfills: bool = True) -> Ask:
-    """The ask with its declared runtime in its class, or without backfill with none there."""
-    declared = declared_runtime(app, ask) if backfills else None
-    runtime = inf if declared is None else float(declared)
-    known = ask.ask_class
-    if known.runtime == runtime:
-        return ask
-    return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate, runtime))
 
 
 def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:

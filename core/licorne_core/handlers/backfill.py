@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from licorne_core.config.schema import Backfill
-from licorne_core.handlers.allocations import replace_ask, with_runtime
+from licorne_core.handlers.allocations import replace_ask
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.start_search import with_runtime
 
 
 def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterator[int]:

@@ -65,37 +65,12 @@ class Escalation:
             group.reservation_request = ReservationRequest(group, now)
             self.rank(group.reservation_request, now)
 
-    def want_start(self, group: AskGroup, now: float) -> None:
-        """Let an ask of the group, which found no node, hold a shadow start once it is old enough."""
-        if group.start_request is None:
-            group.start_request = StartRequest(group, group.app.leaf.settings.reserve_after, now)
-            self.rank(group.start_request, now)
-
     def want_victims(self, group: AskGroup, now: float) -> None:
         """Let asks of the group preempt others, as a queue's maximum or the nodes stop them (§ 9.2)."""
         if group.preemption_request is None:
             delay = group.app.leaf.settings.preemption_delay
             group.preemption_request = PreemptionRequest(group, delay, now)
             self.rank(group.preemption_request, now)
-
-    def start_unknown(self, wants: StartRequest, until: float, now: float) -> None:
-        """No start could be planned: an ask may have a node reserved until the next plan."""
-        self.rest(wants, until)
-        self._reserve_again(wants.group, now)
-
-    def _reserve_again(self, group: AskGroup, now: float) -> None:
-        """Asks of the group may have nodes reserved, as no shadow start is planned for them now."""
-        reserves = group.reservation_request
-        if reserves is not None:
-            reserves.paused_until = -inf
-            self.rank(reserves, now)
-
-    def readmit(self, request: Request, now: float) -> None:
-        """A pending ask has lost its node or its shadow start, and may have another one."""
-        for wants in (request.group.start_request, request.group.reservation_request):
-            if wants is not None:
-                wants.add(request.place, now)
-                self.rank(wants, now)
 
     def pause(self, wants: PreemptionRequest, now: float) -> None:
         """Pause after a failed or unusable search; the next search ignores earlier refusals."""
@@ -166,7 +141,7 @@ class Escalation:
             if wants is not None:
                 self._withdraw(wants)
         group.start_request = group.preemption_request = None
-        self._reserve_again(group, now)
+        reserve_again(self, group, now)
 
     def forget(self, app: Application) -> None:
         """Cancel the timer of a removed application."""
@@ -226,3 +201,32 @@ class Escalation:
             self._timers.cancel(timer)
         elif deadline != self._timers.deadline(timer):
             self._timers.set(timer, deadline)
+
+
+def want_start(escalation: Escalation, group: AskGroup, now: float) -> None:
+    """Let an ask of the group, which found no node, hold a shadow start once it is old enough."""
+    if group.start_request is None:
+        group.start_request = StartRequest(group, group.app.leaf.settings.reserve_after, now)
+        escalation.rank(group.start_request, now)
+
+
+def start_unknown(escalation: Escalation, wants: StartRequest, until: float, now: float) -> None:
+    """No start could be planned: an ask may have a node reserved until the next plan."""
+    escalation.rest(wants, until)
+    reserve_again(escalation, wants.group, now)
+
+
+def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
+    """Asks of the group may have nodes reserved, as no shadow start is planned for them now."""
+    reserves = group.reservation_request
+    if reserves is not None:
+        reserves.paused_until = -inf
+        escalation.rank(reserves, now)
+
+
+def readmit(escalation: Escalation, request: Request, now: float) -> None:
+    """A pending ask has lost its node or its shadow start, and may have another one."""
+    for wants in (request.group.start_request, request.group.reservation_request):
+        if wants is not None:
+            wants.add(request.place, now)
+            escalation.rank(wants, now)

@@ -142,7 +142,7 @@ def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequ
 
 def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
     kept = _NOTHING if ask_class.required_node is not None else node.kept
-    available = node.free_for(ask_class) if node.plans else node.available
+    available = free_for(node, ask_class) if node.plans else node.available
     if taken:
         available = dict(available)
         for name, value in taken:
@@ -155,6 +155,16 @@ def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
             if fewest <= 0:
                 return 0
     return fewest
+
+
+def free_for(node: Node, ask_class: AskClass) -> dict[str, int]:
+    """Available amounts of a node for asks of the class that leave free what is held for later."""
+    free = dict(node.available)
+    if ask_class.required_node is None:
+        for room in node.plans.values():
+            for name, value in room.leaves(ask_class, node).items():
+                free[name] = min(value, free.get(name, 0))
+    return free
 
 
 def on_nodes(

@@ -23,6 +23,7 @@ from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, ask_blocker
+from licorne_core.scheduling.escalation import want_start
 from licorne_core.scheduling.gang_domains import DomainSearch, Kind, rank_of
 from licorne_core.scheduling.gang_packing import takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
@@ -123,7 +124,7 @@ class GangSearch:
             group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
         if self.always and group.no_domain and app.gang.terms is None:
-            context.escalation.want_start(gang_groups(app)[0], now)
+            want_start(context.escalation, gang_groups(app)[0], now)
         return blocker
 
     def _incomplete(self, app: Application) -> Incomplete | None:

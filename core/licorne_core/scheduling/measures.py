@@ -23,6 +23,7 @@ from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, application_blocker, ask_blocker
+from licorne_core.scheduling.escalation import start_unknown, want_start
 from licorne_core.scheduling.node_search.candidates import refusals
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims
@@ -69,7 +70,7 @@ class Measures:
         """Let asks that no node takes hold a shadow start, where backfill is on."""
         backfills = self._context.shadows.mode is not Backfill.OFF
         if backfills and group.ask_class.required_node is None:
-            self._context.escalation.want_start(group, now)
+            want_start(self._context.escalation, group, now)
 
     def note_passed_over(self, group: AskGroup, blocker: Blocker, now: float) -> None:
         """Keep the reason for `explain` (spec § 8.13)."""
@@ -140,7 +141,7 @@ class Measures:
             if plan is not None:
                 return plan
             shadows.retry_at = now + RETRY_TIME
-        context.escalation.start_unknown(wants, shadows.retry_at, now)
+        start_unknown(context.escalation, wants, shadows.retry_at, now)
         return None
 
     def _to_preempt(

@@ -20,7 +20,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId, PlannedRoom, TurnTime
 from licorne_core.model.runtimes import Confidence
-from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -263,7 +263,7 @@ class Shadows:
         self._let_go(shadow)
         for request, _ in shadow.members:
             if request.is_pending:
-                self._escalation.readmit(request, now)
+                readmit(self._escalation, request, now)
         self._dirty.mark((self,))
         self._wakeups.waiting.runnable = True
 

@@ -7,6 +7,7 @@ meanwhile are looked at again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
@@ -31,6 +32,16 @@ def declared_runtime(app: Application, ask: Ask) -> int | None:
     """Seconds that the ask, or else its application, says it runs; None if neither does."""
     own = read_seconds(ask.tags, RUNTIME) if ask.tags else None
     return read_seconds(app.tags, RUNTIME) if own is None else own
+
+
+def with_runtime(app: Application, ask: Ask, *, backfills: bool = True) -> Ask:
+    """The ask with its declared runtime in its class, or without backfill with none there."""
+    declared = declared_runtime(app, ask) if backfills else None
+    runtime = inf if declared is None else float(declared)
+    known = ask.ask_class
+    if known.runtime == runtime:
+        return ask
+    return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate, runtime))
 
 
 def extended(end: float, now: float) -> float:

@@ -222,15 +222,6 @@ class Node:
             return None
         return refused if refused is NO_ANSWER else f"refused: {refused}"
 
-    def free_for(self, wanted: AskClass | Shape) -> dict[str, int]:
-        """Available amounts for asks of the class that leave free what is held for later."""
-        free = dict(self.available)
-        if wanted.required_node is None:
-            for room in self.plans.values():
-                for name, value in room.leaves(wanted, self).items():
-                    free[name] = min(value, free.get(name, 0))
-        return free
-
     def _lets(self, wanted: AskClass | Shape, holder: object) -> bool:
         """True if every room that is held for another start lets the ask in now, or it requires the node."""
         if wanted.required_node is not None:

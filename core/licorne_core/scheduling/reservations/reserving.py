@@ -10,7 +10,7 @@ from licorne_core.model.apps.states import AppState
 from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.reservations.promises import Promise, Promises, reservers
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
@@ -226,7 +226,7 @@ class Reservations:
         """Free the reserved node, if any; a pending ask may have another one reserved."""
         node_id, reservation.node_id = reservation.node_id, None
         if request.is_pending:
-            self._escalation.readmit(request, now)
+            readmit(self._escalation, request, now)
         self._dirty.mark_app(app)
         if node_id is not None:
             node = self._nodes.by_id[node_id]
