@@ -22,6 +22,7 @@ def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterato
     partition.check_context.start_search.runtimes = partition.runtimes
     for app in list(partition.applications.values()):
         for request in list(app.pending()):
-            ask = with_runtime(app, request.ask, backfills=mode is not Backfill.OFF)
+            classes = partition.check_context.start_search.classes
+            ask = with_runtime(app, request.ask, classes, backfills=mode is not Backfill.OFF)
             replace_ask(partition, app, request, ask, now)
             yield 1

@@ -24,6 +24,12 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Items, charge, refund
 from licorne_core.values.tags import RUNTIME, read_seconds
 
+MOST_CLASSES = 1_000
+"""Classes with a runtime that are kept in mind; beyond that all are forgotten."""
+
+Classes = dict[tuple[AskClass, float], AskClass]
+"""Classes with a runtime, by the class without and the seconds."""
+
 MOST_TIMES = 64
 """Times at which several kinds are tried beside each other; each costs a look at all nodes with room."""
 
@@ -34,14 +40,23 @@ def declared_runtime(app: Application, ask: Ask) -> int | None:
     return read_seconds(app.tags, RUNTIME) if own is None else own
 
 
-def with_runtime(app: Application, ask: Ask, *, backfills: bool = True) -> Ask:
-    """The ask with its declared runtime in its class, or without backfill with none there."""
+def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
+    """The ask with its declared runtime in its class, or without backfill with none there.
+
+    Asks of one class and runtime share one object, as `classes` has it.
+    """
     declared = declared_runtime(app, ask) if backfills else None
     runtime = inf if declared is None else float(declared)
     known = ask.ask_class
     if known.runtime == runtime:
         return ask
-    return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate, runtime))
+    found = classes.get((known, runtime))
+    if found is None:
+        found = AskClass.of(known.resources, known.required_node, known.predicate, runtime)
+        if len(classes) >= MOST_CLASSES:
+            classes.clear()
+        classes[known, runtime] = found
+    return replace(ask, ask_class=found)
 
 
 def extended(end: float, now: float) -> float:
@@ -103,6 +118,7 @@ class StartSearch:
         "_part",
         "_rest",
         "_rooms",
+        "classes",
         "runtimes",
         "work",
     )
@@ -123,6 +139,7 @@ class StartSearch:
         self._at = 0
         self._rooms: dict[Node, _Room] = {}
         self._rest: Iterator[Node] = iter(())
+        self.classes: Classes = {}
         self.runtimes = runtimes
         """Learnt runtimes; None where backfill is off."""
         self.work = 0
