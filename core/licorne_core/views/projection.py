@@ -26,7 +26,7 @@ from licorne_core.values.resources import Items, charge
 MOST_LOOKS = 200_000
 """Allocations, groups of asks and nodes that one guess looks at; beyond that the start is unknown."""
 
-STEP = 500
+STEP = 200
 """Looks without a pause: about a millisecond."""
 
 
@@ -96,13 +96,15 @@ class Projection:
         time, target = self._now, line[-1]
         while self._looks < MOST_LOOKS:
             for item in line:
+                yield from self._look()
                 yield from self._start(item, time)
             if not target.wants:
                 return Guess(time, self._confidence)
             line = [item for item in line if item.wants]
             if not self._ends:
                 break
-            time = self._pass()
+            time = self._ends[0].time
+            yield from self._pass(time)
         return NO_GUESS
 
     def _look(self) -> Iterator[None]:
@@ -228,16 +230,15 @@ class Projection:
                 charge(free, _negated(room.items))
         return all(free.get(name, 0) >= value for name, value in ask_class.items)
 
-    def _pass(self) -> float:
-        """Let time pass to the next end; returns that time."""
-        time = self._ends[0].time
+    def _pass(self, time: float) -> Iterator[None]:
+        """Let time pass: what ends until then gives its room back."""
         while self._ends and self._ends[0].time <= time:
+            yield from self._look()
             end = heappop(self._ends)
             self._free_again(end.quotas, end.node, end.items)
             if end.confidence is not Confidence.DECLARED:
                 self._confidence = end.confidence
             self._nowhere = {one for one in self._nowhere if not self._fits(one, end.node, time)}
-        return time
 
     def _free_again(self, quotas: Iterable[Quota], node: Node, items: Items) -> None:
         charge(self._free_on(node), items)
