@@ -223,7 +223,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
 
 def pass_time(partition: Partition, now: float) -> None:
     """Let budgets of hours follow the time: a new window may have begun."""
-    opened = partition.shares.pass_hours(now)
+    opened = partition.shares.hours.pass_time(now)
     if opened:
         partition.dirty.mark(opened)
 
@@ -299,7 +299,7 @@ def _follow_time(partition: Partition, now: float) -> None:
     """Decide by what was used up to the present second, and by the present windows."""
     shares = partition.shares
     shares.now = max(now, shares.now)
-    if shares.hours_are_due(now):
+    if shares.hours.is_due(now):
         pass_time(partition, now)
     step = floor(now)
     if step != shares.step:

@@ -10,31 +10,17 @@ from math import floor
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.messages.fairness import (
-    FairShareReport,
-    HoursReport,
-    KeptHours,
-    KeptUsage,
-    PartitionMemory,
-    UsageOwner,
-    microseconds_as_hours,
-)
+from licorne_core.messages.fairness import FairShareReport, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.model.apps.application import Application
-from licorne_core.model.memory import MICROSECONDS, Decayed, HoursBudget, hours_of_due, weighted
+from licorne_core.model.hours import HoursBook
+from licorne_core.model.memory import BRIDGED, MOST_IDLE, Decayed, hours_of_due, weighted
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import QueuePath
-from licorne_core.values.resources import Items, Resources, add
-from licorne_core.values.timers import Due, Timer, Timers
+from licorne_core.values.resources import Resources, add
+from licorne_core.values.timers import Timer, Timers
 from licorne_core.values.windows import HOUR
 
-MOST_IDLE: Final = 10_000
-"""Accounts without a queue, or of users without an allocation: beyond these the oldest are forgotten."""
-
-BRIDGED: Final = 600.0
-"""Seconds that what was in use is taken to have gone on while no server knew of it."""
-
 _PART: Final = 500
-_HOURS: Final = Timer(Due.HOURS)
 
 
 class UserShares:
@@ -65,11 +51,8 @@ class FairShares:
     """
 
     __slots__ = (
-        "_due",
         "_idle",
-        "_kept_hours",
         "_seen",
-        "_timers",
         "_users",
         "hours",
         "is_on",
@@ -94,7 +77,8 @@ class FairShares:
         self.now = now
         self.step = floor(now)
         self.usage: dict[UsageOwner, Decayed] = {}
-        self.hours: dict[tuple[QueuePath, str], HoursBudget] = {}
+        self.hours = HoursBook(timers)
+        """Budgets of resource-hours."""
         self.parents: dict[Queue, None] = {}
         """Queues whose children are ordered by what they have used."""
         self.leaves: dict[Queue, None] = {}
@@ -104,9 +88,6 @@ class FairShares:
         self._seen: dict[Application, dict[str, int]] = {}
         self._idle: dict[UsageOwner, None] = {}
         self._users: dict[QueuePath, dict[UsageOwner, None]] = {}
-        self._kept_hours: dict[tuple[QueuePath, str], KeptHours] = {}
-        self._due: Timers[HoursBudget] = Timers()
-        self._timers = timers
 
     # What queues have
 
@@ -124,8 +105,8 @@ class FairShares:
             queue.memory = None
             self._drop(owner)
         self._attach_order(queue, settings.half_life, now)
-        self._attach_hours(queue, now)
-        self.is_on = bool(self.parents or self.leaves or self.hours)
+        self.hours.attach(queue, now)
+        self.is_on = bool(self.parents or self.leaves or self.hours.known)
 
     def _attach_order(self, queue: Queue, half_life: float, now: float) -> None:
         by_user = queue.is_leaf and settings_are_fair(queue)
@@ -155,41 +136,13 @@ class FairShares:
             else:
                 self._seen.pop(app, None)
 
-    def _attach_hours(self, queue: Queue, now: float) -> None:
-        before = {budget.limit.resource: budget for budget in queue.hours}
-        found = []
-        for limit in queue.settings.hours:
-            key = (queue.path, limit.resource)
-            budget = before.pop(limit.resource, None)
-            if budget is None:
-                budget = self.hours[key] = HoursBudget(queue.path, limit, now)
-                kept = self._kept_hours.pop(key, None)
-                if kept is not None:
-                    budget.restore(kept, min(now, kept.time / MICROSECONDS + BRIDGED))
-            elif budget.limit != limit:
-                budget.change(limit, now)
-            found.append(budget)
-            budget.follow(queue.allocated.get(limit.resource, 0), now)
-            self._plan(budget)
-        for budget in before.values():
-            del self.hours[queue.path, budget.limit.resource]
-            self._due.cancel(budget)
-        queue.hours = tuple(found)
-        queue.has_hours = bool(found) or (queue.parent is not None and queue.parent.has_hours)
-        self._arm()
-
     def detach(self, queue: Queue) -> None:
         """The queue is gone; what it has used is remembered."""
         self.parents.pop(queue, None)
         self.leaves.pop(queue, None)
         if queue.memory is not None:
             self._rests(UsageOwner(queue.path, ""))
-        for budget in queue.hours:
-            self._due.cancel(budget)
-            key = (queue.path, budget.limit.resource)
-            del self.hours[key]
-            self._keep_hours(key, budget.kept(0.0))
-        queue.hours = ()
+        self.hours.detach(queue)
 
     def _account(self, owner: UsageOwner, half_life: float, now: float) -> Decayed:
         account = self.usage.get(owner)
@@ -220,12 +173,6 @@ class FairShares:
         if len(self._idle) > MOST_IDLE:
             self._drop(next(iter(self._idle)))
 
-    def _keep_hours(self, key: tuple[QueuePath, str], kept: KeptHours) -> None:
-        """The same for the budget of a queue."""
-        self._kept_hours[key] = kept
-        if len(self._kept_hours) > MOST_IDLE:
-            del self._kept_hours[next(iter(self._kept_hours))]
-
     # What follows from a command
 
     def settle(self, now: float) -> None:
@@ -238,18 +185,11 @@ class FairShares:
                 self._follow_user(app, leaf, leaf.users, now)
             if leaf not in queues:
                 queues.update(dict.fromkeys(leaf.lineage))
-        planned = False
         for queue in queues:
             if queue.memory is not None:
                 queue.memory.follow(queue.allocated, now)
-            for budget in queue.hours:
-                amount = queue.allocated.get(budget.limit.resource, 0)
-                if amount != budget.amount:
-                    budget.follow(amount, now)
-                    self._plan(budget)
-                    planned = True
-        if planned:
-            self._arm()
+            if queue.hours:
+                self.hours.settle(queue, now)
 
     def _follow_user(self, app: Application, leaf: Queue, users: UserShares, now: float) -> None:
         used = add(app.allocated, app.placeholder_allocated)
@@ -270,37 +210,6 @@ class FairShares:
             self._idle.pop(owner, None)
         else:
             self._rests(owner)
-
-    # Time alone
-
-    def pass_hours(self, now: float) -> list[HoursBudget]:
-        """Follow the time; return the budgets of which a new window has begun, so that asks may go on."""
-        opened = []
-        while (budget := self._due.take_due(now)) is not None:
-            if budget.follow(budget.amount, now) and not budget.spent:
-                opened.append(budget)
-            self._plan(budget)
-        self._arm()
-        return opened
-
-    def hours_are_due(self, now: float) -> bool:
-        """True if time has changed a budget that does not know it yet."""
-        due = self._due.next_deadline()
-        return due is not None and due <= now
-
-    def _plan(self, budget: HoursBudget) -> None:
-        at = budget.changes_at()
-        if at is None:
-            self._due.cancel(budget)
-        else:
-            self._due.set(budget, at)
-
-    def _arm(self) -> None:
-        due = self._due.next_deadline()
-        if due is None:
-            self._timers.cancel(_HOURS)
-        elif due != self._timers.deadline(_HOURS):
-            self._timers.set(_HOURS, due)
 
     def share(self, account: Decayed, divisors: Resources) -> float:
         """The share of an account, as of the present second."""
@@ -346,9 +255,7 @@ class FairShares:
             usage[owner] = KeptUsage(account.half_life, time, account.at(time), dict(account.amounts))
             if not number % _PART:
                 yield None
-        hours = dict(self._kept_hours)
-        hours.update({key: budget.kept(now) for key, budget in self.hours.items()})
-        yield PartitionMemory(usage=usage, hours=hours)
+        yield PartitionMemory(usage=usage, hours=self.hours.kept(now))
 
     def restore(self, memory: PartitionMemory, now: float) -> None:
         """Remember what was kept, before any queue is attached."""
@@ -359,7 +266,7 @@ class FairShares:
             self._put(owner, account)
             self._rests(owner)
         for key, hours in memory.hours.items():
-            self._keep_hours(key, hours)
+            self.hours.keep(key, hours)
 
 
 def usage_report(account: Decayed, divisors: Resources, weight: float, now: float) -> FairShareReport:
@@ -371,31 +278,6 @@ def usage_report(account: Decayed, divisors: Resources, weight: float, now: floa
         weight=weight,
         half_life=account.half_life,
     )
-
-
-def hours_report(budget: HoursBudget, now: float) -> HoursReport:
-    """A budget as of `now`, or of the last change if that is later."""
-    span, used = budget.at(now)
-    return HoursReport(
-        resource=budget.limit.resource,
-        limit=float(budget.limit.amount),
-        used=microseconds_as_hours(used),
-        left=microseconds_as_hours(budget.most - used),
-        window=float(span.end - span.begin),
-        resets_at=float(span.end),
-        spent=used >= budget.most,
-    )
-
-
-def spent_budget(leaf: Queue, items: Items) -> HoursBudget | None:
-    """The first used-up budget, from the leaf up, of a resource among the items; None for none."""
-    for queue in leaf.lineage:
-        for budget in queue.hours:
-            if budget.spent:
-                for name, value in items:
-                    if value and name == budget.limit.resource:
-                        return budget
-    return None
 
 
 def settings_are_fair(leaf: Queue) -> bool:

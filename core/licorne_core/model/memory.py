@@ -15,6 +15,12 @@ from licorne_core.values.windows import HOUR, HoursLimit, Span, window_at
 
 MICROSECONDS: Final = 1_000_000
 
+MOST_IDLE: Final = 10_000
+"""Accounts without a queue, or of users without an allocation: beyond these the oldest are forgotten."""
+
+BRIDGED: Final = 600.0
+"""Seconds that what was in use is taken to have gone on while no server knew of it."""
+
 _LN2: Final = log(2.0)
 
 

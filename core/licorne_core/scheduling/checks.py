@@ -20,7 +20,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.budgets import BudgetQuota
-from licorne_core.model.fair_shares import spent_budget
+from licorne_core.model.hours import spent_budget
 from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import is_state_aware

@@ -10,7 +10,8 @@ from licorne_core.config.schema import TemplateConfig
 from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application
-from licorne_core.model.fair_shares import hours_report, usage_report
+from licorne_core.model.fair_shares import usage_report
+from licorne_core.model.hours import hours_report
 from licorne_core.model.memory import Decayed
 from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue

@@ -112,8 +112,8 @@ class Keeper:
             return self._documents.get(key, Document())
         return await self._run(partial(self._dir.document, key))
 
-    async def replace_document(self, key: str, value: bytes, revision: int) -> int:
-        """Replace the document of that revision, 0 for none; returns the new revision.
+    async def replace_document(self, key: str, value: bytes | None, revision: int) -> int:
+        """Replace the document of that revision, 0 for none; returns the new one. None deletes it.
 
         Raises:
             OSError: the directory cannot be written.
@@ -121,19 +121,12 @@ class Keeper:
             Conflict: the document has another revision.
             ValueError: it is too large.
         """
-        new = Document(value=value, revision=revision + 1)
+        new = Document() if value is None else Document(value=value, revision=revision + 1)
         if self._dir is None:
             self._documents[key] = new
         else:
-            await self._run(partial(self._dir.write_document, key, new))
+            await self._run(partial(self._dir.write_document, key, new if new.revision else None))
         return new.revision
-
-    async def remove_document(self, key: str, revision: int) -> None:
-        """Delete the document of that revision. Raises as `replace_document`."""
-        if self._dir is None:
-            self._documents.pop(key, None)
-        else:
-            await self._run(partial(self._dir.write_document, key, None))
 
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""
@@ -215,8 +208,7 @@ class Configurations:
         self.default = default
         self.keeper = keeper
         self.log_levels = StoredLevels(keeper)
-        self.on_forget: Callable[[RmId], None] = _ignore
-        """Called for an RM of which nothing is kept any more."""
+        self.on_forget: Callable[[RmId], None] = lambda _: None  # nothing is kept of the RM any more
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
@@ -406,7 +398,3 @@ class Configurations:
             if self._of[rm_id].is_applied:
                 log.warning("applied configuration of an RM that is gone dropped", rm_id=rm_id)
             self.forget(rm_id)
-
-
-def _ignore(_: RmId) -> None:
-    """Nobody listens."""

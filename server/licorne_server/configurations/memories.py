@@ -133,7 +133,7 @@ class Memories(Periodic):
         try:
             document = await self._keeper.document(key_of(rm_id))
             if document.revision and epoch_of(document) <= self._epoch(rm_id):
-                await self._keeper.remove_document(key_of(rm_id), document.revision)
+                await self._keeper.replace_document(key_of(rm_id), None, document.revision)
         except (OSError, StoreError) as error:
             log.warning("kept usage not deleted", rm_id=rm_id, reason=str(error))
         self._forgotten.pop(rm_id, None)

@@ -145,13 +145,9 @@ class SharedKeeper(Keeper):
         """A document of the store that is no RM's. See `Keeper`."""
         return await self._store.read(key)
 
-    async def replace_document(self, key: str, value: bytes, revision: int) -> int:
+    async def replace_document(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace such a document. See `Keeper`."""
         return await self._store.compare_and_set(key, value, revision)
-
-    async def remove_document(self, key: str, revision: int) -> None:
-        """Delete such a document. See `Keeper`."""
-        await self._store.compare_and_set(key, None, revision)
 
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""

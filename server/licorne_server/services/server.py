@@ -150,14 +150,7 @@ class Server:
         thread = self.config_thread = ConfigThread()
         self._memories = Memories(views, known, self.clock, self._time_slices, self.ownership.epoch)
         self._admission = Admission(
-            engine,
-            self.rms,
-            thread,
-            self.eviction,
-            known,
-            self._memories,
-            settings.rms,
-            lambda: self.memory.shortage,
+            engine, self.rms, thread, self.eviction, known, self._memories, settings.rms, self._shortage
         )
         self.changes = Changes(engine, self.rms, known, thread, self.clock, self.scheduler.refusal_of)
         self.budgets = MemberBudgets(
@@ -310,6 +303,9 @@ class Server:
         """The RM is not in the core any more."""
         self._log_levels.forget(rm_id)
         self.budgets.forget(rm_id)
+
+    def _shortage(self) -> str:
+        return self.memory.shortage
 
     def _copies(self) -> Copies:
         pauses = Pauses(self.settings.rms.plan_pause, lambda: self.memory.resident)

@@ -13,7 +13,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import Place
-from licorne_core.model.fair_shares import spent_budget
+from licorne_core.model.hours import spent_budget
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, may_run_one_more, within_max
 from licorne_core.scheduling.node_search.node_heap import FittingIndex

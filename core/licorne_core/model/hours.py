@@ -1,0 +1,134 @@
+"""The budgets of resource-hours of one partition, and when time changes what they say."""
+
+from typing import Final
+
+from licorne_core.messages.fairness import HoursReport, KeptHours, microseconds_as_hours
+from licorne_core.model.memory import BRIDGED, MICROSECONDS, MOST_IDLE, HoursBudget
+from licorne_core.model.queues.queue import Queue
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.resources import Items
+from licorne_core.values.timers import Due, Timer, Timers
+
+_HOURS: Final = Timer(Due.HOURS)
+
+Key = tuple[QueuePath, str]
+"""A queue and a resource."""
+
+
+class HoursBook:
+    """All budgets of hours of one partition, with one deadline for the first that time changes."""
+
+    __slots__ = ("_due", "_kept", "_timers", "known")
+
+    def __init__(self, timers: Timers[Timer]) -> None:
+        """Start without budgets."""
+        self.known: dict[Key, HoursBudget] = {}
+        self._kept: dict[Key, KeptHours] = {}
+        self._due: Timers[HoursBudget] = Timers()
+        self._timers = timers
+
+    def attach(self, queue: Queue, now: float) -> None:
+        """Give a queue the budgets that its settings ask for; its parent has them already."""
+        before = {budget.limit.resource: budget for budget in queue.hours}
+        found = []
+        for limit in queue.settings.hours:
+            key = (queue.path, limit.resource)
+            budget = before.pop(limit.resource, None)
+            if budget is None:
+                budget = self.known[key] = HoursBudget(queue.path, limit, now)
+                kept = self._kept.pop(key, None)
+                if kept is not None:
+                    budget.restore(kept, min(now, kept.time / MICROSECONDS + BRIDGED))
+            elif budget.limit != limit:
+                budget.change(limit, now)
+            found.append(budget)
+            budget.follow(queue.allocated.get(limit.resource, 0), now)
+            self._plan(budget)
+        for budget in before.values():
+            del self.known[queue.path, budget.limit.resource]
+            self._due.cancel(budget)
+        queue.hours = tuple(found)
+        queue.has_hours = bool(found) or (queue.parent is not None and queue.parent.has_hours)
+        self._arm()
+
+    def detach(self, queue: Queue) -> None:
+        """The queue is gone; what it has used is remembered."""
+        for budget in queue.hours:
+            self._due.cancel(budget)
+            key = (queue.path, budget.limit.resource)
+            del self.known[key]
+            self.keep(key, budget.kept(0.0))
+        queue.hours = ()
+
+    def settle(self, queue: Queue, now: float) -> None:
+        """Have the budgets of a queue follow the books."""
+        for budget in queue.hours:
+            amount = queue.allocated.get(budget.limit.resource, 0)
+            if amount != budget.amount:
+                budget.follow(amount, now)
+                self._plan(budget)
+        self._arm()
+
+    def keep(self, key: tuple[QueuePath, str], kept: KeptHours) -> None:
+        """Remember a budget whose queue may come back; of too many the oldest goes."""
+        self._kept[key] = kept
+        if len(self._kept) > MOST_IDLE:
+            del self._kept[next(iter(self._kept))]
+
+    def kept(self, now: float) -> dict[Key, KeptHours]:
+        """What is to be remembered as of `now`."""
+        return {**self._kept, **{key: budget.kept(now) for key, budget in self.known.items()}}
+
+    def pass_time(self, now: float) -> list[HoursBudget]:
+        """Follow the time; return the budgets of which a new window has begun, so that asks may go on."""
+        opened = []
+        while (budget := self._due.take_due(now)) is not None:
+            if budget.follow(budget.amount, now) and not budget.spent:
+                opened.append(budget)
+            self._plan(budget)
+        self._arm()
+        return opened
+
+    def is_due(self, now: float) -> bool:
+        """True if time has changed a budget that does not know it yet."""
+        due = self._due.next_deadline()
+        return due is not None and due <= now
+
+    def _plan(self, budget: HoursBudget) -> None:
+        at = budget.changes_at()
+        if at is None:
+            self._due.cancel(budget)
+        else:
+            self._due.set(budget, at)
+
+    def _arm(self) -> None:
+        due = self._due.next_deadline()
+        if due is None:
+            self._timers.cancel(_HOURS)
+        elif due != self._timers.deadline(_HOURS):
+            self._timers.set(_HOURS, due)
+
+
+def hours_report(budget: HoursBudget, now: float) -> HoursReport:
+    """A budget as of `now`, or of the last change if that is later."""
+    span, used = budget.at(now)
+    return HoursReport(
+        resource=budget.limit.resource,
+        limit=float(budget.limit.amount),
+        used=microseconds_as_hours(used),
+        left=microseconds_as_hours(budget.most - used),
+        window=float(span.end - span.begin),
+        resets_at=float(span.end),
+        spent=used >= budget.most,
+    )
+
+
+def spent_budget(leaf: Queue, items: Items) -> HoursBudget | None:
+    """The first used-up budget, from the leaf up, of a resource among the items; None for none."""
+    for queue in leaf.lineage:
+        for budget in queue.hours:
+            if budget.spent:
+                for name, value in items:
+                    if value and name == budget.limit.resource:
+                        return budget
+    return None
