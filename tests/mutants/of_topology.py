@@ -13,8 +13,8 @@ TOPOLOGY = (
     ),
     Defect(
         "half-a-gang",
-        "missing_of",
-        swap("< announced", "< 0"),
+        "GangSearch._incomplete",
+        swap("not missing", "True"),
         "a gang is placed before the asks for all of its placeholders have come",
         ("scenarios/test_scenarios::test_scenario[topology]",),
     ),
@@ -51,6 +51,6 @@ TOPOLOGY = (
         "GangSearch._member",
         never("required"),
         "a lost gang member is placed outside of the domain that is required",
-        ("scenarios/test_scenarios::test_scenario[topology]",),
+        ("core/scheduling/test_topology_gangs::test_a_lost_member_waits_for_its_domain",),
     ),
 )

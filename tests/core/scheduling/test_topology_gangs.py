@@ -93,6 +93,16 @@ def test_room_is_kept_for_so_long_and_no_longer() -> None:
     assert placed(driver.wait(2.0)) == [("other", "o", "a-2")]
 
 
+def test_a_lost_member_waits_for_its_domain() -> None:
+    """With a domain that is required it does not go where there is room; else it does, at once."""
+    for terms, found in (("required=rack", []), ("preferred=rack", ["b-0"])):
+        driver = cluster(a=[1, 1], b=[1])
+        assert gang(driver, 2, terms) == ["a-0", "a-1"]
+        driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
+        effects = driver.do(asks(ask("job", "again", placeholder=True, group="g", gpu=1)))
+        assert [node_id for _, _, node_id in placed(effects)] == found
+
+
 def test_a_member_that_ends_on_a_live_node_keeps_nothing() -> None:
     """Only members that are lost with their nodes have a place kept."""
     driver = cluster(a=[1, 1])

@@ -6,7 +6,7 @@ node is placed alone, in the domain where it was.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from support.oracle.books import REPLACED, Amounts, AppRecord, AskRecord, Kind, NodeRecord, add_to, total
 from support.oracle.checks import refused, takes
@@ -203,6 +203,7 @@ class Gang:
     slice_depth: int
     known: dict[tuple[str, int], int] = field(default_factory=dict)
     inside: dict[Domain, list[NodeRecord]] = field(default_factory=dict)
+    tried: dict[Any, list[tuple[int, NodeRecord, int]] | None] = field(default_factory=dict)
 
     def nodes_in(self, domain: Domain) -> list[NodeRecord]:
         """The nodes of a domain, in order."""
@@ -252,6 +253,12 @@ class Gang:
 
     def on_nodes(self, domain: Domain, counts: dict[int, int]) -> list[tuple[int, NodeRecord, int]] | None:
         """Places of so many of each kind, the kind with the fewest slots first."""
+        name = (domain, tuple(sorted(counts.items())))
+        if name not in self.tried:
+            self.tried[name] = self._on_nodes(domain, counts)
+        return self.tried[name]
+
+    def _on_nodes(self, domain: Domain, counts: dict[int, int]) -> list[tuple[int, NodeRecord, int]] | None:
         if not self._may_fit(domain, counts):
             return None
         kinds = [kind for kind in sorted(counts, key=lambda k: (self.slots_in(domain, k), k)) if counts[kind]]
