@@ -21,7 +21,6 @@ from licorne_core.handlers.turn import answer_predicates, answer_preemptions, de
 from licorne_core.handlers.victims import answer_notices
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     AskBackoff,
@@ -52,6 +51,7 @@ from licorne_core.messages.effects import (
     TickFailed,
     Unfinished,
 )
+from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE

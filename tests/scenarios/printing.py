@@ -17,7 +17,6 @@ from licorne_core.messages.effects import (
     NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
-    NoticesGiven,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -28,6 +27,7 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
+from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.resources import Resources
 

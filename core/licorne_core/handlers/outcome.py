@@ -11,11 +11,9 @@ from licorne_core.messages.effects import (
     ApplicationsUpdated,
     ApplicationUpdate,
     Effect,
-    Notice,
-    NoticesGiven,
     Release,
-    Withdrawal,
 )
+from licorne_core.messages.notices import Notice, NoticesGiven, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.jobs import CommandJob, Job, LargeCommand, Slice

@@ -22,8 +22,9 @@ from licorne_core.events.journal import EventRecord
 from licorne_core.handlers.lifecycle import look_again
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back
-from licorne_core.messages.commands import AnswerNotices, TerminationType
-from licorne_core.messages.effects import Effect, Notice, Release, Withdrawal
+from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.effects import Effect, Release
+from licorne_core.messages.notices import AnswerNotices, Notice, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState

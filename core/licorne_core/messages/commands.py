@@ -14,6 +14,7 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.fairness import FairMemory
+from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import (
     UNKNOWN_MARK,
     ChangeApplication,
@@ -281,27 +282,6 @@ class AnswerPreemptions:
 
     rm_id: RmId
     answers: Sequence[PreemptionAnswer]
-
-
-class NoticeAnswer(NamedTuple):
-    """The RM's answer to the notice of one victim.
-
-    Without `later` the victim is ready to be stopped. With it, it is ready in so many seconds, at the
-    deadline at the latest.
-    """
-
-    app_id: AppId
-    key: AllocationKey
-    partition: str = ""
-    later: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerNotices:
-    """The RM answers notices of `NoticesGiven`; one that is not under notice is passed over."""
-
-    rm_id: RmId
-    answers: Sequence[NoticeAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

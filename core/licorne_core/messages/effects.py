@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import Command, TerminationType
+from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, DrainTerms, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,39 +316,6 @@ class PreemptionsAsked:
     partition: PartitionName
     checks: Sequence[AskedPreemption]
     deadline: float
-
-
-class Notice(NamedTuple):
-    """An allocation that will be stopped at the `deadline`, in unix seconds, and for whom.
-
-    For a lowered maximum the beneficiary is empty. `lost` has the seconds of work that would be lost now.
-    """
-
-    app_id: AppId
-    key: AllocationKey
-    deadline: float
-    queue: QueuePath
-    beneficiary_app_id: AppId
-    beneficiary_key: AllocationKey
-    lost: float
-
-
-class Withdrawal(NamedTuple):
-    """An allocation that goes on, as nobody needs its room any more."""
-
-    app_id: AppId
-    key: AllocationKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticesGiven:
-    """Victims that the RM will be asked to stop, which it may answer by `AnswerNotices`; and some that
-    will not be stopped."""
-
-    rm_id: RmId
-    partition: PartitionName
-    notices: Sequence[Notice] = ()
-    withdrawn: Sequence[Withdrawal] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

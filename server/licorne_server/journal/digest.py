@@ -27,7 +27,6 @@ from licorne_core.messages.effects import (
     NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
-    NoticesGiven,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -38,6 +37,7 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
+from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_server.journal.forms import Convert, packer

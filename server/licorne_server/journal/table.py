@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     AskBackoff,
@@ -21,7 +20,6 @@ from licorne_core.messages.commands import (
     NodeRefusal,
     NodeUpdate,
     NotePredicatesSent,
-    NoticeAnswer,
     Options,
     PredicateAnswer,
     PredicatePolicy,
@@ -43,6 +41,7 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import (
     ApplicationMarks,
     ChangeApplication,

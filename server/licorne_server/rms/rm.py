@@ -20,10 +20,10 @@ from licorne_core.messages.effects import (
     AllocationsMade,
     ContainerStatesChanged,
     Effect,
-    NoticesGiven,
     PredicatesAsked,
     PreemptionsAsked,
 )
+from licorne_core.messages.notices import NoticesGiven
 from licorne_core.values.ids import RmId
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.streams import Stream

@@ -17,7 +17,6 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -26,6 +25,7 @@ from licorne_core.messages.commands import (
     NotePredicatesSent,
     RemoveRm,
 )
+from licorne_core.messages.notices import AnswerNotices
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.exchange import Entry, Exchange

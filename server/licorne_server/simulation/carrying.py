@@ -12,7 +12,6 @@ from math import inf
 from typing import Final
 
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -38,6 +37,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
     Unfinished,
 )
+from licorne_core.messages.notices import AnswerNotices
 from licorne_core.model.apps.requests import STOPPING, RequestState, is_ask
 from licorne_core.partitions.jobs import LargeCommand
 from licorne_core.values.asks import Ask

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     FailMode,
     NodeRefusal,
-    NoticeAnswer,
     PredicateAnswer,
     PredicatePolicy,
     PreemptionAnswer,
@@ -28,6 +26,7 @@ from licorne_core.messages.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_server.wire.bounded_cache import CHECKS_BYTES

@@ -37,7 +37,6 @@ from licorne_core.messages.effects import (
     NodeDrainBegun,
     NodesAnswered,
     NodeSchedulableSet,
-    NoticesGiven,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -49,6 +48,7 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
+from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName

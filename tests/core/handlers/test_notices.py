@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from licorne_core.messages.commands import AnswerNotices, NoticeAnswer, StopApplication
-from licorne_core.messages.effects import Effect, NoticesGiven
+from licorne_core.messages.commands import StopApplication
+from licorne_core.messages.effects import Effect
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, released

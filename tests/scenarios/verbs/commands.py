@@ -6,7 +6,6 @@ from functools import partial
 from licorne_core.config.budgets import load_budgets
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -14,13 +13,13 @@ from licorne_core.messages.commands import (
     FailMode,
     NodeAction,
     NodeRefusal,
-    NoticeAnswer,
     PredicateAnswer,
     PredicatePolicy,
     PreemptionAnswer,
     RemoveRm,
     TerminationType,
 )
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from scenarios.stage import Line, Stage

@@ -12,6 +12,7 @@ from licorne_core.messages import commands as c
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import (
     ApplicationMarks,
     ChangeApplication,
@@ -129,7 +130,7 @@ SAMPLES: tuple[Any, ...] = (
     c.AnswerPredicates(
         rm_id=RM, answers=(c.PredicateAnswer(3, (c.NodeRefusal(node_id=NODE, reason="taint"),)),)
     ),
-    c.AnswerNotices(rm_id=RM, answers=(c.NoticeAnswer(APP, KEY, "default", 2.5),)),
+    AnswerNotices(rm_id=RM, answers=(NoticeAnswer(APP, KEY, "default", 2.5),)),
     c.AnswerPreemptions(rm_id=RM, answers=(c.PreemptionAnswer(4, {NODE: -1}),)),
     c.NotePredicatesSent(rm_id=RM, check=9),
     c.BeginReplay(rm_id=RM),

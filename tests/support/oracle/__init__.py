@@ -8,7 +8,6 @@ from typing import Any, assert_never
 
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -19,7 +18,6 @@ from licorne_core.messages.commands import (
     NewApplication,
     NodeUpdate,
     NotePredicatesSent,
-    NoticeAnswer,
     PredicateAnswer,
     PredicatePolicy,
     RefuseNewWork,
@@ -38,6 +36,7 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
 from support.oracle.backfill import mode

@@ -1,6 +1,6 @@
 """Notices of victims, and their checkpoints (`preemption.notice`)."""
 
-from licorne_core.messages.commands import NoticeAnswer
+from licorne_core.messages.notices import NoticeAnswer
 from licorne_core.values.asks import Ask
 from support.oracle.books import (
     ALLOCATED,

@@ -12,12 +12,10 @@ from zlib import crc32
 
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import (
-    AnswerNotices,
     AnswerPredicates,
     AnswerPreemptions,
     Command,
     NodeRefusal,
-    NoticeAnswer,
     PredicateAnswer,
     PreemptionAnswer,
     ReleaseRequest,
@@ -30,12 +28,11 @@ from licorne_core.messages.effects import (
     AskedNode,
     AskedPreemption,
     Effect,
-    Notice,
-    NoticesGiven,
     PredicatesAsked,
     PreemptionsAsked,
     Release,
 )
+from licorne_core.messages.notices import AnswerNotices, Notice, NoticeAnswer, NoticesGiven
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId
