@@ -357,15 +357,7 @@ class PreemptionRequest(AgedAsks):
     these.
     """
 
-    __slots__ = (
-        "is_asking",
-        "refusal",
-        "refused",
-        "searched_at",
-        "searched_for",
-        "waits_for",
-        "waits_until",
-    )
+    __slots__ = ("is_asking", "refusal", "refused", "searched_at", "searched_for", "waits_for", "waits_until")
 
     step = 2
 
