@@ -40,7 +40,8 @@ from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.gang_placement import GangPlacement, GangQuestion, MemberPlacement, Together
+from licorne_core.scheduling.cycle import Measure
+from licorne_core.scheduling.gang_placement import GangPlacement, GangQuestion, MemberPlacement
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
@@ -173,7 +174,6 @@ STOPS = 8
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
-Measure = ToReserve | Plan | Lapsed | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together
 # One look tells the rest from a single ask that is placed, as most decisions are.
 _MEASURES = (
     ToReserve,

@@ -16,14 +16,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker
-from licorne_core.scheduling.gang_placement import (
-    NODES_OF_A_TRY,
-    GangPlacement,
-    GangQuestion,
-    GangSearch,
-    MemberPlacement,
-    Together,
-)
+from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangSearch, Together
 from licorne_core.scheduling.measures import Measures, ToReserve, first_blocker
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY
 from licorne_core.scheduling.node_search.heaps import StillLooking
@@ -48,18 +41,9 @@ from licorne_core.values.asks import Reservation
 _ACCEPTED: Final = AppState.ACCEPTED
 
 
-Decision = (
-    Candidate
-    | ToReserve
-    | Plan
-    | Lapsed
-    | Replacement
-    | Cancellation
-    | ToPreempt
-    | ToClear
-    | ToGiveUp
-    | Together
-)
+Measure = ToReserve | Plan | Lapsed | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together
+"""Decisions by which no single ask is placed."""
+Decision = Candidate | Measure
 
 
 class Cycle:
@@ -332,7 +316,7 @@ class Cycle:
                 return None
             if self._is_spent():
                 return None
-            found: Node | Blocker | ToReserve | Plan | ToPreempt | Together | None
+            found: Node | Blocker | Measure | None
             if isinstance(item, AskGroup):
                 found = self._for_group(leaf, app, item)
                 if isinstance(found, Node):
@@ -341,11 +325,11 @@ class Cycle:
                         return None
                     item.attempted = True
                     return leaf, app, place.request, found
-                if isinstance(found, GangPlacement | GangQuestion | MemberPlacement):
+                if not isinstance(found, Blocker):
                     return None if threshold and self._backs_off(leaf, app, item.heap[0]) else found
             else:
                 found = self._measures.decide(item, self.turn_time)
-                if isinstance(found, ToReserve | Plan | ToPreempt):
+                if found is not None and not isinstance(found, Blocker):
                     first = item.first()
                     return None if threshold and self._backs_off(leaf, app, first) else found
             if found is not None:
