@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from licorne_core.messages.budgets import BudgetCheck
-from licorne_core.messages.reasons import Check, LimitCheck, QueueCheck, RunningCheck, StoppedQueueCheck
+from licorne_core.messages.operators import StoppedQueueCheck
+from licorne_core.messages.reasons import Check, LimitCheck, QueueCheck, RunningCheck
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
 from licorne_core.partitions.partition import Partition

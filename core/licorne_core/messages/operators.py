@@ -1,4 +1,4 @@
-"""What operators do to one application: commands, outcomes, marks, and the check of a hold."""
+"""What operators do to applications, queues and nodes: commands, outcomes, marks, and checks of asks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 
 APPLICATION_HELD: Final = "APPLICATION_HELD"
+QUEUE_STOPPED: Final = "QUEUE_STOPPED"
 
 
 class OperatorMark(NamedTuple):
@@ -154,6 +155,21 @@ class HeldCheck:
     def message(self) -> str:
         """The reason in one sentence, without the time of the mark."""
         return f"application {self.app_id} is held{told(self.mark)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedQueueCheck:
+    """An operator has stopped the application's queue, or one above it (spec § 4.2)."""
+
+    queue: QueuePath
+    mark: OperatorMark = UNKNOWN_MARK
+
+    code = QUEUE_STOPPED
+    passed = False
+
+    def message(self) -> str:
+        """The reason in one sentence."""
+        return f"queue {self.queue} is stopped{told(self.mark)}"
 
 
 def told(mark: OperatorMark) -> str:

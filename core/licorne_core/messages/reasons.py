@@ -12,7 +12,7 @@ from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.fairness import HoursCheck
-from licorne_core.messages.operators import UNKNOWN_MARK, HeldCheck, OperatorMark, told
+from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told
 from licorne_core.messages.topology import TopologyCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
@@ -22,7 +22,6 @@ from licorne_core.values.resources import Resources, in_units
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
 APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"
 ANOTHER_APPLICATION_STARTS: Final = "ANOTHER_APPLICATION_STARTS"
-QUEUE_STOPPED: Final = "QUEUE_STOPPED"
 APPLICATION_BACKS_OFF: Final = "APPLICATION_BACKS_OFF"
 ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
 WAITS_FOR_PLACEHOLDER: Final = "WAITS_FOR_PLACEHOLDER"
@@ -96,21 +95,6 @@ class StartingCheck:
         if self.passed:
             return f"next to start in queue {self.queue}"
         return f"application {self.ahead} comes first in state-aware queue {self.queue}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedQueueCheck:
-    """An operator has stopped the application's queue, or one above it (spec § 4.2)."""
-
-    queue: QueuePath
-    mark: OperatorMark = UNKNOWN_MARK
-
-    code = QUEUE_STOPPED
-    passed = False
-
-    def message(self) -> str:
-        """The reason in one sentence."""
-        return f"queue {self.queue} is stopped{told(self.mark)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.fairness import BUDGET_EXHAUSTED
-from licorne_core.messages.operators import APPLICATION_HELD, UNKNOWN_MARK, HeldCheck, OperatorMark
+from licorne_core.messages.operators import (
+    APPLICATION_HELD,
+    QUEUE_STOPPED,
+    UNKNOWN_MARK,
+    HeldCheck,
+    OperatorMark,
+    StoppedQueueCheck,
+)
 from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
@@ -116,7 +123,7 @@ class _QueueRuns(Rule):
     def reports(self, context: CheckContext, app: Application, obstacle: Queue | None) -> Checks:
         if obstacle is not None:
             mark = context.tree.stopped.get(obstacle.path, UNKNOWN_MARK)
-            yield reasons.StoppedQueueCheck(queue=obstacle.path, mark=mark)
+            yield StoppedQueueCheck(queue=obstacle.path, mark=mark)
 
 
 class _NoBackOff(Rule):
@@ -290,7 +297,7 @@ class _HasPlaceTogether(Rule):
             yield obstacle.lack
 
 
-QUEUE_RUNS: Final = _QueueRuns((reasons.QUEUE_STOPPED,), blockers.StoppedQueue)
+QUEUE_RUNS: Final = _QueueRuns((QUEUE_STOPPED,), blockers.StoppedQueue)
 
 APPLICATION_RULES: Final[tuple[Rule, ...]] = (
     # No turn comes to such partitions, and no pass to such applications.

@@ -10,7 +10,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.budgets import BudgetCheck
 from licorne_core.messages.fairness import FairShareReport, HoursCheck, HoursReport
-from licorne_core.messages.operators import HeldCheck, OperatorMark
+from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck
 from licorne_core.messages.reasons import (
     AnswersCheck,
     AskBackOffCheck,
@@ -25,7 +25,6 @@ from licorne_core.messages.reasons import (
     RunningCheck,
     StartingCheck,
     StateCheck,
-    StoppedQueueCheck,
 )
 from licorne_core.messages.reports import Explanation, OutstandingShape
 from licorne_core.messages.topology import TopologyCheck
