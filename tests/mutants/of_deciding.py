@@ -142,7 +142,7 @@ DECIDING = (
         drop("arrival"),
         "an ask that could not be run stays first of its equals",
         (
-            "test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_decides_as_the_oracle_does",
             "scenarios/test_scenarios::test_scenario",
         ),
     ),
@@ -232,7 +232,7 @@ DECIDING = (
     ),
     Defect(
         "due-by-deadline",
-        "Agenda.due",
+        "partitions:Agenda.due",
         drop("sort"),
         "what is due together fires in the order of deadlines",
         ("test_agenda",),

@@ -30,7 +30,7 @@ NOTICES = (
     Defect(
         "later-and-later",
         "answer_notices",
-        without("has_answered"),
+        swap("not notice . has_answered", "True"),
         "an RM puts its victim off again and again",
         (NOTICE,),
     ),
@@ -44,7 +44,7 @@ NOTICES = (
     Defect(
         "all-is-lost",
         "seconds_lost",
-        without("now - since"),
+        swap("min ( run , now - since )", "run"),
         "what a checkpoint keeps counts as lost",
         (NOTICE,),
     ),

@@ -12,7 +12,7 @@ PREDICATES = (
         (
             "scheduling/test_predicates",
             "scheduling/test_predicate_results",
-            "test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
     Defect(
@@ -23,7 +23,7 @@ PREDICATES = (
         (
             "scheduling/test_predicates",
             "scheduling/test_predicate_results",
-            "test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
     Defect(
@@ -34,7 +34,7 @@ PREDICATES = (
         (
             "scheduling/test_predicates",
             "scheduling/test_predicate_results",
-            "test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
         nth=2,
     ),
@@ -45,7 +45,7 @@ PREDICATES = (
         "the RM's answers count on a node where it does not know of an allocation",
         (
             "scheduling/test_predicate_results",
-            "test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
     Defect(
