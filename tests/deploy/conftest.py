@@ -23,7 +23,10 @@ partitions:
       - {name: a_b, submitacl: '*'}
 """
 WIDER = CONFIG.replace("vcore: 8", "vcore: 9")
-PLANNED = config("[{name: batch}]", properties="{backfill: easy}")
+PLANNED = config(
+    "[{name: batch, properties: {budget.vcore-hours: 500/day}}]",
+    properties="{backfill: easy, fairshare.half-life: 1h}",
+)
 BUDGETS = "budgets: [{name: company, limit: {vcore: 100}, members: [{rm: '*'}]}]"
 
 

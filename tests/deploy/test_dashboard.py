@@ -8,7 +8,7 @@ from itertools import combinations
 from support.deployment import alerts, dashboard, panels, queries, targets
 from support.docs.pages import ROOT
 
-UNITS = {"bool_yes_no", "bytes", "ops", "percentunit", "s", "short"}
+UNITS = {"bool_yes_no", "bytes", "h", "ops", "percentunit", "s", "short"}
 """Units that Grafana knows, as far as they are used."""
 
 ROWS = [
