@@ -136,5 +136,7 @@ class _Counting(Job):
         return self._registry.partitions.get(partition.name) is partition
 
     def _note(self, partition: Partition) -> None:
+        if partition.shares.touched:
+            partition.shares.settle(self.now)
         partition.dirty.open_blockers()
         self._registry.agenda.note(partition)

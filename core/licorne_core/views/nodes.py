@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.messages.operators import DrainTerms, OperatorMark
-from licorne_core.model.apps.requests import SHOWN_AS_ASKS, STOPPING, Request
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, STOPPING, VICTIMS, Request
 from licorne_core.model.nodes.book import utilization
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
@@ -84,8 +84,13 @@ class Contents(NamedTuple):
     remaining: int
     """Those that a drain stops, including those that are `stopping` for any reason."""
     stopping: int
+    """Those that the RM was told to stop, or given notice of."""
     exempt: int
     """Those that stay: foreign ones, and those of asks that require the node."""
+
+
+_GOING = STOPPING | VICTIMS
+"""States of an allocation that no drain has to stop; one that is spared is looked at again."""
 
 
 def contents_of(partition: Partition, node: Node) -> Contents:
@@ -100,7 +105,7 @@ def contents_of(partition: Partition, node: Node) -> Contents:
             exempt += 1
         else:
             remaining += 1
-            stopping += state in STOPPING
+            stopping += state in _GOING
     return Contents(remaining, stopping, exempt)
 
 
