@@ -22,7 +22,8 @@ from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.census import obstacle_of
-from licorne_core.views.explain import explain, explain_preempted, node_of
+from licorne_core.views.explain import explain
+from licorne_core.views.explain_settled import explain_preempted, node_of
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.nodes import (
     AllocationReport,

@@ -9,20 +9,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from licorne_core.messages.backfill import BehindReservationCheck
-from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark, told
+from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark
 from licorne_core.messages.reasons import KINDS, Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
-from licorne_core.model.apps.requests import (
-    ASSUMED,
-    PENDING,
-    STOPPING,
-    TO_REPLACE,
-    Place,
-    Request,
-    RequestState,
-)
+from licorne_core.model.apps.requests import ASSUMED, PENDING, TO_REPLACE, Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue
@@ -30,7 +22,6 @@ from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, Asking
 from licorne_core.scheduling.order import app_key
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.scheduling.rules import CheckContext, Rule
 from licorne_core.values.asks import HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
@@ -45,6 +36,7 @@ from licorne_core.views.explain_checks import (
     preemption_check,
     why_not_there,
 )
+from licorne_core.views.explain_settled import explain_settled, record_of, whereabouts
 
 _CHANGES = "asks of application {} change faster than one can be explained: ask again"
 
@@ -64,7 +56,7 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
     for _ in range(ROUNDS):
         request = yield from _request(app, key)
         if not request.is_pending:
-            yield _explain_settled(partition, app, request)
+            yield explain_settled(partition, app, request)
             return
         asks = yield from asks_ahead(app, request.place)
         applications = yield from applications_ahead(app)
@@ -121,117 +113,6 @@ def _first_places(app: Application) -> Iterator[Place | None]:
             yield request.place if is_one else None
 
 
-def _explain_settled(partition: Partition, app: Application, request: Request) -> Explanation:
-    """Explain a request that is not pending."""
-    verdict, summary = _whereabouts(partition, request)
-    return Explanation(
-        app_id=app.app_id,
-        key=request.key,
-        queue=app.queue_path,
-        verdict=verdict,
-        summary=summary,
-        node_id=node_of(request),
-        is_victim=_record(partition, request) is not None,
-    )
-
-
-def explain_preempted(record: PreemptionRecord) -> Explanation:
-    """Explain a victim that has ended."""
-    return Explanation(
-        app_id=record.app_id,
-        key=record.key,
-        queue=record.victim_queue.path,
-        verdict="preempted",
-        summary=f"preempted on node {record.node_id} {_cause(record)}{_losses(record)}",
-        node_id=record.node_id,
-        is_victim=True,
-    )
-
-
-def why_stopped(request: Request) -> str:
-    """Reason why the RM was told to stop a request; empty for a request that is not stopping.
-
-    A placeholder whose real request was removed meanwhile counts as timed out (spec § 6.12).
-    """
-    if request.state is RequestState.PREEMPTING:
-        return "preempted"
-    if request.state is RequestState.RELEASING:
-        if not request.ask.placeholder:
-            return "application stopped"
-        return "timeout" if request.partner is None else "replaced"
-    return ""
-
-
-def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
-    """The verdict and the summary of a request that is not pending."""
-    node_id = node_of(request)
-    if request.state in TO_REPLACE and request.partner is not None:
-        placeholder = f"placeholder {request.partner.key}"
-        if request.state is RequestState.MATCHED:
-            return "assumed", f"runs on node {node_id} instead of {placeholder} if the RM agrees"
-        return "replacing", f"runs on node {node_id} once the RM has stopped {placeholder}"
-    if request.state is RequestState.ASSUMED:
-        return "assumed", f"assumed on node {node_id} until the RM agrees"
-    notice = partition.ledger.notices.get(request)
-    if notice is not None:
-        return "noticed", f"runs on node {node_id}, and will be preempted {_cause(notice.record)}"
-    if request.state in STOPPING:
-        why = _stop(partition, request)
-        return "stopping", f"on node {node_id} until the RM has stopped it: {why}"
-    return "allocated", f"allocated on node {node_id}"
-
-
-def node_of(request: Request) -> str:
-    """Node of a request, or of the placeholder that it replaces; empty for none."""
-    here = request if request.allocation is not None else request.partner
-    return "" if here is None or here.allocation is None else here.allocation.node_id
-
-
-def _stop(partition: Partition, request: Request) -> str:
-    """Reason why a request is being stopped, in words."""
-    if request.state is RequestState.PREEMPTING:
-        record = _record(partition, request)
-        if record is not None and record.rule is PreemptionRule.DRAIN:
-            node = partition.nodes.by_id[record.node_id]
-            if node.cordon is not None:
-                return f"node drained{told(node.cordon.mark)}"
-        return "preempted" if record is None else f"preempted {_cause(record)}{_losses(record)}"
-    if request.partner is not None:
-        return f"{request.partner.key} takes its place"
-    if not request.ask.placeholder:
-        return "an operator has stopped its application"
-    return "no real allocation takes its place"
-
-
-def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
-    """Preemption record of the request, or of an earlier one of its key; None for neither."""
-    return partition.ledger.find(request.ask.app_id, request.key)
-
-
-def _losses(record: PreemptionRecord) -> str:
-    """Work that a victim lost, and what the next one would have lost; empty where neither is known."""
-    if record.spared is None and record.checkpoint is None:
-        return ""
-    lost = f"; it lost {record.lost:.0f} s of work"
-    if record.spared is None:
-        return lost
-    other = record.spared
-    return f"{lost}, where {other.app_id}/{other.key}, the next to go, would have lost {other.lost:.0f} s"
-
-
-def _cause(record: PreemptionRecord) -> str:
-    """Beneficiary of a victim, or another reason for its end, in words."""
-    if record.rule is PreemptionRule.DRAIN:
-        return "because its node was drained"
-    if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:
-        queue = record.beneficiary_queue or record.victim_queue
-        return f"because queue {queue.path} had more than its maximum"
-    whom = f"for ask {record.beneficiary_key} of application {record.beneficiary_app_id}"
-    if record.rule is PreemptionRule.REQUIRED_NODE:
-        return f"{whom}, which may go to no other node"
-    return f"{whom}, as queue {record.beneficiary_queue.path} was below its guarantee"
-
-
 def _explain_pending(
     partition: Partition,
     app: Application,
@@ -260,7 +141,7 @@ def _explain_pending(
         checks=checks,
         asks_ahead=ahead[0],
         applications_ahead=ahead[1],
-        is_victim=_record(partition, request) is not None,
+        is_victim=record_of(partition, request) is not None,
     )
 
 
@@ -400,7 +281,7 @@ def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
         return HolderReason("RESERVATION_ENDED", "its reservation has ended", {})
     _, app, request = partition.wakeups.reserved.holder(reservation)
     if not request.is_pending:
-        return HolderReason("WAITS_FOR_ANSWER", _whereabouts(partition, request)[1], {})
+        return HolderReason("WAITS_FOR_ANSWER", whereabouts(partition, request)[1], {})
     for check in checks_before_nodes(partition.check_context, subject_of(app, request)):
         if not check.passed and not (isinstance(check, QueueCheck) and check.is_root):
             return HolderReason(check.code, check.message(), {})

@@ -15,7 +15,8 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
-from licorne_core.views.explain import why_stopped, why_waits
+from licorne_core.views.explain import why_waits
+from licorne_core.views.explain_settled import why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.partitions import InOrder, PartitionViews
 from licorne_core.views.topology import TopologyReport, topology
