@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import StoppedQueueCheck
 from licorne_core.messages.reasons import Check, LimitCheck, QueueCheck, RunningCheck
 from licorne_core.messages.reports import WaitingAsks
@@ -28,7 +29,7 @@ Row = tuple[QueuePath, str, str]
 def subject(check: Check) -> str:
     """The queue, user, group or budget that a check is about."""
     match check:
-        case QueueCheck() | StoppedQueueCheck():
+        case QueueCheck() | StoppedQueueCheck() | HoursCheck():
             return check.queue
         case LimitCheck() | RunningCheck():
             return check.queue if check.kind == "queue" else f"{check.name} in {check.queue}"
