@@ -1,12 +1,27 @@
-"""Changes of `backfill`: shadow starts end, and asks get or lose the runtime in their class."""
+"""Shadow starts that are held from now on, and changes of `backfill`.
+
+Where `backfill` changes, shadow starts end, and asks get or lose the runtime in their class.
+"""
 
 from collections.abc import Iterator
 
 from licorne_core.config.schema import Backfill
+from licorne_core.events.allocations import deadline_at_risk
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.shadows import Plan
 from licorne_core.scheduling.start_search import with_runtime
+
+
+def hold_start(partition: Partition, plan: Plan, now: float) -> None:
+    """Let the ask hold the planned start; one that wants to start before it is told so once."""
+    shadow = partition.shadows.hold(plan, now)
+    if shadow.is_late and not shadow.told_late:
+        shadow.told_late = True
+        partition.counters.deadlines_at_risk += 1
+        ask = shadow.request.ask
+        partition.journal.note(deadline_at_risk(now, ask, shadow.start, shadow.start_by))
 
 
 def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterator[int]:

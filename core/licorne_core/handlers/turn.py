@@ -11,6 +11,7 @@ from itertools import islice
 from math import floor
 from typing import Final
 
+from licorne_core.handlers.backfill import hold_start
 from licorne_core.handlers.drains import drain
 from licorne_core.handlers.gangs import (
     cancel,
@@ -318,7 +319,7 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
     elif isinstance(decision, ToReserve):
         reserve(partition, decision, now)
     elif isinstance(decision, Plan):
-        partition.shadows.hold(decision, now)
+        hold_start(partition, decision, now)
     elif isinstance(decision, Lapsed):
         partition.shadows.lapse(decision, now)
     elif isinstance(decision, Replacement):

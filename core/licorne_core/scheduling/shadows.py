@@ -25,6 +25,7 @@ from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.resources import Items
+from licorne_core.values.tags import START_BY, read_seconds
 from licorne_core.values.timers import Due, Timer, Timers
 
 GRACE = 5.0
@@ -59,6 +60,7 @@ class ShadowStart:
         "places",
         "since",
         "start",
+        "told_late",
     )
 
     app: Application
@@ -81,12 +83,15 @@ class ShadowStart:
     """True if a node of it is gone, takes no more asks, or has another size."""
     is_stale: bool
     """True if it has to be planned again."""
+    told_late: bool
+    """True once an event has told that it is later than its holder wants."""
 
     def __init__(self, plan: "Plan", now: float) -> None:
         """Take a plan, which is told from now on."""
         self.app = plan.app
         self.first_told = plan.start
         self.since = now
+        self.told_late = False
         self.places = {}
         self.follow(plan, now)
 
@@ -104,6 +109,16 @@ class ShadowStart:
         return self.members[0][0]
 
     @property
+    def start_by(self) -> float:
+        """The latest start that the holder wants, 0.0 for none."""
+        return start_by(self.app, self.request)
+
+    @property
+    def is_late(self) -> bool:
+        """True if it is later than the holder wants."""
+        return 0.0 < self.start_by < self.start
+
+    @property
     def runtime(self) -> float:
         """Its expected runtime in seconds, inf for unknown."""
         return self.end - self.start
@@ -117,6 +132,12 @@ class ShadowStart:
     def timer(self) -> Timer:
         """The name of its deadline."""
         return Timer(Due.SHADOW, self.app.app_id, self.request.key)
+
+
+def start_by(app: Application, request: Request) -> float:
+    """The latest start that is wanted, 0.0 for none; the ask's own tag goes before its application's."""
+    tags = request.ask.tags if START_BY in request.ask.tags else app.tags
+    return float(read_seconds(tags, START_BY) or 0)
 
 
 class Plan:

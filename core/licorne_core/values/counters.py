@@ -105,6 +105,8 @@ class Counters:
     """Work of passes, in tries of an item."""
     search_work: int = 0
     """Part of `work` for victim searches, in tries of an item."""
+    deadlines_at_risk: int = 0
+    """Asks and gangs that were told a shadow start after the time that they want to start by."""
     eta_errors: dict[str, Histogram] = field(default_factory=dict)
     """Seconds between the start of asks with a shadow start and the start that they were told first, by
     the confidence in it."""

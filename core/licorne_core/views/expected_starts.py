@@ -7,10 +7,9 @@ from licorne_core.messages.reasons import QUOTA_CODES
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.shadows import ShadowStart
+from licorne_core.scheduling.shadows import ShadowStart, start_by
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources, charge
-from licorne_core.values.tags import START_BY, read_seconds
 from licorne_core.views.explain import obstacle, subject_of
 from licorne_core.views.fields import Moment
 from licorne_core.views.partitions import PartitionViews
@@ -83,7 +82,7 @@ class StartViews(PartitionViews):
             if guess is None:
                 yield None
             else:
-                starts_at, by = guess.start or 0.0, _start_by(app, request)
+                starts_at, by = guess.start or 0.0, start_by(app, request)
                 yield ExpectedStart(starts_at=starts_at, confidence=guess.confidence, start_by=by)
 
 
@@ -100,18 +99,12 @@ def _shadow_of(partition: Partition, app: Application, request: Request) -> Shad
     return None
 
 
-def _start_by(app: Application, request: Request) -> float:
-    """The latest start that is wanted; the ask's own tag goes before its application's."""
-    tags = request.ask.tags if START_BY in request.ask.tags else app.tags
-    return float(read_seconds(tags, START_BY) or 0)
-
-
 def _held(shadow: ShadowStart) -> ExpectedStart:
     return ExpectedStart(
         starts_at=shadow.start,
         confidence=shadow.confidence,
         first_told=shadow.first_told,
-        start_by=_start_by(shadow.app, shadow.request),
+        start_by=shadow.start_by,
     )
 
 

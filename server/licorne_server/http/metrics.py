@@ -202,6 +202,11 @@ class _Partition:
         self._room.take(
             self._families.put("gauge", "licorne_shadow_starts_late", text, _PLACE, late_ones, self._place)
         )
+        text = "Asks and gangs that were told a shadow start later than they want to start."
+        told: dict[Labels, float] = {(): counters.deadlines_at_risk}
+        self._room.take(
+            self._families.put("counter", "licorne_deadlines_at_risk_total", text, _PLACE, told, self._place)
+        )
         errors: dict[Labels, Histogram] = {
             (*self._place, confidence): one for confidence, one in counters.eta_errors.items()
         }

@@ -1,10 +1,11 @@
 """Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
 
+from licorne_core.events.journal import EventType
 from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
-from licorne_core.values.tags import RUNTIME
+from licorne_core.values.tags import RUNTIME, START_BY
 from licorne_core.views.explain import explain
 from support.core.builders import (
     app,
@@ -94,6 +95,24 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
     )
     report = last(explain(partition, partition.applications[AppId("second")], "large"))
     assert "BEHIND_RESERVATION" not in [one.code for one in report.checks]
+
+
+def test_a_start_after_the_wanted_one_is_told_once() -> None:
+    """The event names both times; a start that moves is not told again, and a timely one never."""
+    driver = world(10)
+    counters = driver.scheduler.partitions[PartitionName("[rm1]default")].counters
+    by = {RUNTIME: "50", START_BY: str(int(START) + 100)}
+    driver.do(asks(job("first", "runs", 6, 100)))
+    driver.do(asks(ask("second", "large", vcore=10, tags=by)))
+    assert (starts(driver), counters.deadlines_at_risk) == ({"large": (100.0, ["n0"])}, 0)
+    at(driver, 115.0)
+    assert (starts(driver), counters.deadlines_at_risk) == ({"large": (120.0, ["n0"])}, 1)
+    records = [record for fact in driver.facts for record in fact.records()]
+    (told,) = [record for record in records if record.message.startswith("DEADLINE_AT_RISK")]
+    assert (told.time, told.type, told.object_id) == (START + 105, EventType.REQUEST, "large")
+    assert told.message == (
+        f"DEADLINE_AT_RISK: planned to start at {START + 110:.0f}, wants to start by {START + 100:.0f}"
+    )
 
 
 def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
