@@ -4,13 +4,16 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import grpc
+import pytest
 import pytest_asyncio
 
 from licorne import AskRejected, TaskGroup
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.testing import FakeRM, serve
+from licorne_core.config import load
+from licorne_server.testing import FakeRM
 from support.core.builders import config
+from support.peers.shim import LOOPBACK, serving
 
 CONFIG = """
 partitions:
@@ -31,18 +34,19 @@ BUDGETS = "budgets: [{name: company, limit: {vcore: 100}, members: [{rm: '*'}]}]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def exposition() -> AsyncIterator[str]:
+async def exposition(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """The plain text of a scrape, after asks, a gang, rejections and configurations."""
+    journal = tmp_path_factory.mktemp("journal")
     async with (
-        serve(CONFIG) as served,
-        FakeRM(served.target, rm_id="rm1", predicates=lambda *_: None) as rm,
-        FakeRM(served.target, rm_id="rm2", config=PLANNED) as other,
+        serving(http=LOOPBACK, default_config=load(CONFIG), journal=journal) as served,
+        FakeRM(served.grpc_address, rm_id="rm1", predicates=lambda *_: None) as rm,
+        FakeRM(served.grpc_address, rm_id="rm2", config=PLANNED) as other,
     ):
         await _work(rm)
         await _plan(other)
-        async with grpc.aio.insecure_channel(served.target) as channel:
+        async with grpc.aio.insecure_channel(served.grpc_address) as channel:
             await _configure(channel)
-        url = f"http://{served.http}/metrics"
+        url = f"http://{served.http_address}/metrics"
         async with aiohttp.ClientSession() as client, client.get(url) as answer:
             yield await answer.text()
 

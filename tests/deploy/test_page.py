@@ -26,8 +26,6 @@ OF_NO_RM = ("_max", "_max_bytes")
 
 ONLY_WITH_TLS = {"licorne_tls_certificate_end_timestamp_seconds"}
 """What the server of these tests does not have; `tests/server/security/test_tls.py` does."""
-ONLY_WITH_JOURNAL = {"licorne_journal_writing", "licorne_journal_bytes", "licorne_journal_inputs_total"}
-"""`tests/server/journal/test_served.py` has the first of them."""
 ONLY_WITH_MEMBERS = {"licorne_budget_slice", "licorne_budget_overdraft"}
 """`tests/server/http/test_budget_metrics.py` has them."""
 
@@ -83,7 +81,7 @@ async def test_every_metric_is_on_the_page(exposition: str) -> None:
 async def test_every_row_is_a_metric(exposition: str) -> None:
     """The page has no metric that a server does not show."""
     types, _ = shown(exposition)
-    for name in rows().keys() - ONLY_WITH_TLS - ONLY_WITH_JOURNAL - ONLY_WITH_MEMBERS:
+    for name in rows().keys() - ONLY_WITH_TLS - ONLY_WITH_MEMBERS:
         pattern = re.escape(name).replace("<resource>", r"\w+").replace("…", ".*")
         assert any(re.fullmatch(pattern, there) for there in types), name
 
