@@ -117,10 +117,20 @@ class Partition:
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
-        self.predicates, self.results = (
-            PredicateChecks(rm, self.index, self.calls),
-            PredicateResults(self.index, self.timers),
-        )
+        self.predicates = PredicateChecks(rm, self.index, self.calls)
+        self.results = PredicateResults(self.index, self.timers)
+        self._open_ledger()
+        self.losses, self.ledger = Losses(), Ledger()
+        """The ledger has records of preempted allocations, with beneficiary and reason."""
+        self.places = LostPlaces(self.nodes, self.tree, self.dirty, self.wakeups, self.timers)
+        self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
+        self.preemption = self._preemption(enabled=config.preemption_enabled)
+        self.wakeups.blockers.add(self.predicates, self.predicates.owed)
+        self.check_context = self._check_context(options.tuning.fill_work)
+        self.cycle = Cycle(self.check_context, options)
+
+    def _open_ledger(self) -> None:
+        """Make the modules that book asks, allocations and nodes."""
         keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
             self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations, self.shadows
@@ -131,17 +141,6 @@ class Partition:
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
         self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows)
-        self.losses, self.ledger, self.places = (
-            Losses(),
-            Ledger(),
-            LostPlaces(self.nodes, self.tree, self.dirty, self.wakeups, self.timers),
-        )
-        """The ledger has records of preempted allocations, with beneficiary and reason."""
-        self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
-        self.preemption = self._preemption(enabled=config.preemption_enabled)
-        self.wakeups.blockers.add(self.predicates, self.predicates.owed)
-        self.check_context = self._check_context(options.tuning.fill_work)
-        self.cycle = Cycle(self.check_context, options)
 
     def _check_context(self, fill_work: int) -> CheckContext:
         return CheckContext(
