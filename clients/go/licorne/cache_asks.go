@@ -37,6 +37,8 @@ type knownAsk struct {
 	item   *si.Allocation
 	// askedAt is when the caller made it, in unix seconds.
 	askedAt int64
+	// checkpoint is up to when its work on the node is kept, in unix seconds; 0 if nobody has said it.
+	checkpoint int64
 	// assumed is the node that a replay puts a pending ask on.
 	assumed string
 	foreign bool
@@ -52,14 +54,22 @@ func (a *knownAsk) place(c *cache) string {
 	return a.node
 }
 
-// ask notes an ask or an existing allocation. Of a known one the size can change, and a pending ask
-// can be placed by the RM itself; all else of it stays.
+// ask notes an ask or an existing allocation.
 func (c *cache) ask(item *si.Allocation, now int64) {
 	known := c.asks[item.GetAllocationKey()]
 	if known == nil {
-		c.addAsk(item, now)
-		return
+		known = c.addAsk(item, now)
+	} else {
+		c.changeAsk(known, item)
 	}
+	if unix, _ := checkpointIn(item.GetAllocationTags(), now); unix != 0 && known.node != "" {
+		known.checkpoint = unix
+	}
+}
+
+// changeAsk notes what can change of a known ask: its size, and of a pending one the node, on which the RM
+// has placed it itself. All else of it stays.
+func (c *cache) changeAsk(known *knownAsk, item *si.Allocation) {
 	resized := !sameAmounts(known.size, item.GetResourcePerAlloc())
 	placed := item.GetNodeID() != "" && (known.node == "" || known.foreign && known.node != item.GetNodeID())
 	if !resized && !placed {
@@ -75,7 +85,19 @@ func (c *cache) ask(item *si.Allocation, now int64) {
 	}
 }
 
-func (c *cache) addAsk(item *si.Allocation, now int64) {
+// checkpoint notes up to when the work of an allocation is kept, in unix seconds. It returns the allocation
+// as the server is to be told of it; nil if the key is that of none.
+func (c *cache) checkpoint(key string, unix int64) *si.Allocation {
+	known := c.asks[key]
+	if known == nil || known.node == "" {
+		return nil
+	}
+	known.checkpoint = unix
+	replayed := known.replayed(c)
+	return replayed.wire()
+}
+
+func (c *cache) addAsk(item *si.Allocation, now int64) *knownAsk {
 	c.count++
 	key := item.GetAllocationKey()
 	known := &knownAsk{
@@ -91,6 +113,7 @@ func (c *cache) addAsk(item *si.Allocation, now int64) {
 	if item.GetNodeID() != "" {
 		c.settle(known, item.GetNodeID())
 	}
+	return known
 }
 
 func isForeign(item *si.Allocation) bool {
@@ -108,7 +131,7 @@ func (c *cache) settle(known *knownAsk, node string) {
 	if known.node != "" {
 		discard(c.byNode, known.node, key)
 	}
-	known.node, known.assumed = node, ""
+	known.node, known.assumed, known.checkpoint = node, "", 0
 	known.told, known.echoed = false, false
 	if node != "" {
 		insert(c.byNode, node, key)

@@ -35,6 +35,11 @@ type Handlers struct {
 	Allocations func(*si.AllocationResponse)
 	// ContainerStates gets asks that quota would admit and no node can take. Nil: not wanted.
 	ContainerStates func([]*si.UpdateContainerSchedulingStateRequest)
+	// PreemptionNotices gets the allocations that will be stopped for others at a deadline, as their queue
+	// has `preemption.notice`, and those of an earlier notice that go on, because nobody needs their room any
+	// more. Client.ReadyToStop answers; it need not be called. A stop is told to Allocations as always.
+	// SessionReplayed ends all notices. Nil: not wanted, and victims are stopped at the deadline all the same.
+	PreemptionNotices func(*licornev1.PreemptionNotices)
 	// Events gets records whose ids rise by one from firstID. A gap means that some were dropped,
 	// because the server or this function was too slow. Nil: not wanted.
 	Events func(firstID uint64, records []*si.EventRecord)

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxItemBytes bounds one item: 6 MiB as the server does, less what a replay adds to an item, which
-	// is a tag and a node. A larger one would be refused in every replay anew.
+	// is two tags and a node. A larger one would be refused in every replay anew.
 	maxItemBytes = 6*1024*1024 - 1024
 	// maxShown is how many bytes of a value an error repeats.
 	maxShown = 64
@@ -112,7 +112,11 @@ func checkRemovedApplication(item *si.RemoveApplicationRequest) (string, *Invali
 }
 
 func checkAllocation(item *si.Allocation) (string, *InvalidError) {
-	return named(item.GetAllocationKey(), "allocationKey", "an ask must have a key")
+	key := item.GetAllocationKey()
+	if _, bad := checkpointIn(item.GetAllocationTags(), 0); bad != nil {
+		return key, bad
+	}
+	return named(key, "allocationKey", "an ask must have a key")
 }
 
 func checkRelease(item *si.AllocationRelease) (string, *InvalidError) {

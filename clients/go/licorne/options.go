@@ -169,9 +169,10 @@ func (c Config) registration() *si.RegisterResourceManagerRequest {
 // wanted is what the RM takes part in, as the hello says it.
 func (c Config) wanted(handlers Handlers) *licornev1.Callbacks {
 	wanted := &licornev1.Callbacks{
-		ContainerStates: handlers.ContainerStates != nil,
-		Events:          handlers.Events != nil,
-		StateDump:       handlers.StateDump != nil,
+		ContainerStates:   handlers.ContainerStates != nil,
+		PreemptionNotices: handlers.PreemptionNotices != nil,
+		Events:            handlers.Events != nil,
+		StateDump:         handlers.StateDump != nil,
 	}
 	if c.Predicates != nil {
 		wanted.Predicates = &licornev1.Predicates{

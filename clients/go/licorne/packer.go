@@ -81,9 +81,19 @@ func (p *packer) allocations(size int, removal bool) *si.AllocationRequest {
 	return tail.request.GetAllocations()
 }
 
-func isNodes(r *licornev1.UpdateRequest) bool        { return r.GetNodes() != nil }
-func isApplications(r *licornev1.UpdateRequest) bool { return r.GetApplications() != nil }
-func isAllocations(r *licornev1.UpdateRequest) bool  { return r.GetAllocations() != nil }
+func (p *packer) noticeAnswer(answer *licornev1.NoticeAnswer, size int) {
+	tail := p.tail(size, false, isNoticeAnswers)
+	if tail.request.Message == nil {
+		tail.request.Message = &licornev1.UpdateRequest_NoticeAnswers{NoticeAnswers: &licornev1.NoticeAnswers{}}
+	}
+	answers := tail.request.GetNoticeAnswers()
+	answers.Answers = append(answers.Answers, answer)
+}
+
+func isNodes(r *licornev1.UpdateRequest) bool         { return r.GetNodes() != nil }
+func isApplications(r *licornev1.UpdateRequest) bool  { return r.GetApplications() != nil }
+func isAllocations(r *licornev1.UpdateRequest) bool   { return r.GetAllocations() != nil }
+func isNoticeAnswers(r *licornev1.UpdateRequest) bool { return r.GetNoticeAnswers() != nil }
 
 // tail is the request to put the next item in, which has that size and fits where `kind` says so.
 func (p *packer) tail(size int, removal bool, kind func(*licornev1.UpdateRequest) bool) *batch {

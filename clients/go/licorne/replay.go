@@ -33,6 +33,8 @@ type replayedAsk struct {
 	size    *si.Resource
 	node    string
 	askedAt int64
+	// checkpoint is up to when its work is kept, in unix seconds; 0 if nobody has said it.
+	checkpoint int64
 }
 
 // snapshot takes a replay of the cache. Applications that have allocations are forced, because the
@@ -50,9 +52,14 @@ func (c *cache) snapshot() *replay {
 		r.applications = append(r.applications, replayedApp{known.number, known.request, c.runs(known)})
 	}
 	for _, known := range c.asks {
-		r.asks = append(r.asks, replayedAsk{known.number, known.item, known.size, known.place(c), known.askedAt})
+		r.asks = append(r.asks, known.replayed(c))
 	}
 	return r
+}
+
+// replayed is the ask or allocation as a replay has it.
+func (a *knownAsk) replayed(c *cache) replayedAsk {
+	return replayedAsk{a.number, a.item, a.size, a.place(c), a.askedAt, a.checkpoint}
 }
 
 // each hands over the requests of the replay: the begin; nodes, applications, allocations and asks,
@@ -143,6 +150,9 @@ func (a *replayedAsk) wire() *si.Allocation {
 	tags := a.item.GetAllocationTags()
 	if _, said := tags[common.CreationTime]; !said {
 		tags = with(tags, common.CreationTime, strconv.FormatInt(a.askedAt, 10))
+	}
+	if a.checkpoint != 0 {
+		tags = with(tags, TagCheckpoint, strconv.FormatInt(a.checkpoint, 10))
 	}
 	return &si.Allocation{
 		AllocationKey:    a.item.GetAllocationKey(),

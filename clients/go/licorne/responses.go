@@ -54,6 +54,10 @@ func (c *callbacks) deliver(response *licornev1.UpdateResponse) error {
 		if handler, states := c.handlers.ContainerStates, message.ContainerStates.GetStates(); handler != nil {
 			tell(len(states), func() { handler(states) })
 		}
+	case *licornev1.UpdateResponse_PreemptionNotices:
+		if handler, notices := c.handlers.PreemptionNotices, message.PreemptionNotices; handler != nil {
+			tell(len(notices.GetNotices())+len(notices.GetWithdrawn()), func() { handler(notices) })
+		}
 	case *licornev1.UpdateResponse_Events:
 		if handler, events := c.handlers.Events, message.Events; handler != nil {
 			tell(len(events.GetRecords()), func() { handler(events.GetFirstId(), events.GetRecords()) })

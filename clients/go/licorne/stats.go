@@ -10,7 +10,7 @@ type Stats struct {
 	Replayed uint64
 	// Sent counts the messages written to the stream.
 	Sent uint64
-	// SentItems counts the nodes, applications, asks and removals in them.
+	// SentItems counts the nodes, applications, asks, removals and answers to notices in them.
 	SentItems uint64
 	// Received counts the messages read from the stream.
 	Received uint64

@@ -1,6 +1,7 @@
 package licorne
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,12 @@ const (
 	TagTopology = "licorne/topology"
 	// TagSlice has size and level of the slices of a gang.
 	TagSlice = "licorne/slice"
+	// TagCheckpoint has the time up to which the work of a running allocation is kept, in unix seconds. To say
+	// it, send the allocation again, with the tag and otherwise as it is, or call Client.Checkpoint. A replay
+	// repeats the last one.
+	TagCheckpoint = "licorne/checkpoint"
+	// TagLostWork says the same by the whole seconds of work that would be lost now.
+	TagLostWork = "licorne/lost-work"
 )
 
 const (
@@ -25,10 +32,12 @@ const (
 	maxUnix    = 9_999_999_999
 	maxSlice   = 100_000
 	maxLevel   = 256
+	// maxDigits is how many digits of whole seconds the server reads.
+	maxDigits = 10
 )
 
-// Tags are the four by their meaning. What is zero says nothing. A tag of an ask wins over that of its
-// application.
+// Tags are those of new applications and asks by their meaning. What is zero says nothing. A tag of an ask
+// wins over that of its application.
 type Tags struct {
 	// Runtime is in whole seconds.
 	Runtime time.Duration
@@ -106,9 +115,9 @@ func (t Tags) texts() (map[string]string, error) {
 		texts[TagRuntime] = strconv.FormatInt(int64(t.Runtime/time.Second), 10)
 	}
 	if !t.StartBy.IsZero() {
-		unix := t.StartBy.Unix()
-		if unix < 1 || unix > maxUnix {
-			return nil, invalid("StartBy", t.StartBy.Format(time.RFC3339), "it must lie between 1970 and 2286")
+		unix, err := unixSeconds("StartBy", t.StartBy)
+		if err != nil {
+			return nil, err
 		}
 		texts[TagStartBy] = strconv.FormatInt(unix, 10)
 	}
@@ -132,6 +141,42 @@ func (t Tags) texts() (map[string]string, error) {
 		texts[TagSlice] = "size=" + strconv.Itoa(t.Slice.Size) + ",level=" + t.Slice.Level
 	}
 	return texts, nil
+}
+
+// unixSeconds is a time in unix seconds, rounded down, or the error that names its field.
+func unixSeconds(field string, at time.Time) (int64, error) {
+	unix := at.Unix()
+	if unix < 1 || unix > maxUnix {
+		return 0, invalid(field, at.Format(time.RFC3339), "it must lie between 1970 and 2286")
+	}
+	return unix, nil
+}
+
+// checkpointIn is up to when work is kept, as the tags of an allocation say it at the time `now`, both in
+// unix seconds; 0 if they do not say it.
+func checkpointIn(tags map[string]string, now int64) (int64, *InvalidError) {
+	if text, said := tags[TagCheckpoint]; said {
+		return wholeSeconds(TagCheckpoint, text, 1)
+	}
+	text, said := tags[TagLostWork]
+	if !said {
+		return 0, nil
+	}
+	lost, bad := wholeSeconds(TagLostWork, text, 0)
+	if bad != nil {
+		return 0, bad
+	}
+	return max(1, now-lost), nil
+}
+
+// wholeSeconds reads a tag as the server does, which refuses all else.
+func wholeSeconds(tag, text string, lowest uint64) (int64, *InvalidError) {
+	seconds, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || len(text) > maxDigits || seconds < lowest {
+		problem := fmt.Sprintf("it must be whole seconds from %d on, of %d digits at most", lowest, maxDigits)
+		return 0, invalid("allocationTags["+tag+"]", shown(text), problem)
+	}
+	return int64(seconds), nil
 }
 
 const levelProblem = "it must be the name of a node attribute, without spaces, commas and equals signs"
