@@ -1,33 +1,14 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.messages.backfill import BehindReservationCheck
-from licorne_core.messages.budgets import BudgetCheck
-from licorne_core.messages.fairness import FairShareReport, HoursCheck, HoursReport
-from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck
-from licorne_core.messages.reasons import (
-    AnswersCheck,
-    AskBackOffCheck,
-    BackOffCheck,
-    Check,
-    GangCheck,
-    LimitCheck,
-    NodesCheck,
-    PartitionCheck,
-    PreemptionCheck,
-    QueueCheck,
-    RunningCheck,
-    StartingCheck,
-    StateCheck,
-)
-from licorne_core.messages.reports import Explanation, OutstandingShape
-from licorne_core.messages.topology import TopologyCheck
+from licorne_core.messages.fairness import FairShareReport, HoursReport
+from licorne_core.messages.operators import OperatorMark
+from licorne_core.messages.reports import OutstandingShape
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
@@ -192,14 +173,15 @@ def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb
     return message
 
 
-def _reason_message(reason: HolderReason) -> pb.HolderReason:
+def reason_message(reason: HolderReason) -> pb.HolderReason:
+    """Reason why the ask of a reservation waits."""
     return pb.HolderReason(code=reason.code, message=reason.text, lacks=amounts(reason.lacks))
 
 
 reservation_message = filled(
     pb.Reservation,
     ReservationReport,
-    {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", _reason_message)},
+    {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", reason_message)},
 )
 _drain_message = filled(pb.NodeDrain, DrainReport)
 _node_message = filled(
@@ -302,123 +284,3 @@ def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
     message.over_session = rm.session is not None
     message.caps.CopyFrom(_counts_message(caps))
     return message
-
-
-def explain_message(report: Explanation, may_see: MaySee) -> pb.ExplainResponse:
-    """The explanation of an ask's state, with the RMs that the caller may see."""
-    return pb.ExplainResponse(
-        allocation_key=report.key,
-        application_id=report.app_id,
-        queue=report.queue,
-        verdict=report.verdict,
-        summary=report.summary,
-        checks=[_check_message(_seen(check, may_see)) for check in report.checks],
-        asks_ahead=report.asks_ahead,
-        applications_ahead=report.applications_ahead,
-    )
-
-
-def _seen(check: Check, may_see: MaySee) -> Check:
-    """The check without RMs that the caller may not see."""
-    if may_see is None or not isinstance(check, BudgetCheck):
-        return check
-    return replace(check, holders=tuple(held for held in check.holders if may_see(held[0])))
-
-
-def _check_message(check: Check) -> pb.Check:
-    code = "" if check.passed else check.code
-    message = pb.Check(passed=check.passed, code=code, message=check.message())
-    match check:
-        case PartitionCheck():
-            message.kind, message.subject = "partition", check.partition
-        case StateCheck() | HeldCheck():
-            message.kind, message.subject = "application", check.app_id
-            message.since = nanoseconds(check.mark.time) if isinstance(check, HeldCheck) else 0
-        case StartingCheck() | StoppedQueueCheck():
-            message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
-            message.subject = check.queue
-        case BackOffCheck() | AskBackOffCheck():
-            message.kind = "backoff"
-            message.subject = check.app_id if isinstance(check, BackOffCheck) else check.key
-            message.until = nanoseconds(check.until)
-        case RunningCheck():
-            message.kind, message.subject = "running", check.subject
-        case LimitCheck() | QueueCheck() | HoursCheck():
-            _add_quota(message, check)
-        case BudgetCheck():
-            _add_budget(message, check)
-        case AnswersCheck():
-            message.kind = "predicates"
-        case GangCheck() | TopologyCheck():
-            _add_gang(message, check)
-        case PreemptionCheck():
-            _add_preemption(message, check)
-        case BehindReservationCheck() | NodesCheck():
-            _add_nodes(message, check)
-        case _:
-            assert_never(check)
-    return message
-
-
-def _add_gang(message: pb.Check, check: GangCheck | TopologyCheck) -> None:
-    if isinstance(check, GangCheck):
-        message.kind, message.subject = "gang", check.task_group
-        message.until = nanoseconds(check.until)
-    else:
-        message.kind, message.subject = "topology", check.domain
-
-
-def _add_budget(message: pb.Check, check: BudgetCheck) -> None:
-    message.kind, message.subject = "budget", check.budget
-    message.requested.update(amounts(check.requested))
-    message.used.update(amounts(check.used))
-    message.limit.update(amounts(check.bound))
-    message.holders.extend(pb.BudgetHolder(rm_id=rm_id, used=amounts(used)) for rm_id, used in check.holders)
-
-
-def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck | HoursCheck) -> None:
-    message.requested.update(amounts(check.requested))
-    if isinstance(check, HoursCheck):
-        message.kind, message.subject = "hours", check.queue
-        message.until = nanoseconds(check.until)
-        return
-    if isinstance(check, LimitCheck):
-        message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
-    else:
-        message.kind, message.subject = "queue", check.queue
-    message.used.update(amounts(check.allocated))
-    message.limit.update(amounts(check.max))
-
-
-def _add_nodes(message: pb.Check, check: BehindReservationCheck | NodesCheck) -> None:
-    if isinstance(check, BehindReservationCheck):
-        message.kind, message.subject = "backfill", check.app_id
-        message.until = nanoseconds(check.start)
-        return
-    message.kind, message.subject = "nodes", check.required_node or ""
-    message.causes.update(check.causes)
-    message.more_queues = check.more_queues
-    message.reserved_for.extend(
-        pb.QueueReservations(
-            queue=found.queue,
-            nodes=found.nodes,
-            idle=found.idle,
-            kept=amounts(found.kept),
-            reason=_reason_message(found.reason),
-        )
-        for found in check.reserved_for
-    )
-    bound = check.bound
-    if bound is not None:
-        message.reservation_bound.CopyFrom(
-            pb.ReservationBound(whom=bound.whom, reserved=bound.reserved, most=bound.most, key=bound.key)
-        )
-
-
-def _add_preemption(message: pb.Check, check: PreemptionCheck) -> None:
-    message.kind, message.subject = "preemption", check.queue
-    message.until = nanoseconds(check.until)
-    message.causes.update(check.causes)
-    message.requested.update(amounts(check.requested))
-    message.used.update(amounts(check.settled))
-    message.limit.update(amounts(check.guaranteed))

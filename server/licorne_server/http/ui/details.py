@@ -35,7 +35,7 @@ from licorne_server.http.ui.pages import API, Maker, number, text_in
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
 from licorne_server.http.units import Asked, drain_json, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.reports import explain_message
+from licorne_server.services.explaining import explain_message
 from licorne_server.services.starts import start_message
 
 MAX_RESOURCES = 8
