@@ -22,7 +22,6 @@ from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.handover import Handover
 from licorne_server.coordination.joining import http_url, ownership_of
 from licorne_server.coordination.ownership import Ownership
-from licorne_server.engine.audits import Audits
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
 from licorne_server.http import Figures, HttpServer, Sources
@@ -44,12 +43,11 @@ from licorne_server.rms.registry import Rms, any_connected
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.security.tls import CertificateEnd
-from licorne_server.services.accounting import accounting_of
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.grpc_server import AboutService, GrpcDoor, Service
-from licorne_server.services.history import History, Recording
 from licorne_server.services.members import MemberCalls
+from licorne_server.services.periodics import Periodics
 from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
@@ -86,6 +84,8 @@ class Server:
     """Copies of the core, for questions about what would happen."""
     changes: Changes
     budgets: MemberBudgets
+    periodics: Periodics
+    """Audits, accounting, and samples for readers."""
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
@@ -130,7 +130,7 @@ class Server:
         )
         self._handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
         self._handover.follow(self.ownership)
-        self.ownership.on_failure = self._failed
+        engine.on_failure = self.ownership.on_failure = self._failed
         self._access = Access.by(settings)
         self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
         self.members = self._member_calls.http
@@ -157,11 +157,7 @@ class Server:
             engine, self.rms, views, known.keeper, thread, self.clock, settings.budgets_file, self.ownership
         )
         self.copies = self._copies()
-        self._history = History(views, self.clock, self._time_slices)
-        self._recording = Recording(views, known.find, self.clock, self._time_slices)
-        self._accounting = accounting_of(settings, views, self.clock, self._time_slices)
-        self._audits = Audits(views, self.clock, self._time_slices)
-        self.engine.on_failure = self._failed
+        self.periodics = Periodics(settings, views, known.find, self.clock, self._time_slices)
         self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing)
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
@@ -189,8 +185,7 @@ class Server:
         self.memory.start()
         if self.settings.watch_config:
             self.changes.reloader.watch()
-        self._audits.start()
-        await self._accounting.begin()
+        await self.periodics.start()
         self.scheduler.views.now = self.clock.now
         self._memories.start()
         if self.tracing is not None:
@@ -235,9 +230,7 @@ class Server:
             await self._http.stop()
         if self.members is not None:
             await self.members.close()
-        for periodic in (self._history, self._recording, self._audits):
-            await periodic.stop()
-        await self._accounting.end()
+        await self.periodics.stop()
         self.memory.stop()
         for part in (self.eviction, self.changes, self.budgets, self._admission, self.engine, self.journal):
             await part.stop()
@@ -291,8 +284,7 @@ class Server:
         self._http = HttpServer(self._sources, self.settings.peers, self._dumps)
         self.http_address, self.metrics_address = await self._http.open(self.settings)
         if self.http_address:
-            self._history.start()
-            self._recording.start()
+            self.periodics.record()
 
     def _followed(self, rm_id: RmId) -> None:
         """The RM was registered, or its extra configuration may be another one."""
@@ -325,14 +317,14 @@ class Server:
             log_level=levels().of_others,
             figures=self._figures,
             config_thread=self.config_thread,
-            history=self._history.samples,
-            recorder=self._recording.recorder,
+            history=self.periodics.history.samples,
+            recorder=self.periodics.recording.recorder,
             revisions=self.changes.configurations.find,
             queue_names=self.settings.queue_names,
             events=self.events,
             time_slices=self._time_slices,
             budgets=self.budgets.states,
-            hours=self._accounting.present,
+            hours=self.periodics.accounting.present,
             reasons=Reasons(self.scheduler.views, self._time_slices, self.clock.now).of,
             ownership=self.ownership,
             members=self.members,
@@ -368,8 +360,8 @@ class Server:
             outbox_max=self.settings.bounds.cap,
             certificate_end=self._certificate_end.time(),
             calls=self._calls,
-            audits=self._audits.count,
-            audit_findings=self._audits.findings,
+            audits=self.periodics.audits.count,
+            audit_findings=self.periodics.audits.findings,
             collections=self._collector.passes,
             collection_seconds=self._collector.seconds,
             slow=engine.slow,

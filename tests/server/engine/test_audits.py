@@ -22,15 +22,15 @@ async def test_books_are_added_up_from_time_to_time() -> None:
         await rm.add_nodes(SHOWN + 2)
         with capture_logs() as quiet:
             await clock.advance(AUDIT_SECONDS)
-        assert (server._audits.count, server._audits.findings) == (1, 0)
+        assert (server.periodics.audits.count, server.periodics.audits.findings) == (1, 0)
         assert not [line for line in quiet if line["event"] == "books disagree"]
         (partition,) = server.scheduler.partitions.values()
         for node in partition.nodes.by_id.values():
             node.available = {"vcore": -1}
         with capture_logs() as lines:
             await clock.advance(AUDIT_SECONDS)
-        assert server._audits.count == 2
-        assert server._audits.findings > SHOWN
+        assert server.periodics.audits.count == 2
+        assert server.periodics.audits.findings > SHOWN
         told = [line["finding"] for line in lines if line["event"] == "books disagree"]
         assert len(told) == SHOWN
         assert told[0].startswith("partition [rm1]default: ")
@@ -55,4 +55,4 @@ async def test_an_audit_that_fails_is_not_the_last() -> None:
         assert line["partition"] == partition.name
         node.available = whole
         await clock.advance(AUDIT_SECONDS)
-        assert (server._audits.count, server._audits.findings) == (2, 0)
+        assert (server.periodics.audits.count, server.periodics.audits.findings) == (2, 0)

@@ -143,8 +143,8 @@ async def test_a_list_of_a_member_without_rms_is_that_of_the_others() -> None:
 async def test_the_history_adds_up_all_members(town: Town) -> None:
     """At each time of the longest history the latest counts of all members are added."""
     minute = 60.0
-    town.left._history.samples.extend(Sample(1000 + n * minute, n, 10 * n) for n in range(4))
-    town.right._history.samples.extend(Sample(1100 + n * minute, 100, 1) for n in range(2))
+    town.left.periodics.history.samples.extend(Sample(1000 + n * minute, n, 10 * n) for n in range(4))
+    town.right.periodics.history.samples.extend(Sample(1100 + n * minute, 100, 1) for n in range(2))
     for server in (town.left, town.right):
         apps = await town.get(server, "/ws/v1/history/apps")
         counts = [row["totalApplications"] for row in apps if row["timestamp"] < 2000 * 10**9]

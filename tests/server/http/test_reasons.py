@@ -80,7 +80,7 @@ async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
     """Over gRPC, REST and for the page, whatever it asks for."""
     for name in NAMES[:2]:
         place = Place(f"[{name}]default", "root.a", "ann", "")
-        server._accounting.hours.add(0, place, Row({"vcore": 1}))
+        server.periodics.accounting.hours.add(0, place, Row({"vcore": 1}))
     async with connected(server) as channel, aiohttp.ClientSession() as client:
         for name, rows in (("operator", set(NAMES[:2])), ("mine", {"mine"}), ("others", {"others"})):
             stub = StateStub(bearing(channel, name))
