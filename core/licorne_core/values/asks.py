@@ -33,7 +33,7 @@ class Shape:
         self.runtime = runtime
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
         self.has_negative = has_negative(resources)
-        self._hash = hash((self.items, required_node))
+        self._hash = hash((self.items, required_node, runtime))
 
     def __hash__(self) -> int:
         """Precomputed, as each ask looks up its shape."""

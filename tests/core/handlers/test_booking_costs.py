@@ -1,9 +1,12 @@
 """What an ask and an allocation cost does not grow with what nobody limits or reads."""
 
+from functools import partial
+
 import pytest
 
 from licorne_core.messages.commands import Tick
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.steps import lines_of_core
 
@@ -57,3 +60,20 @@ def test_a_resource_type_costs_an_ask_and_an_allocation_little() -> None:
     (few_asked, few_placed), (asked, placed) = cost(types=2), cost(types=16)
     assert asked - few_asked <= 14 * PER_ASK
     assert placed - few_placed <= 14 * PER_ALLOCATION
+
+
+def test_an_ask_costs_nothing_for_other_runtimes() -> None:
+    """With backfill a declared runtime belongs to the class, and asks may have as many as they like."""
+    lines = []
+    for others in (10, 500):
+        scheduler = Scheduler()
+        for command in (
+            register(config("[{name: leaf}]", properties="{backfill: easy}")),
+            nodes(node("n1", vcore=1)),
+            apps(app("one", "root.leaf")),
+            asks(*(ask("one", f"k{n}", vcore=1, tags={RUNTIME: f"{60 + n}"}) for n in range(others))),
+        ):
+            scheduler.handle(command, 1.0)
+        late = asks(ask("one", "late", vcore=1, tags={RUNTIME: "59"}))
+        lines.append(lines_of_core(partial(scheduler.handle, late, 1.0)))
+    assert lines[1] == lines[0]
