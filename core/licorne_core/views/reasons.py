@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from licorne_core.messages.backfill import BEHIND_RESERVATION
 from licorne_core.messages.reasons import NO_NODE_FITS
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
+from licorne_core.model.nodes.node import BEHIND
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import Asking
+from licorne_core.scheduling.shadows import ShadowStart
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import charge
@@ -42,6 +45,7 @@ NOT_REGISTERED = "the required node is not registered"
 
 _TURN = Obstacle(WAITS_FOR_TURN, "")
 _NODES = Obstacle(NO_NODE_FITS, "")
+_BEHIND = Obstacle(BEHIND_RESERVATION, "")
 _ANSWER = Obstacle(WAITS_FOR_ANSWER, "")
 _REPLACES = Obstacle(REPLACES_PLACEHOLDER, "")
 
@@ -56,6 +60,8 @@ class _Alike(NamedTuple):
     key: str
     is_parked: bool = False
     """True if the scheduler knows of no node for them."""
+    shadow: ShadowStart | None = None
+    """The shadow start that they hold."""
 
 
 @dataclass(slots=True)
@@ -72,6 +78,9 @@ class _Sum:
 _Row = tuple[QueuePath, str, str]
 """Queue, code and subject."""
 
+_Wanted = tuple[AskClass, ShadowStart | None]
+"""Class of asks, and the shadow start that they hold."""
+
 
 def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
     """All waiting asks by queue, code and subject, after a None wherever the reader may pause.
@@ -80,14 +89,14 @@ def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
     missed.
     """
     rows: dict[_Row, _Sum] = {}
-    only_nodes: dict[AskClass, list[_Alike]] = {}
+    only_nodes: dict[_Wanted, list[_Alike]] = {}
     for app in list(partition.applications.values()):
         yield None
         if len(app.requests) == app.allocation_count and not app.assumed_count:
             continue
         for number, alike in enumerate(_of_application(partition, app), 1):
             if alike is not None and alike.obstacle is None:
-                only_nodes.setdefault(alike.ask_class, []).append(alike)
+                only_nodes.setdefault((alike.ask_class, alike.shadow), []).append(alike)
             elif alike is not None:
                 _add(rows, alike, alike.obstacle)
             if not number % STEP:
@@ -121,21 +130,26 @@ def _add(rows: dict[_Row, _Sum], alike: _Alike, found: Obstacle | None, cause: s
 
 
 def _of_application(partition: Partition, app: Application) -> Iterator[_Alike | None]:
-    """The waiting asks of an application, those with a reservation one by one."""
+    """The waiting asks of an application, those with a reservation or a shadow start one by one."""
     context = partition.check_context
     if app.assumed_count or app.replacing_count:
         yield from _placed_soon(app)
-    reserved: Counter[AskGroup | None] = Counter()
+    alone: Counter[AskGroup | None] = Counter()
     for request in list(app.reserved.values()):
         if request.is_pending:
-            reserved[request.group] += 1
+            alone[request.group] += 1
             yield _alone(partition, app, request)
     for request in list(app.backing_off.values()):
         if request.reservation is None:
             yield _alone(partition, app, request)
+    for shadow in list(partition.shadows):
+        for request, _ in shadow.members if shadow.app is app else ():
+            if request.is_pending and request.reservation is None and request.group is not None:
+                alone[request.group] += 1
+                yield _alone(partition, app, request)
     to_all = obstacle_to_all(context, app) if app.groups else None
     for group in list(app.groups.values()):
-        asks = group.waiting - reserved[group]
+        asks = group.waiting - alone[group]
         if asks > 0:
             found = to_all or obstacle_to_group(context, Asking(app, group))
             is_parked = found is None and stops(app, group) == NO_NODE_FITS
@@ -157,27 +171,27 @@ def _placed_soon(app: Application) -> Iterator[_Alike | None]:
 
 
 def _alone(partition: Partition, app: Application, request: Request) -> _Alike:
-    """A pending ask with a reservation or a back-off of its own."""
+    """A pending ask with a reservation, a shadow start or a back-off of its own."""
     ask, reservation = request.ask, request.reservation
     found = obstacle(partition.check_context, subject_of(app, request))
     if found is None and reservation is not None and reservation.node_id is not None:
         node = partition.nodes.by_id.get(reservation.node_id)
         if node is not None and node.takes(ask.ask_class, reserved=True):
             found = _TURN
-    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True)
+    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, shadow=request.shadow)
 
 
 def _first(group: AskGroup) -> str:
-    """Key of the first pending ask of a group without a reservation."""
+    """Key of the first pending ask of a group without a reservation or a shadow start."""
     first = group.first().request
-    if first.reservation is None:
+    if first.reservation is first.shadow is None:
         return str(first.key)
     asks = (place.request for place in group.heap if waits(place))
-    return next((str(request.key) for request in asks if request.reservation is None), "")
+    return next((str(one.key) for one in asks if one.reservation is one.shadow is None), "")
 
 
 def _add_those_at_nodes(
-    partition: Partition, classes: dict[AskClass, list[_Alike]], rows: dict[_Row, _Sum]
+    partition: Partition, classes: dict[_Wanted, list[_Alike]], rows: dict[_Row, _Sum]
 ) -> Iterator[None]:
     """Add the asks that only nodes can stop: each class is compared with nodes once.
 
@@ -187,7 +201,7 @@ def _add_those_at_nodes(
     nodes = list(partition.nodes.by_id.values())
     stride = -(-len(nodes) // max(LEAST_NODES, MOST_LOOKS // max(1, len(classes)))) or 1
     looks = spent = 0
-    for ask_class, found in classes.items():
+    for (ask_class, shadow), found in classes.items():
         required = ask_class.required_node
         if required is not None:
             node = partition.nodes.by_id.get(required)
@@ -198,7 +212,7 @@ def _add_those_at_nodes(
         fits = False
         for node in looked_at:
             spent += 1
-            refusal = node.refusal(ask_class)
+            refusal = node.refusal(ask_class, holder=shadow)
             if refusal is None:
                 fits = True
                 break
@@ -207,10 +221,11 @@ def _add_those_at_nodes(
                 yield
         looks += len(looked_at)
         is_whole = required is not None or len(looked_at) == len(nodes)
+        short = _BEHIND if BEHIND in causes else _NODES
         cause = _most_frequent(causes) or (UNKNOWN if required is None else NOT_REGISTERED)
         for alike in found:
             is_short = not fits if is_whole else alike.is_parked
-            _add(rows, alike, _NODES if is_short else _TURN, cause if is_short else "")
+            _add(rows, alike, short if is_short else _TURN, cause if is_short and short is _NODES else "")
             spent += 1
             if not spent % NODES_STEP:
                 yield

@@ -6,6 +6,7 @@ import pytest
 
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.values.ids import PartitionName
+from licorne_core.values.tags import RUNTIME
 from licorne_core.views import reasons
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
@@ -57,6 +58,27 @@ def test_causes_are_what_most_nodes_lack() -> None:
         assert row.code == "NO_NODE_FITS"
         causes.update(dict(row.causes))
     assert causes == {"full: vcore": 2, "too small: memory": 1, reasons.NOT_REGISTERED: 1}
+
+
+def test_asks_that_would_delay_a_shadow_start_count_under_that() -> None:
+    """Their code is that of their explanations; the holder itself lacks room."""
+    driver = Driver()
+    large = [ask("two", f"l{n}", vcore=9, tags={RUNTIME: "50"}) for n in range(2)]
+    driver.do(
+        register(config("[{name: a}]", properties="{backfill: easy}")),
+        nodes(node("n1", vcore=10), *[node(f"s{n}", vcore=1) for n in range(20)]),
+        apps(app("one", "root.a"), app("two", "root.a"), app("three", "root.a")),
+        asks(ask("one", "runs", vcore=1, tags={RUNTIME: "100"})),
+        asks(ask("one", "fills", vcore=2, tags={RUNTIME: "100"})),
+        asks(*large),
+        asks(ask("three", "late", vcore=2), ask("three", "wide", vcore=8)),
+    )
+    assert waiting(driver) == {
+        ("root.a", "NO_NODE_FITS", ""): 3,
+        ("root.a", "BEHIND_RESERVATION", ""): 1,
+    }
+    [behind] = [row for row in found(driver) if row.code == "BEHIND_RESERVATION"]
+    assert (behind.app_id, behind.key, dict(behind.causes)) == ("three", "late", {})
 
 
 def test_of_very_many_classes_a_part_of_the_nodes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

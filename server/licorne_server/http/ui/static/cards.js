@@ -1,7 +1,7 @@
 // Cards of the overview: how much there is and how much is used, and why everything waits.
 
 import { Bar } from "./bar.js";
-import { codeInWords } from "./codes.js";
+import { codeInWords, listedAs } from "./codes.js";
 import { el, link, note, place, section } from "./dom.js";
 import { icon } from "./icons.js";
 import { Polled } from "./polled.js";
@@ -106,7 +106,7 @@ export class Reasons {
 
   line({ code, asks, queues, firstQueues = [], causes = [] }, at) {
     const partition = this.query.partition || firstQueues[0]?.partition || state.partition;
-    const href = to("applications", [partition], { reason: code, queue: this.query.queue });
+    const href = to("applications", [partition], { reason: listedAs(code), queue: this.query.queue });
     const where = firstQueues.slice(0, 2).map((first, own) => [own ? ", " : "", link(toQueue(first.partition, first.queue), first.queue),
       first.subject && first.subject !== first.queue ? ` (${first.subject})` : ""]).flat();
     const why = causes.slice(0, 4).map(({ cause, asks: some }) => `${count(some)} ${cause}`).join(", ");

@@ -20,13 +20,17 @@ const WORDS = {
   TOO_MANY_ANSWERS_OWED: "waits for answers of the RM",
   TOPOLOGY_NO_DOMAIN: "no domain has room for all of the gang",
   GANG_INCOMPLETE: "not all placeholders have been asked for",
+  BEHIND_RESERVATION: "would delay a planned start",
   NO_NODE_FITS: "no node fits",
   WAITS_FOR_TURN: "waits for its turn",
   WAITS_FOR_ANSWER: "waits for the RM’s answer",
   REPLACES_PLACEHOLDER: "replaces a placeholder",
 };
 
-/** All codes, for a choice among them. */
-export const CODES = Object.keys(WORDS);
+/** The code under which lists have asks of a code: they repeat no try, so they tell no planned start from a full node. */
+export const listedAs = (code) => (code === "BEHIND_RESERVATION" ? "NO_NODE_FITS" : code);
+
+/** All codes of lists, for a choice among them. */
+export const CODES = Object.keys(WORDS).filter((code) => listedAs(code) === code);
 
 export const codeInWords = (code) => WORDS[code] || code;
