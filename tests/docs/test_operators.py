@@ -74,8 +74,9 @@ def written(action: Any) -> str:
     if value in (None, [], ""):
         return "none" if action.nargs is None else ""
     if isinstance(value, int | float):
-        size = action.metavar == "SIZE"
-        return f"{value // 2**20}Mi" if size else f"{value:,}".removesuffix(".0")
+        if action.metavar == "SIZE":
+            return f"{value // 2**20}Mi" if value % 2**30 else f"{value // 2**30}Gi"
+        return f"{value:,}".removesuffix(".0")
     return f"`{value}`"
 
 
