@@ -37,8 +37,8 @@ async def noticed() -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
         await rm.ask("guest", 2, vcore=1000, allow_preempt_self=True)
         await rm.allocated(2)
         await clock.advance(100)
-        await rm.client.checkpoint("guest-2", int(clock.now()) - 5)
-        await rm.client.checkpoint("guest-1", int(clock.now()) - 50)
+        await rm.client.preemption.checkpoint("guest-2", int(clock.now()) - 5)
+        await rm.client.preemption.checkpoint("guest-1", int(clock.now()) - 50)
         await rm.submit("owner", queue="root.owner")
         await rm.ask("owner", vcore=1000, allow_preempt_other=True)
         await eventually(lambda: server.views.partitions()[0].pending_asks == 1)
@@ -63,14 +63,14 @@ async def test_the_rm_is_told_before_the_one_that_loses_least_is_stopped() -> No
 async def test_a_victim_that_is_ready_is_stopped_at_once() -> None:
     """The RM answers that the victim has saved its work: nobody waits for the deadline."""
     async with noticed() as (rm, _):
-        await rm.client.ready_to_stop("guest-2")
+        await rm.client.preemption.ready("guest-2")
         await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
 
 
 async def test_a_victim_may_be_ready_after_a_while() -> None:
     """The RM answers when it will be ready: then it is stopped."""
     async with noticed() as (rm, clock):
-        await rm.client.ready_to_stop("guest-2", after=20)
+        await rm.client.preemption.ready("guest-2", after=20)
         await clock.advance(30)
         await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
 
@@ -89,8 +89,8 @@ async def test_answers_are_checked_before_they_are_sent() -> None:
     """A time that cannot be sent is refused; an unknown key has no answer."""
     client = Client("127.0.0.1:1", rm_id="rm1")
     with pytest.raises(ValueError, match="after is -1"):
-        await client.ready_to_stop("k", after=-1)
+        await client.preemption.ready("k", after=-1)
     with pytest.raises(ValueError, match="time is -5"):
-        await client.checkpoint("k", -5)
-    await client.ready_to_stop("k")
-    await client.checkpoint("k", 5)
+        await client.preemption.checkpoint("k", -5)
+    await client.preemption.ready("k")
+    await client.preemption.checkpoint("k", 5)

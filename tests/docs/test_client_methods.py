@@ -7,6 +7,7 @@ import pytest
 
 from licorne import Admin, Client, State
 from licorne.admin_client import AdminCalls
+from licorne.preemption_calls import PreemptionCalls
 from licorne.state_client import StateCalls
 from licorne.tags import APPLICATION_TAGS, TAGS
 from support.docs.pages import Page, code_spans
@@ -31,15 +32,15 @@ def shown(title: str) -> dict[str, list[str]]:
     return {name: inside.split(", ") if inside else [] for name, _, inside in split}
 
 
-@pytest.mark.parametrize("client", [Client, State, Admin])
+@pytest.mark.parametrize("client", [Client, PreemptionCalls, State, Admin])
 def test_every_method_is_on_the_page(client: type) -> None:
     """The page has exactly the methods of a client, with their parameters."""
-    assert shown(f"{client.__name__} methods") == methods(client)
+    assert shown(f"{client.__name__.removesuffix('Calls')} methods") == methods(client)
 
 
 def test_every_method_has_a_line() -> None:
     """Each method has a short description."""
-    for title in ("Client methods", "State methods", "Admin methods"):
+    for title in ("Client methods", "Preemption methods", "State methods", "Admin methods"):
         assert all(5 < len(row[1]) < 100 for row in PAGE.table(title))
 
 

@@ -18,8 +18,7 @@ from licorne.errors import Rejected
 from licorne.events import AppKey, KnownApplication, KnownAsk, KnownNode, Released
 from licorne.model import Allocation, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
-from licorne.tags import CHECKPOINT_TAG, MOMENT
-from licorne.values import shown, whole
+from licorne.values import shown
 
 
 class Dropped:
@@ -227,17 +226,6 @@ class Cache:
             self._settle_on(item.ask.key, item.node_id)
             self.unconfirmed.add(item.ask.key)
         return messages
-
-    def checkpoint(self, key: str, time: int) -> list[si.Allocation]:
-        """Note the checkpoint of an allocation, in unix seconds; other keys need no message."""
-        if problem := whole(MOMENT, "time", time):
-            raise ValueError(problem)
-        known = self.asks.get(fields.identifier("key", key))
-        if known is None or not known.node_id:
-            return []
-        ask = dataclasses.replace(known.ask, tags={**known.ask.tags, CHECKPOINT_TAG: str(time)})
-        self.asks[key] = known._replace(ask=ask)
-        return [wire.allocation(ask, known.node_id)]
 
     def _note(self, ask: Ask, now: int) -> None:
         known = self.asks.get(ask.key)

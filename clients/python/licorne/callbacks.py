@@ -4,7 +4,6 @@ The questions are about nodes for an ask, and about victims of preemption. Answe
 manager's own requests are events (`licorne.events`).
 """
 
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -106,7 +105,7 @@ def preemption_answer(check: PreemptionCheck, needs: Needs) -> pb.PreemptionAnsw
 class PreemptionNotice:
     """An allocation that will be preempted at the `deadline`, or a notice that is withdrawn.
 
-    An RM that has saved its work answers with `Client.ready_to_stop`. Once a notice is withdrawn the
+    An RM that has saved its work answers with `Client.preemption.ready`. Once a notice is withdrawn the
     allocation goes on.
     """
 
@@ -123,24 +122,6 @@ class PreemptionNotice:
     """The queue of that ask, or the queue with the lowered maximum."""
     lost_seconds: float = 0.0
     """Work that would be lost now: that since its last checkpoint."""
-
-
-def notice_answer(key: str, cache: Cache, after: float) -> pb.NoticeAnswer | None:
-    """The answer for an allocation that is ready, or will be `after` so many seconds; None if unknown.
-
-    Raises ValueError for a time that cannot be sent.
-    """
-    if problem := seconds("after", after, 0.0, MAX_AFTER):
-        raise ValueError(problem)
-    known = cache.asks.get(key)
-    if known is None:
-        return None
-    return pb.NoticeAnswer(
-        partition_name=known.ask.partition,
-        application_id=known.ask.application_id,
-        allocation_key=key,
-        later_milliseconds=math.ceil(after * 1000),
-    )
 
 
 def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
@@ -168,8 +149,6 @@ def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
     return given + withdrawn
 
 
-MAX_AFTER = 1_000_000.0
-"""Seconds."""
 MIN_DEADLINE = 0.01
 """Seconds; the server refuses a shorter deadline."""
 MAX_DEADLINE = 60.0

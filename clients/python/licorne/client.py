@@ -24,7 +24,6 @@ from licorne.callbacks import (
     OnPreemptionNotices,
     OnStateDump,
     Predicates,
-    notice_answer,
 )
 from licorne.calls import Calls
 from licorne.channel import Dialer
@@ -36,6 +35,7 @@ from licorne.fields import check_registration
 from licorne.model import DEFAULT_PARTITION, Allocation, Application, Ask, Node, Termination
 from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
 from licorne.outgoing import Packer
+from licorne.preemption_calls import PreemptionCalls
 from licorne.session import Session, Stats
 from licorne.state_client import StateCalls
 from licorne.v1.state_pb2 import ExplainResponse
@@ -166,6 +166,8 @@ class Client:
         """The server's state of this RM; see `State`."""
         self.admin = AdminCalls(self._calls, rm_id)
         """Operators' calls for this RM, and the RM's own where it may; see `Admin`."""
+        self.preemption = PreemptionCalls(self._context)
+        """Answers to notices of preemption, and checkpoints."""
 
     async def __aenter__(self) -> Self:
         """Begin to connect in the background."""
@@ -271,23 +273,6 @@ class Client:
         """
         messages = self.cache.release(keys, termination)
         await self._context.send(Packer.releases, messages)
-
-    async def ready_to_stop(self, key: str, *, after: float = 0.0) -> None:
-        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` so many seconds.
-
-        The latter counts once for each notice, and no further than its deadline. Without an answer the
-        allocation is stopped at the deadline. Nothing is done for an allocation that is not under
-        notice. Raises ValueError for a time that cannot be sent.
-        """
-        self._context.answer_notice(notice_answer(key, self.cache, after))
-
-    async def checkpoint(self, key: str, time: int) -> None:
-        """Say up to when the work of a running allocation is kept if it is stopped, in unix seconds.
-
-        Preemption compares what would be lost (`preemption.victim.order: cost`), and bounds it
-        (`preemption.loss.limit`). Nothing is done for an unknown key.
-        """
-        await self._context.send(Packer.allocations, self.cache.checkpoint(key, time))
 
     async def explain(self, key: str) -> ExplainResponse:
         """Explain an ask: its checks while it waits, or its node.

@@ -1,0 +1,61 @@
+"""What a resource manager says about preemption: who is ready to stop, and up to when work is kept."""
+
+import dataclasses
+import math
+
+from licorne import wire
+from licorne.client_context import ClientContext
+from licorne.fields import identifier
+from licorne.outgoing import Packer
+from licorne.tags import CHECKPOINT_TAG, MOMENT
+from licorne.v1 import session_pb2 as pb
+from licorne.values import seconds, whole
+
+MAX_AFTER = 1_000_000.0
+"""Seconds."""
+
+
+class PreemptionCalls:
+    """Answers to notices of preemption, and checkpoints; `Client.preemption` is one.
+
+    Every method raises what has ended the client, and ValueError for a time that cannot be sent.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
+        """Speak for the client of the context."""
+        self._context = context
+
+    async def ready(self, key: str, *, after: float = 0.0) -> None:
+        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` so many seconds.
+
+        The latter counts once for each notice, and no further than its deadline. Without an answer the
+        allocation is stopped at the deadline. Nothing is done for an allocation that is not under
+        notice.
+        """
+        if problem := seconds("after", after, 0.0, MAX_AFTER):
+            raise ValueError(problem)
+        known = self._context.cache.asks.get(identifier("key", key))
+        answer = known and pb.NoticeAnswer(
+            partition_name=known.ask.partition,
+            application_id=known.ask.application_id,
+            allocation_key=key,
+            later_milliseconds=math.ceil(after * 1000),
+        )
+        self._context.answer_notice(answer)
+
+    async def checkpoint(self, key: str, time: int) -> None:
+        """Say up to when the work of a running allocation is kept if it is stopped, in unix seconds.
+
+        Preemption compares what would be lost (`preemption.victim.order: cost`), and bounds it
+        (`preemption.loss.limit`). Nothing is done for a key that is not that of an allocation.
+        """
+        if problem := whole(MOMENT, "time", time):
+            raise ValueError(problem)
+        asks = self._context.cache.asks
+        known = asks.get(identifier("key", key))
+        if known is None or not known.node_id:
+            self._context.check()
+            return
+        ask = dataclasses.replace(known.ask, tags={**known.ask.tags, CHECKPOINT_TAG: str(time)})
+        asks[key] = known._replace(ask=ask)
+        await self._context.send(Packer.allocations, [wire.allocation(ask, known.node_id)])
