@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import grpc
@@ -66,12 +67,19 @@ async def streams(shim: Shim, neighbour: Any) -> tuple[Call, Call, Call]:
 
 
 @pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """Limits the size of files, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+def full_disk() -> Callable[[int], AbstractContextManager[None]]:
+    """Limits the size of files, as on a full disk, up to the end of a block.
 
-    def limit(size: int) -> None:
+    No longer, as pytest reports the test before its fixtures end, maybe to a file.
+    """
+
+    @contextmanager
+    def limited(size: int) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    return limited

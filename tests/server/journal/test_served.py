@@ -117,8 +117,7 @@ async def test_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 
 async def test_server_starts_on_a_full_disk(tmp_path: Path, full_disk: Any) -> None:
     """A disk without room costs a server its journal, and nothing else."""
-    with capture_logs() as logs:
-        full_disk(10)
+    with capture_logs() as logs, full_disk(10):
         async with serving(journal=tmp_path) as server, connected(server) as channel:
             assert server.journal.state is not None
             assert server.journal.state.problem == "File too large"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -184,15 +184,15 @@ def test_run_that_has_reached_the_size_stops(tmp_path: Path, caplog: pytest.LogC
     goes_on(journal)
 
 
-def test_full_disk_stops_the_journal(tmp_path: Path, full_disk: Callable[[int], None]) -> None:
+def test_full_disk_stops_the_journal(tmp_path: Path, full_disk: Callable[[int], Any]) -> None:
     """A disk that is full in the middle of a record stops the journal, which ends with the record before."""
     journal = begin(tmp_path)
     journal.core.handle(Tick(), 1.0)
     journal.wait_until_written(1)
-    full_disk(journal.state.size + 10)
-    journal.core.handle(Tick(decisions=7), 1.1)
-    journal.wait(lambda: bool(journal.state.problem))
-    journal.writer.close()
+    with full_disk(journal.state.size + 10):
+        journal.core.handle(Tick(decisions=7), 1.1)
+        journal.wait(lambda: bool(journal.state.problem))
+        journal.writer.close()
     assert journal.state.problem == "File too large"
     assert [type(record) for record in journal.read()] == [Header, Digest, Input]
     goes_on(journal)
