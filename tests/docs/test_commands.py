@@ -75,7 +75,7 @@ def test_no_page_has_a_command_that_is_not_there(page: str) -> None:
     assert commands_in(code) <= {*installed_commands(), *ALIASES}
 
 
-MENTIONED = {"bench", "config plan", "config diff", "config apply"}
+MENTIONED = {"bench", "config plan", "config diff", "config apply", "replay", "simulate", "why"}
 """Commands that pages name without what they need."""
 
 
