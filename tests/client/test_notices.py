@@ -67,6 +67,16 @@ async def test_a_victim_that_is_ready_is_stopped_at_once() -> None:
         await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
 
 
+async def test_a_checkpoint_counts_before_the_answer_that_follows_it() -> None:
+    """An RM that saves its work and then says that it is ready loses nothing."""
+    async with noticed() as (rm, clock):
+        await rm.client.preemption.checkpoint("guest-2", int(clock.now()))
+        await rm.client.preemption.ready("guest-2")
+        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
+        [victim] = await rm.client.state.preemptions()
+        assert victim.lost < 1
+
+
 async def test_a_victim_may_be_ready_after_a_while() -> None:
     """The RM answers when it will be ready: then it is stopped."""
     async with noticed() as (rm, clock):

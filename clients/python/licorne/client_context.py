@@ -14,7 +14,7 @@ from licorne.events import Event
 from licorne.options import GangOptions, Limits
 from licorne.outgoing import Outgoing, Packer
 from licorne.session import Session, Stamp, Stats
-from licorne.v1.session_pb2 import NoticeAnswer, PredicateAnswer, PreemptionAnswer, StateDump
+from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump
 
 
 class Inbox:
@@ -193,13 +193,6 @@ class ClientContext:
     def _answer(self, stamp: Stamp, answer: PredicateAnswer | PreemptionAnswer) -> None:
         """Send an answer, unless the session of its question has ended."""
         if stamp == self.session.stamp and self.outgoing.is_open:
-            self.outgoing.answer(answer)
-            self.wake.set()
-
-    def answer_notice(self, answer: NoticeAnswer | None) -> None:
-        """Send an answer to a notice; without a session there is no notice any more."""
-        self.check()
-        if answer is not None and self.outgoing.is_open:
             self.outgoing.answer(answer)
             self.wake.set()
 

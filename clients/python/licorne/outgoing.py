@@ -10,7 +10,6 @@ from licorne.cache import Cache, creation
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import (
     NoticeAnswer,
-    NoticeAnswers,
     PredicateAnswer,
     PredicateAnswers,
     PreemptionAnswer,
@@ -81,6 +80,11 @@ class Packer:
             tail = self._tail("allocations", item.ByteSize(), removal=True)
             tail.allocations.releases.allocationsToRelease.append(item)
 
+    def notice_answers(self, items: Iterable[NoticeAnswer]) -> None:
+        """Add answers to notices, behind the checkpoints that were said before."""
+        for item in items:
+            self._tail("notice_answers", item.ByteSize()).notice_answers.answers.append(item)
+
     def _tail(self, kind: str, size: int, *, removal: bool = False) -> UpdateRequest:
         """The request for the next item, which is of that kind and has `size` bytes."""
         fits = (
@@ -136,8 +140,6 @@ class Outgoing:
         """The answers to predicate checks, which are sent first."""
         self._victims: deque[PreemptionAnswer] = deque()
         """The answers to preemption checks, which are sent next."""
-        self._notices: deque[NoticeAnswer] = deque()
-        """The answers to preemption notices, which are sent behind these."""
         self._dump: StateDump | None = None
         """The answer to a question for the state: only the newest counts."""
         self._limit = limit
@@ -172,22 +174,19 @@ class Outgoing:
         self.packer.clear()
         self._answers.clear()
         self._victims.clear()
-        self._notices.clear()
         self._dump = None
 
     @property
     def is_empty(self) -> bool:
         """True if nothing is queued."""
-        return not (self.packer or self._answers or self._victims or self._notices or self._dump)
+        return not (self.packer or self._answers or self._victims or self._dump)
 
-    def answer(self, answer: PredicateAnswer | PreemptionAnswer | NoticeAnswer) -> None:
+    def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
         """Queue an answer behind others of its kind and before all items: the server waits."""
         if isinstance(answer, PredicateAnswer):
             self._answers.append(answer)
-        elif isinstance(answer, PreemptionAnswer):
-            self._victims.append(answer)
         else:
-            self._notices.append(answer)
+            self._victims.append(answer)
 
     def dump(self, dump: StateDump) -> None:
         """Queue the answer to a question for the state behind answers and before all items."""
@@ -201,9 +200,6 @@ class Outgoing:
         if self._victims:
             victims = PreemptionAnswers(answers=_first(self._victims))
             return UpdateRequest(preemption_answers=victims)
-        if self._notices:
-            notices = NoticeAnswers(answers=_first(self._notices))
-            return UpdateRequest(notice_answers=notices)
         if self._dump is not None:
             dump, self._dump = self._dump, None
             return UpdateRequest(state_dump=dump)

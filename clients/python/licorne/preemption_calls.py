@@ -35,13 +35,16 @@ class PreemptionCalls:
         if problem := seconds("after", after, 0.0, MAX_AFTER):
             raise ValueError(problem)
         known = self._context.cache.asks.get(identifier("key", key))
-        answer = known and pb.NoticeAnswer(
+        if known is None:
+            self._context.check()
+            return
+        answer = pb.NoticeAnswer(
             partition_name=known.ask.partition,
             application_id=known.ask.application_id,
             allocation_key=key,
             later_milliseconds=math.ceil(after * 1000),
         )
-        self._context.answer_notice(answer)
+        await self._context.send(Packer.notice_answers, [answer])
 
     async def checkpoint(self, key: str, time: int) -> None:
         """Say up to when the work of a running allocation is kept if it is stopped, in unix seconds.
