@@ -7,6 +7,7 @@ import pytest
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.waiting.blockers import backs_off
 from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
@@ -22,6 +23,7 @@ def application(
 ) -> Application:
     """One that has asks with these arrivals, stuck or not; groups go by every second arrival."""
     made = Application(AppId("app"), QueuePath("root.a"), UserGroup("ann", ()), {}, 0.0)
+    made.leaf = Queue("a", None, is_leaf=True, managed=True)
     for arrival in sorted([*stuck, *others]):
         size = 1 + arrival % 2 if arrival in stuck else 9
         wanted = ask("app", f"k{arrival}", predicate=predicate, vcore=size)
