@@ -3,6 +3,8 @@
 A holder is tried where it is planned for. It goes elsewhere at its place in the order, like any ask.
 """
 
+from math import inf
+
 from licorne_core.model.apps.application import Application, gather_gang
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
@@ -52,7 +54,9 @@ class PlannedStarts:
         if not shadow.is_stale and (now < shadow.looked_at + REPLAN_TIME or not may_start):
             return None
         kinds = kinds_of(app, shadow.request)
-        plan = self._context.start_search.plan(app, kinds, now) if may_start else None
+        before = inf if shadow.is_stale else shadow.start
+        search = self._context.start_search
+        plan = search.plan(app, kinds, now, before=before) if may_start else None
         if shadow.is_stale:
             return Lapsed(shadow, may_start) if plan is None else plan
         shadow.looked_at = now

@@ -34,8 +34,10 @@ MOST_TIMES = 64
 """Times at which several kinds are tried beside each other; each costs a look at all nodes with room."""
 
 
-def declared_runtime(app: Application, ask: Ask) -> int | None:
+def declared_runtime(app: Application, ask: Ask) -> float | None:
     """Seconds that the ask, or else its application, says it runs; None if neither does."""
+    if ask.ask_class.runtime < inf:
+        return ask.ask_class.runtime
     own = read_seconds(ask.tags, RUNTIME) if ask.tags else None
     return read_seconds(app.tags, RUNTIME) if own is None else own
 
@@ -77,11 +79,10 @@ class Kind(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Amounts that are free from `time` on; `known` of an allocation, not of a start."""
+    """Amounts that are free from `time` on."""
 
     time: float
     items: Items
-    known: Confidence
 
 
 class _Room(NamedTuple):
@@ -112,6 +113,7 @@ class StartSearch:
     __slots__ = (
         "_applications",
         "_at",
+        "_before",
         "_kinds",
         "_nodes",
         "_own",
@@ -135,6 +137,7 @@ class StartSearch:
         self._applications = applications
         self._part = part
         self._kinds: Sequence[Kind] = ()
+        self._before = inf
         self._own: ShadowStart | None = None
         self._at = 0
         self._rooms: dict[Node, _Room] = {}
@@ -145,16 +148,18 @@ class StartSearch:
         self.work = 0
         """Nodes, allocations and starts looked at so far."""
 
-    def plan(self, app: Application, kinds: Sequence[Kind], now: float) -> Plan | None:
+    def plan(
+        self, app: Application, kinds: Sequence[Kind], now: float, *, before: float = inf
+    ) -> Plan | None:
         """The earliest start of all these asks together at unix seconds `now`.
 
-        None if no end that they need is known.
+        None if no end that they need is known, or comes `before` a time: later ones are not looked at.
 
         Raises:
             StillLooking: not all nodes have been searched yet.
         """
-        if self._kinds != kinds:
-            self._kinds, self._own = kinds, kinds[0].requests[0].shadow
+        if self._kinds != kinds or self._before != before:
+            self._kinds, self._before, self._own = kinds, before, kinds[0].requests[0].shadow
             self._at = self._nodes.changed.count
             self._rooms = {}
             self._rest = iter(list(self._nodes.by_id.values()))
@@ -194,7 +199,7 @@ class StartSearch:
         first = ends[0].time if ends else inf
         steps: list[tuple[float, Sequence[int]]] = []
         time, before = now, [0] * len(may)
-        for end in (*ends, _End(inf, (), Confidence.DECLARED)):
+        for end in (*ends, _End(inf, ())):
             if end.time > time:
                 slots = [
                     min(_times(kind.ask_class.items, free), len(kind.requests)) if allowed else 0
@@ -210,13 +215,18 @@ class StartSearch:
         return _Room(steps, first)
 
     def _free_on(self, node: Node, now: float) -> tuple[dict[str, int], list[_End]]:
-        """What is free on the node now beside other starts, and what ends there, in order."""
+        """What is free on the node now beside other starts, and what ends there in time, in order."""
         free = dict(node.available)
-        ends = [self._end_of(allocation, now) for allocation in node.allocations]
+        ends: list[_End] = []
+        for allocation in node.allocations:
+            time, _ = self._end_of(allocation, now)
+            if time < self._before:
+                ends.append(_End(time, allocation.ask.ask_class.items))
         for shadow, room in node.plans.items():
             if shadow is not self._own:
                 refund(free, room.items)
-                ends.append(_End(room.end, room.items, Confidence.DECLARED))
+                if room.end < self._before:
+                    ends.append(_End(room.end, room.items))
         ends.sort()
         return free, ends
 
@@ -270,12 +280,12 @@ class StartSearch:
                     free[name] = free.get(name, 0) - fitting * value
         return None if any(rest) else members
 
-    def _end_of(self, allocation: Allocation, now: float) -> _End:
+    def _end_of(self, allocation: Allocation, now: float) -> tuple[float, Confidence]:
         """Expected end of an allocation, inf for unknown."""
         ask = allocation.ask
         seconds, known = self.expected(self._applications[ask.app_id], ask)
         time = inf if seconds is None else extended(allocation.allocation_time + seconds, now)
-        return _End(time, ask.ask_class.items, known)
+        return time, known
 
     def expected(self, app: Application, ask: Ask) -> tuple[float | None, Confidence]:
         """Expected runtime of an ask in seconds, None for unknown."""
@@ -296,8 +306,8 @@ class StartSearch:
         going: dict[Node, frozenset[AllocationId]] = {}
         for node in places:
             ends = [(one.ask, self._end_of(one, now)) for one in node.allocations]
-            gone = [(ask, end_of) for ask, end_of in ends if end_of.time <= start]
-            learnt = learnt or any(end_of.known is Confidence.LEARNT for _, end_of in gone)
+            gone = [(ask, known) for ask, (time, known) in ends if time <= start]
+            learnt = learnt or any(known is Confidence.LEARNT for _, known in gone)
             going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
         known = Confidence.LEARNT if learnt else Confidence.DECLARED
         items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
