@@ -66,8 +66,8 @@ def test_with_equal_losses_the_known_one_goes() -> None:
 
 
 def test_what_is_under_notice_counts_as_lost() -> None:
-    """The hour's losses have room for one victim: the second ask waits, though nobody was stopped yet."""
-    driver = town(", preemption.loss.limit: memory=100")
+    """The hour has room for the loss of either victim, not of both: the second ask waits at once."""
+    driver = town(", preemption.loss.limit: memory=150")
     assert wanted(driver, "k1", "k2") == ["young"]
     assert not noticed(driver.wait(20))
 
