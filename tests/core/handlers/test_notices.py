@@ -12,10 +12,12 @@ from support.core.driver import Driver, released
 GUEST = AppId("guest")
 
 
-def town(properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = None) -> Driver:
+def town(
+    properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = None, *, apart: bool = False
+) -> Driver:
     """Two guests on a full node, whose queue gives a minute's notice; an owner compares costs.
 
-    `tags` are those of guests, by key.
+    `tags` are those of guests, by key. If they are `apart`, each has a node.
     """
     guest = f"{{name: guest, properties: {{preemption.notice: 60s{properties}}}}}"
     owner = (
@@ -23,12 +25,15 @@ def town(properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = No
         "properties: {preemption.delay: 5s, preemption.victim.order: cost}}"
     )
     driver = Driver()
-    driver.do(register(config(f"[{guest}, {owner}]")), nodes(node("n1", memory=2)))
+    homes = {"old": "n2" if apart else "n1", "young": "n1"}
+    size = 1 if apart else 2
+    driver.do(register(config(f"[{guest}, {owner}]")))
+    driver.do(nodes(*(node(name, memory=size) for name in sorted({*homes.values()}))))
     driver.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
     for key, age in (("old", 100), ("young", 50)):
         said = (tags or {}).get(key)
         begun = driver.now - age
-        driver.do(asks(ask("guest", key, on_node="n1", memory=1, policy="s", created=begun, tags=said)))
+        driver.do(asks(ask("guest", key, on_node=homes[key], memory=1, policy="s", created=begun, tags=said)))
     return driver
 
 
@@ -67,7 +72,7 @@ def test_with_equal_losses_the_known_one_goes() -> None:
 
 def test_what_is_under_notice_counts_as_lost() -> None:
     """The hour has room for the loss of either victim, not of both: the second ask waits at once."""
-    driver = town(", preemption.loss.limit: memory=150")
+    driver = town(", preemption.loss.limit: memory=150", apart=True)
     assert wanted(driver, "k1", "k2") == ["young"]
     assert not noticed(driver.wait(20))
 
