@@ -172,6 +172,9 @@ What has begun is done to the end. The scan for asks that no node takes puts its
 STOPS = 8
 """Stopping so many requests costs as much as another deadline."""
 
+MOST_BUDGETS = 500
+"""Budgets of hours that follow the time in one turn."""
+
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
@@ -208,7 +211,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
         elif due.due is Due.HOURS:
-            pass_time(partition, now)
+            part.left -= pass_time(partition, now, part.left)
         elif due.due is Due.GO_ON or due.due in _WORK:
             _work(partition, due, now, outcome, part)
         else:
@@ -222,11 +225,12 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     return outcome.effects(partition.rm_id) + told
 
 
-def pass_time(partition: Partition, now: float) -> None:
-    """Let budgets of hours follow the time: a new window may have begun."""
-    opened = partition.shares.hours.pass_time(now)
+def pass_time(partition: Partition, now: float, most: int) -> int:
+    """Let so many budgets of hours follow the time, as a new window may have begun; return how many have."""
+    followed, opened = partition.shares.hours.pass_time(now, max(1, most))
     if opened:
         partition.dirty.mark(opened)
+    return followed
 
 
 def _work(partition: Partition, timer: Timer, now: float, outcome: Outcome, part: Slice) -> None:
@@ -257,8 +261,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
-    if partition.shares.is_on:
-        _follow_time(partition, now)
+    if partition.shares.is_on and not _follow_time(partition, now):
+        return []
     cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):
         decision = cycle.next()
@@ -296,15 +300,21 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     return effects
 
 
-def _follow_time(partition: Partition, now: float) -> None:
-    """Decide by what was used up to the present second, and by the present windows."""
+def _follow_time(partition: Partition, now: float) -> bool:
+    """Decide by what was used up to the present second, and by the present windows.
+
+    Returns False while there are too many new windows for one turn: another turn decides.
+    """
     shares = partition.shares
     shares.now = max(now, shares.now)
     if shares.hours.is_due(now):
-        pass_time(partition, now)
+        pass_time(partition, now, MOST_BUDGETS)
+        if shares.hours.is_due(now):
+            return False
     step = floor(now)
     if step != shares.step:
         partition.dirty.ranks.pass_time(step)
+    return True
 
 
 def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Outcome) -> Sequence[Allocation]:

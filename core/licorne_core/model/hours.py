@@ -79,15 +79,19 @@ class HoursBook:
         """What is to be remembered as of `now`."""
         return {**self._kept, **{key: budget.kept(now) for key, budget in self.known.items()}}
 
-    def pass_time(self, now: float) -> list[HoursBudget]:
-        """Follow the time; return the budgets of which a new window has begun, so that asks may go on."""
-        opened = []
-        while (budget := self._due.take_due(now)) is not None:
+    def pass_time(self, now: float, most: int) -> tuple[int, list[HoursBudget]]:
+        """Have so many budgets follow the time; all windows of a kind begin together.
+
+        Returns how many have, and those of which a new window has begun, so that asks may go on.
+        """
+        followed, opened = 0, []
+        while followed < most and (budget := self._due.take_due(now)) is not None:
             if budget.follow(budget.amount, now) and not budget.spent:
                 opened.append(budget)
             self._plan(budget)
+            followed += 1
         self._arm()
-        return opened
+        return followed, opened
 
     def is_due(self, now: float) -> bool:
         """True if time has changed a budget that does not know it yet."""

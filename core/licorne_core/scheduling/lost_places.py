@@ -60,7 +60,7 @@ class LostPlaces:
     kept on its node, if it has one.
     """
 
-    __slots__ = ("_dirty", "_nodes", "_sought_at", "_timers", "_tree", "_wakeups", "present")
+    __slots__ = ("_by_timer", "_dirty", "_nodes", "_sought_at", "_timers", "_tree", "_wakeups", "present")
 
     def __init__(
         self, nodes: NodeBook, tree: QueueTree, dirty: Dirty, wakeups: Wakeups, timers: Timers[Timer]
@@ -73,6 +73,8 @@ class LostPlaces:
         self._timers = timers
         self.present: dict[LostPlace, None] = {}
         """All places, in the order of the losses."""
+        self._by_timer: dict[Timer, list[LostPlace]] = {}
+        """Places by deadline: those of one key have one deadline."""
         self._sought_at = -1
 
     def lost(self, app: Application, request: Request, now: float) -> None:
@@ -88,7 +90,8 @@ class LostPlaces:
             return
         place = LostPlace(app, request, domain)
         self.present[place] = None
-        app.gang.places.append(place)
+        app.gang.places[place] = None
+        self._by_timer.setdefault(_timer(place), []).append(place)
         self._sought_at = -1
         seconds = app.leaf.settings.swap_seconds
         self._timers.set(_timer(place), now + seconds)
@@ -119,7 +122,7 @@ class LostPlaces:
     def overdue(self, app: Application, key: AllocationKey) -> None:
         """End the time for which a place is kept."""
         terms = app.gang.terms
-        for place in [place for place in app.gang.places if place.key == key]:
+        for place in list(self._by_timer[Timer(Due.PLACE, app.app_id, key)]):
             self._leave_node(place)
             place.is_kept = False
             if terms is None or not (terms.required or terms.slice_size):
@@ -135,11 +138,14 @@ class LostPlaces:
     def end(self, place: LostPlace) -> None:
         """Forget a place, which is taken or of no use any more."""
         self._leave_node(place)
-        others: list[LostPlace] = place.app.gang.places
+        del place.app.gang.places[place], self.present[place]
+        timer = _timer(place)
+        others = self._by_timer[timer]
         others.remove(place)
-        del self.present[place]
-        if not any(other.is_kept and other.key == place.key for other in others):
-            self._timers.cancel(_timer(place))
+        if not any(other.is_kept for other in others):
+            self._timers.cancel(timer)
+        if not others:
+            del self._by_timer[timer]
 
     def forget(self, app: Application) -> None:
         """Forget the places of an application that is no gang any more."""

@@ -9,6 +9,7 @@ import pytest
 
 from licorne_core.messages.commands import (
     Command,
+    NodeAction,
     NotePredicatesSent,
     PredicatePolicy,
     RegisterRm,
@@ -248,6 +249,36 @@ def _drained(n: int) -> Iterator[Command]:
     yield drain("n1", 9 * DAY * n)
 
 
+def _noticed(n: int) -> Iterator[Command]:
+    """A leaf that gives notice, and has very much more than its maximum."""
+    notice = "properties: {quota.preemption.delay: 5s, preemption.notice: 60s}"
+    yield register(config(f"[{{name: a, resources: {{max: {{memory: 1}}}}, {notice}}}]", rest=ENFORCED))
+    yield nodes(node("n1", memory=n))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"k{number}", memory=1, on_node="n1") for number in range(n)))
+
+
+def _lost(n: int) -> Iterator[Command]:
+    """Places of members of one gang that were lost with their nodes; it has an ask left."""
+    properties = "{topology.levels: rack, topology.swap-seconds: '60'}"
+    yield register(config("[{name: a}]", properties=properties))
+    yield nodes(*(node(f"n{number}", vcore=1, attributes={"rack": "r"}) for number in range(n)))
+    yield apps(app("one", "root.a", gang={"vcore": n}, tags={"licorne/topology": "required=rack"}))
+    yield asks(*(ask("one", f"k{n}", vcore=1, group="g", on_node=f"n{n}") for n in range(n)))
+    yield asks(ask("one", "k", vcore=2))
+    yield nodes(*(node(f"n{number}", NodeAction.DECOMISSION) for number in range(n)))
+
+
+def _hours(n: int) -> Iterator[Command]:
+    """Leaves with budgets of hours whose windows begin together."""
+    budget = "properties: {budget.vcore-hours: 1/hour}"
+    leaves = ", ".join(f"{{name: q{number}, {budget}}}" for number in range(n))
+    yield register(config(f"[{leaves}]"))
+    yield nodes(node("n1", vcore=2000 * n))
+    yield apps(*(app(f"app-{number}", f"root.q{number}") for number in range(n)))
+    yield asks(*(ask(f"app-{number}", "k", vcore=2000, on_node="n1") for number in range(n)))
+
+
 Scene = Callable[[int], Iterator[Command]]
 
 SCENES: dict[Due, tuple[Scene, ...]] = {
@@ -275,6 +306,9 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _some_time_above_max,
     ),
     Due.DRAIN: (_drained,),
+    Due.NOTICE: (_noticed,),
+    Due.HOURS: (_hours,),
+    Due.PLACE: (_lost,),
 }
 
 

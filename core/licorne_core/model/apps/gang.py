@@ -134,7 +134,7 @@ class Gang:
         """Its terms about topology domains; None for none."""
         self.questions = 0
         """Open predicate checks for all of it; it is not searched a place meanwhile."""
-        self.places: list[Any] = []
+        self.places: dict[Any, None] = {}
         """Places of its members that were lost with their nodes (`scheduling/lost_places.py`)."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
