@@ -1,7 +1,11 @@
 """The test kit's clock: what was said is heard before time moves, and answered at each stop."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from licorne_server.rms.streams import Stream
 from licorne_server.testing import FakeRM, Proxy, VirtualClock, serve
 
 TWO_QUEUES = """\
@@ -128,3 +132,38 @@ async def test_a_party_that_does_not_rest_is_named(monkeypatch: pytest.MonkeyPat
     clock.attend(Busy())
     with pytest.raises(TimeoutError, match=r"waited 0\.05 s for RM busy to come to rest"):
         await clock.advance(1)
+
+
+class Held:
+    """A gRPC context that takes a message, and returns from it once the gate is open."""
+
+    def __init__(self, context: Any, gate: asyncio.Event) -> None:
+        """Over a context."""
+        self._context, self._gate = context, gate
+
+    async def write(self, raw: bytes) -> None:
+        """Let the peer have the message first."""
+        await self._context.write(raw)
+        await self._gate.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is that of the context."""
+        return getattr(self._context, name)
+
+
+async def test_a_message_is_waited_for_until_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is not at rest while it writes what the RM has read: the time for checks begins then."""
+    clock, gate, begin = VirtualClock(), asyncio.Event(), Stream.__init__
+    gate.set()
+    monkeypatch.setattr(
+        Stream, "__init__", lambda self, context, *rest: begin(self, Held(context, gate), *rest)
+    )
+    async with serve(clock=clock) as server, FakeRM(server.target, clock=clock) as rm:
+        await rm.add_nodes(1)
+        await clock.advance(0)
+        gate.clear()
+        await rm.submit("job")
+        assert not rm.is_settled
+        gate.set()
+        await clock.advance(0)
+        assert rm.is_settled

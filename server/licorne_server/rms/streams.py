@@ -67,6 +67,8 @@ class Stream:
     """True while a request is carried out: it comes to its end, even if the stream ends first."""
     is_leaving: bool
     """True once its RM was asked to leave."""
+    is_writing: bool
+    """True until gRPC has taken the message that is being written."""
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
     peer: str
@@ -88,7 +90,7 @@ class Stream:
         self._wake: Callable[[], None] | None = None
         # Since when, in the loop's time, a message has been waited for; None while none is.
         self._reading_since: float | None = None
-        self.over = self.is_handling = self.is_leaving = False
+        self.over = self.is_handling = self.is_leaving = self.is_writing = False
         self.peer = context.peer()
         self.traffic = Traffic()
         self.reason = ""
@@ -159,7 +161,9 @@ class Stream:
         self._link.told(len(raw))
         self.traffic.messages_written += 1
         self.traffic.bytes_written += len(raw)
+        self.is_writing = True
         await self._context.write(raw)
+        self.is_writing = False
 
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
         """Wait a moment if the next message, with so many items, should gather more of them.

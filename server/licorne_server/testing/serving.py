@@ -227,9 +227,14 @@ class Served:
         return self._server is None or not self._server.engine.has_work
 
     def progress(self, rm_id: str) -> Progress | None:
-        """The state of an RM's session; None while it has none, or something waits to be sent."""
+        """The state of an RM's session; None while it has none, or something has to be sent.
+
+        The RM may have read a message that is being written still. Its time for checks begins after that.
+        """
         rm = self._up().rms.find(rm_id)
         if rm is None or rm.session is None or rm.outbox.peek(tuple(Kind)) is not None:
+            return None
+        if any(stream.is_writing for stream in rm.streams.values()):
             return None
         return Progress((rm.epoch, rm.registration.number), rm.session.received, rm.session.sent)
 
