@@ -251,7 +251,8 @@ class PendingAsks:
         if not (group.waiting or group.assumed):
             self._index.class_went(group.ask_class)
             # One with assumed asks only keeps its turn: they may be put back.
-            self._wakeups.backlog.forget(group)
+            if group.in_backlog:
+                self._wakeups.backlog.forget(group)
             app.forget_idle(group)
 
 

@@ -78,6 +78,8 @@ class AskGroup:
     nowhere: bool
     """True if they exceeded the size of the cluster when they were tried last, or no node took
     them. A try that ends at another check says nothing of it."""
+    in_backlog: bool
+    """True if it is in the backlog of groups without room (`scheduling/waiting/wakeups.py`)."""
     together: Items
     """Amounts of all asks that are placed with these, as of their last try: of a whole gang
     (`scheduling/gang_placement.py`). Empty for asks that are placed one by one."""
@@ -111,7 +113,7 @@ class AskGroup:
         self.refused_at = -inf
         self.attempted = False
         self.unplaceable = False
-        self.nowhere = False
+        self.nowhere = self.in_backlog = False
         self.together = ()
         self.no_domain = False
         self.over_queue = False

@@ -40,10 +40,13 @@ class Backlog:
         """The group was tried, and there is no room for it."""
         if group.ask_class.required_node is None:
             self._groups[group] = None
+            group.in_backlog = True
 
     def forget(self, group: AskGroup) -> None:
         """Forget a group without waiting or assumed asks."""
-        self._groups.pop(group, None)
+        if group.in_backlog:
+            del self._groups[group]
+            group.in_backlog = False
 
     def first_groups(self, most: int) -> Iterable[AskGroup]:
         """So many at most, those whose turn comes first; former ones may be among them."""
@@ -61,12 +64,13 @@ class Backlog:
                 groups.move_to_end(group)
                 yield group
             else:
-                del groups[group]
+                self.forget(group)
                 yield None
 
     def clear(self) -> None:
         """Forget all groups."""
-        self._groups.clear()
+        for group in list(self._groups):
+            self.forget(group)
 
 
 class Wakeups:
