@@ -298,7 +298,7 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, b
         backs_off = backs_off or 0 < threshold <= without_node
         if is_replaceable(app, ask):
             continue
-        in_gang = is_whole(app, ask, look.places) or is_member(look, app, ask)
+        in_gang = is_whole(look, app, ask) or is_member(look, app, ask)
         chosen, has_none = (_of_gang if in_gang else _alone)(look, app, ask, outcome)
         if chosen is not None:
             return chosen, backs_off
@@ -361,7 +361,7 @@ def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tu
     All that is placed together has to be within all quotas. Nothing is reserved, and nobody stopped.
     """
     nowhere = outcome.nowhere[app.app_id]
-    whole = is_whole(app, ask, look.places)
+    whole = is_whole(look, app, ask)
     if whole and lacks_asks(app):
         return None, False
     wanted = as_one(app, ask) if whole else ask

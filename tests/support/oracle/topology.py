@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from support.oracle.backfill import mode
 from support.oracle.books import REPLACED, Amounts, AppRecord, AskRecord, Kind, NodeRecord, add_to, total
 from support.oracle.checks import refused, takes
 from support.oracle.order import Look, node_key
@@ -321,9 +322,10 @@ class Gang:
 # Whole gangs
 
 
-def is_whole(app: AppRecord, ask: AskRecord, places: Sequence[PlaceRecord]) -> bool:
+def is_whole(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     """True if the ask is placed with all pending placeholders of its application."""
-    return app.terms is not None and ask.placeholder and first_place(places, app, ask) is None
+    together = app.terms is not None or mode(look.queues) != "off"
+    return together and ask.placeholder and first_place(look.places, app, ask) is None
 
 
 def whole_of(app: AppRecord) -> list[list[AskRecord]]:

@@ -1,7 +1,7 @@
 """Draws backfill: the properties of root, and the runtimes that applications and asks declare."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -25,6 +25,15 @@ RUNTIMES = [1, 2, 3, 5, 8, 8, 20, 60, 600]
 SHARE = 0.3
 """Share of RMs with backfill in worlds that do not say."""
 
+GANGS = 0.3
+"""Share of those that keep their gangs, and backfill for good.
+
+No start is held there, as the oracle plans none of gangs.
+"""
+
+NEVER = "9000000s"
+"""Age of asks that hold starts where none is to hold one."""
+
 
 class BackfillMaker:
     """Adds backfill to the commands of a world, from a source of its own: all else stays as drawn."""
@@ -33,29 +42,30 @@ class BackfillMaker:
         """Draw the RMs that have it: a `share` of them."""
         self.rng = Random(f"backfill {seed}")
         self.rms = [rm for rm in rms if self.rng.random() < share]
+        self.gangs = [rm for rm in self.rms if Random(f"backfill of gangs {seed} {rm}").random() < GANGS]
 
     def marking(self, command: Command) -> Command:
         """The command, with backfill if it is of an RM that has it."""
         if isinstance(command, RegisterRm | UpdateConfiguration) and command.rm_id in self.rms:
-            return replace(command, config=submitted(self._configured(text_of(command))))
+            text = self._configured(text_of(command), starts=command.rm_id not in self.gangs)
+            return replace(command, config=submitted(text))
         if isinstance(command, UpdateApplications) and command.rm_id in self.rms:
-            return replace(command, new=[self._single(new) for new in command.new])
+            new = [replace(one, tags=self._tags(one.tags, 0.3)) for one in command.new]
+            return replace(command, new=new if command.rm_id in self.gangs else [*map(_single, new)])
         if isinstance(command, UpdateAllocations) and command.rm_id in self.rms:
-            return replace(command, asks=[self._alone(ask) for ask in command.asks])
+            asks = [replace(ask, tags=self._tags(ask.tags, 0.7)) for ask in command.asks]
+            return replace(command, asks=asks if command.rm_id in self.gangs else [*map(_alone, asks)])
         return command
 
-    def _single(self, new: NewApplication) -> NewApplication:
-        """The application without its gang: the oracle places no whole gangs."""
-        return replace(new, tags=self._tags(new.tags, 0.3), placeholder_ask={})
-
-    def _alone(self, ask: Ask) -> Ask:
-        return replace(ask, tags=self._tags(ask.tags, 0.7), placeholder=False, task_group="")
-
-    def _configured(self, text: str) -> str:
+    def _configured(self, text: str, *, starts: bool) -> str:
         document = json.loads(text)
         for partition in document["partitions"]:
             (root,) = partition["queues"]
             root["properties"] = {**root.get("properties", {}), **self._properties()}
+            if not starts:
+                root["properties"].setdefault("backfill", "easy")
+            for queue in () if starts else (root, *_templates(root)):
+                queue["properties"] = {**queue.get("properties", {}), "reserve.after": NEVER}
         return json.dumps(document)
 
     def _properties(self) -> dict[str, Any]:
@@ -71,3 +81,20 @@ class BackfillMaker:
         if "foreign" in tags or self.rng.random() >= share:
             return tags
         return {**tags, RUNTIME: str(self.rng.choice(RUNTIMES))}
+
+
+def _single(new: NewApplication) -> NewApplication:
+    """The application without its gang."""
+    return replace(new, placeholder_ask={})
+
+
+def _alone(ask: Ask) -> Ask:
+    return replace(ask, placeholder=False, task_group="")
+
+
+def _templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The templates of the queue and of those below: what they make inherits no properties."""
+    if "childtemplate" in queue:
+        yield queue["childtemplate"]
+    for child in queue.get("queues", []):
+        yield from _templates(child)
