@@ -12,7 +12,6 @@ from typing import Any, Final
 import yaml
 
 from licorne_core.config import load
-from licorne_core.config.properties import PROPERTIES
 from licorne_core.values.errors import shown
 from licorne_core.values.names import ROOT
 from licorne_core.values.resources import Resources, print_quantity
@@ -48,11 +47,6 @@ class Policy:
         """What the policy means for a configuration that is made."""
         queues = "a queue for each user" if self.layout is Layout.BY_USER else "one queue"
         return f"{queues}, each with an equal guarantee" if self.guarantees else queues
-
-    @property
-    def missing(self) -> list[str]:
-        """Properties that this core does not have."""
-        return sorted(self.properties.keys() - PROPERTIES.keys())
 
 
 _PLAIN: Final = {"application.sort.policy": "fifo", "application.sort.priority": "disabled"}
@@ -94,16 +88,6 @@ _EVERY: Final = (
         properties={**_PLAIN, "backfill": "conservative"},
     ),
     Policy(
-        name="backfill-ageing",
-        summary="as backfill-easy, by priorities that rise by 1 for each hour of waiting",
-        properties={
-            **_PLAIN,
-            "application.sort.priority": "enabled",
-            "backfill": "easy",
-            "ageing": "1/1h max 50",
-        },
-    ),
-    Policy(
         name="fair-memory",
         summary="as fair, by what was used; use of a day ago counts half",
         properties={**_PLAIN, "fairshare.half-life": "24h"},
@@ -117,8 +101,8 @@ _EVERY: Final = (
     ),
 )
 
-POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in _EVERY if not policy.missing}
-"""The policies whose properties this core has, by name."""
+POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in _EVERY}
+"""The policies by name."""
 
 
 def made_config(policy: Policy, queues: Sequence[str], capacity: Resources) -> str:
