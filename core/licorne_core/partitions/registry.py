@@ -87,8 +87,9 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
-    yield from _empty(partition.completed)
-    yield from _empty(partition.rejected)
+    shares = partition.shares
+    for known in (partition.completed, partition.rejected, shares.parents, shares.leaves, shares.touched):
+        yield from _empty(known)
     partition.wakeups.clear()
     partition.nodes.changed.clear()
 
@@ -136,7 +137,6 @@ MAX_DEPARTED = 1024
 
 MAX_REMOVED = 1024
 """Partitions of one RM that its configuration dropped and that are still known as such."""
-
 
 MAX_FAILED_NODES = 1024
 """Nodes of one RM that could not be put anywhere and are still known as such."""
