@@ -111,7 +111,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
             # There is at least one place for each that is pending; which one goes is all the same.
             request.group.heap.pop()
         # Its gang and its RM's checks may still have the request: nothing leads on from there.
-        request.group = request.partner = request.promise = request.reservation = None
+        request.group = request.partner = request.promise = request.reservation = request.shadow = None
         yield 1
     while groups:
         _, group = groups.popitem()
