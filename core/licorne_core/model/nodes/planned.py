@@ -75,7 +75,7 @@ class PlannedRoom:
         if self._time.now + wanted.runtime <= self.start:
             return {}
         left = self.left_on(node)
-        charge(left, node.kept.items())
+        charge(left, tuple(node.kept.items()))
         return {name: left.get(name, 0) for name, _ in wanted.items}
 
     def left_on(self, node: Any, holder: object = None) -> dict[str, int]:
@@ -88,5 +88,5 @@ class PlannedRoom:
         for start, room in rooms.items():
             if start is not holder and (room is self or room.start <= self.start < room.end):
                 refund(left, room.items)
-        refund(left, node.kept.items())
+        refund(left, tuple(node.kept.items()))
         return left
