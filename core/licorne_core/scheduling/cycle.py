@@ -106,11 +106,14 @@ class Cycle:
         """Number of groups, reserved asks and applications tried so far."""
 
     def begin_turn(self, now: float, work: int) -> None:
-        """Begin a turn at unix seconds `now`, with about so much `work` to spend (see `cost`)."""
+        """Begin a turn at unix seconds `now`, with about so much `work` to spend (see `cost`).
+
+        Shadow starts are tried beside it: a turn that had only them would never go on behind them.
+        """
         self.turn_time = self._context.shadows.time.now = now
         for blocker in self._preemption.begin_turn():
             self._context.wakeups.waiting.changed(blocker)
-        self._limit = self.cost + work if self._parking else None
+        self._limit = self.cost + work + len(self._context.shadows.starts) if self._parking else None
         self.tired = False
         if self._places.present:
             self._places.seek()
