@@ -16,11 +16,10 @@ from support.oracle.books import (
     AppRecord,
     AskRecord,
     NodeRecord,
-    QueueRecord,
     add_to,
-    seconds,
 )
 from support.oracle.order import Look, node_key
+from support.oracle.queues import QueueRecord, seconds
 
 GRACE = 5.0
 RETRY_SECONDS = 15.0

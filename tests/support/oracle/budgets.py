@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from licorne_core.messages.budgets import Budget, SetBudgets, SetBudgetSlices
 from licorne_core.values.ids import RmId
-from support.oracle.books import VICTIMS, Amounts, AppRecord, AskRecord, add_to, lineage
+from support.oracle.books import VICTIMS, Amounts, AppRecord, AskRecord, add_to
+from support.oracle.queues import lineage
 
 if TYPE_CHECKING:
     from support.oracle.partition import PartitionOracle

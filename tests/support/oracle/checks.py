@@ -4,8 +4,9 @@ Where something is `reserved` for the ask, what was promised to it is its own.
 """
 
 from support.oracle.backfill import lets
-from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to, lineage
+from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to
 from support.oracle.order import Look, node_key
+from support.oracle.queues import lineage
 from support.oracle.terms import NO_ANSWER
 from support.oracle.usage import NOTHING, limit_for
 

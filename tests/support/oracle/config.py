@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from licorne_core.messages.commands import RegisterRm, UpdateConfiguration
-from support.oracle.books import Amounts, QueueRecord
+from support.oracle.books import Amounts
+from support.oracle.queues import QueueRecord
 from support.oracle.terms import LimitRecord, NodeOrder
 
 NOT_INHERITED = ("priority.policy", "priority.offset", "preemption.policy", "fairshare.weight")

@@ -4,7 +4,8 @@ from copy import copy
 from math import floor, log
 from typing import NamedTuple
 
-from support.oracle.books import Amounts, AppRecord, QueueRecord, lineage, total
+from support.oracle.books import Amounts, AppRecord, total
+from support.oracle.queues import QueueRecord, lineage
 
 Owner = tuple[str, str]
 """The path of a queue; or of a leaf, and a user."""

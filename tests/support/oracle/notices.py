@@ -2,17 +2,10 @@
 
 from licorne_core.messages.notices import NoticeAnswer
 from licorne_core.values.asks import Ask
-from support.oracle.books import (
-    ALLOCATED,
-    NOTICED,
-    AllocationRecord,
-    AppRecord,
-    AskRecord,
-    NoticeRecord,
-    seconds,
-)
+from support.oracle.books import ALLOCATED, NOTICED, AllocationRecord, AppRecord, AskRecord, NoticeRecord
 from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again
+from support.oracle.queues import seconds
 from support.oracle.terms import LossRecord
 from support.oracle.victims import checkpoint_of, seconds_lost
 

@@ -1,9 +1,10 @@
 """What operators do to an application: it is held, its asks have another priority, it is moved."""
 
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
-from support.oracle.books import AppRecord, QueueRecord, lineage
+from support.oracle.books import AppRecord
 from support.oracle.gangs import fits_below
 from support.oracle.partition import PartitionOracle
+from support.oracle.queues import QueueRecord, lineage
 from support.oracle.requests import replace_ask
 from support.oracle.usage import Usage, group_of, limit_for
 

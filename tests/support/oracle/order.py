@@ -4,18 +4,10 @@ from collections.abc import Callable, Iterator
 from math import fsum, inf
 from typing import Any, NamedTuple, Protocol
 
-from support.oracle.books import (
-    Amounts,
-    AppRecord,
-    AskClass,
-    AskRecord,
-    Kind,
-    NodeRecord,
-    QueueRecord,
-    lineage,
-)
+from support.oracle.books import Amounts, AppRecord, AskClass, AskRecord, Kind, NodeRecord
 from support.oracle.budgets import Bound
 from support.oracle.memory import Memory
+from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import NodeOrder, PreemptionRecord
 from support.oracle.usage import Usage
 

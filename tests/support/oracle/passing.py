@@ -5,7 +5,7 @@ An autoscaler is told of asks that quota would admit and no node takes.
 
 from licorne_core.messages.commands import FailMode
 from support.oracle.backfill import GRACE, holders
-from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, lineage
+from support.oracle.books import Amounts, AppRecord, AskRecord, Kind
 from support.oracle.cordons import drain
 from support.oracle.gangs import to_be_tried
 from support.oracle.lives import completing_is_over, placeholders_overdue
@@ -26,6 +26,7 @@ from support.oracle.predicates import (
     starts,
     still_waits,
 )
+from support.oracle.queues import lineage
 from support.oracle.reserving import victims_on
 from support.oracle.terms import NO_ANSWER
 from support.oracle.turns import SEARCH_INTERVAL, confirm, link, look_at, preempt

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecord, NodeRecord, lineage
+from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecord, NodeRecord
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
@@ -19,6 +19,7 @@ from support.oracle.checks import (
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order
 from support.oracle.partition import PartitionOracle
+from support.oracle.queues import lineage
 from support.oracle.terms import ReservationRecord
 
 PART_OF_NODES = 10

@@ -1,16 +1,7 @@
 """Usage, wishes and limits of everybody, added up from the records for one decision (spec §§ 10.2-10.3)."""
 
-from support.oracle.books import (
-    VICTIMS,
-    Amounts,
-    AppRecord,
-    AskRecord,
-    NodeRecord,
-    QueueRecord,
-    add_to,
-    lineage,
-    total,
-)
+from support.oracle.books import VICTIMS, Amounts, AppRecord, AskRecord, NodeRecord, add_to, total
+from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import LimitRecord
 
 Tracker = tuple[str, str, str]

@@ -17,9 +17,9 @@ from support.oracle.books import (
     Amounts,
     AppRecord,
     AskRecord,
-    seconds,
 )
 from support.oracle.order import Look
+from support.oracle.queues import seconds
 from support.preemption.brute_force import BruteForce
 from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 

@@ -1,0 +1,103 @@
+"""The oracle's queues: what the configuration says of each."""
+
+from dataclasses import dataclass, field
+from functools import cache
+
+from support.oracle.books import Amounts
+from support.oracle.terms import LimitRecord
+
+
+@dataclass
+class QueueRecord:
+    """A queue with the settings that its configuration gives it.
+
+    `brought` are the sizes that applications brought for a dynamic leaf, `template` those of a
+    parent for the dynamic leaves below it.
+    """
+
+    path: str
+    is_leaf: bool
+    managed: bool = True
+    draining: bool = False
+    guaranteed: Amounts = field(default_factory=dict)
+    max: Amounts = field(default_factory=dict)
+    max_apps: int = 0
+    limits: list[LimitRecord] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    template: "QueueRecord | None" = None
+    brought: "QueueRecord | None" = None
+
+    @property
+    def parent(self) -> str:
+        """The parent's path, empty for root."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def removable(self) -> bool:
+        """True if the queue goes once nothing is in it (spec § 4.3)."""
+        return self.path != "root" and (self.draining or not self.managed)
+
+    @property
+    def app_order(self) -> str:
+        """How applications are ordered: fifo, fair or stateaware."""
+        return self.properties.get("application.sort.policy", "fifo")
+
+    @property
+    def priority_first(self) -> bool:
+        """True if priority goes before fairness and time."""
+        return self.properties.get("application.sort.priority", "enabled").lower() != "disabled"
+
+    @property
+    def backoff(self) -> int:
+        """Asks without a node after which an application backs off, 0 for never."""
+        return int(self.properties.get("application.unschedasks.backoff", "0"))
+
+    @property
+    def backoff_delay(self) -> float:
+        """For how long it backs off, in seconds."""
+        written = self.properties.get("application.unschedasks.backoff.delay", "30s")
+        return float(written.removesuffix("s"))
+
+    @property
+    def reservation_idle_timeout(self) -> float:
+        """How long a node is kept for an ask that could not have it, in seconds."""
+        return seconds(self.properties.get("reservation.idle.timeout", "2s"))
+
+    @property
+    def preemption_delay(self) -> float:
+        """How old an ask must be before others are preempted for it, in seconds."""
+        return seconds(self.properties.get("preemption.delay", "30s"))
+
+    @property
+    def half_life(self) -> float:
+        """After how many seconds usage counts half for those inside, 0 for no memory."""
+        written = self.properties.get("fairshare.half-life", "off")
+        return 0.0 if written == "off" else seconds(written)
+
+    @property
+    def weight(self) -> float:
+        """What its decayed usage is divided by."""
+        return float(self.properties.get("fairshare.weight", "1"))
+
+    def priority_seen_outside(self, inside: int | None) -> int | None:
+        """What the parent takes for this queue's priority, None when nothing waits in it."""
+        if inside is None or inside == -(2**31):
+            return inside
+        offset = int(self.properties.get("priority.offset", "0"))
+        if self.properties.get("priority.policy") == "fence":
+            return offset
+        return max(-(2**31), min(2**31 - 1, inside + offset))
+
+
+def seconds(written: str) -> float:
+    """A duration as worlds write it: so many milliseconds or seconds."""
+    if written.endswith("ms"):
+        return float(written.removesuffix("ms")) / 1000
+    return float(written.removesuffix("s"))
+
+
+@cache
+def lineage(path: str) -> tuple[str, ...]:
+    """The queue's path and those of its ancestors, root last."""
+    parts = path.split(".")
+    return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
