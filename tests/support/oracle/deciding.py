@@ -1,4 +1,4 @@
-"""One pass in the words of the specification, §§ 6.5 and 8.2-8.7.
+"""One pass in the words of the specification, §§ 8.2-8.7.
 
 It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted. Asks
 with a reservation come first, then those that replace placeholders. Then the first ask wins that
@@ -8,7 +8,7 @@ all checks let through and that has a node, or else is old enough to have one re
 from typing import NamedTuple
 
 from support.oracle.backfill import MOST, REPLAN_SECONDS, Hold, Lapse, Name, holders, mode, plan, waits_before
-from support.oracle.books import AllocationRecord, AppRecord, AskRecord, Kind, NodeRecord
+from support.oracle.books import AppRecord, AskRecord, Kind
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
@@ -16,14 +16,14 @@ from support.oracle.checks import (
     may_start,
     node_for,
     refused,
-    refuses_place,
     takes,
     within_limits,
     within_maxima,
 )
-from support.oracle.gangs import free_placeholders, is_replaceable
-from support.oracle.order import Look, apps_in_order, apps_of_leaf, fit_key
-from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, may_reserve, review
+from support.oracle.gangs import is_replaceable
+from support.oracle.order import Look, apps_in_order, apps_of_leaf
+from support.oracle.replacing import Replacement, replace_one
+from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, node_to_reserve, review
 from support.oracle.terms import KeptRecord, Likeness, WishRecord
 from support.oracle.topology import (
     GangQuestion,
@@ -39,84 +39,6 @@ from support.oracle.topology import (
 )
 from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
 
-INCOMPATIBLE = "cancel placeholder: resource incompatible"
-
-
-class Replacement(NamedTuple):
-    """Which real ask takes which placeholder's place, and on which other node if on another.
-
-    `asks` is whether the RM has to agree to the node first. `cancels`: the placeholder is too small
-    for the ask, and is stopped.
-    """
-
-    app_id: str
-    key: str
-    placeholder: str
-    node_id: str | None = None
-    asks: bool = False
-    cancels: bool = False
-
-
-class _Found(NamedTuple):
-    """What the placeholders' own nodes come to: a decision, and the first that fit by size."""
-
-    decision: Replacement | None
-    fitting: Replacement | None
-
-
-def replace_one(look: Look) -> Replacement | None:
-    """The first application in which a placeholder can be replaced or has to be stopped."""
-    for app in apps_in_order(look, newcomers=True):
-        decision = _replace_one_of(look, app)
-        if decision is not None:
-            return decision
-    return None
-
-
-def _replace_one_of(look: Look, app: AppRecord) -> Replacement | None:
-    """On the placeholders' own nodes, for all asks; then the first pair on another node."""
-    first: Replacement | None = None
-    for ask in app.asks_in_order():
-        if ask.placeholder or not may_be_asked_about(look, ask):
-            continue
-        found = _on_own_node(look, app, ask)
-        if found.decision is not None:
-            return found.decision
-        first = first or found.fitting
-    if first is None:
-        return None
-    ask = app.asks[first.key]
-    in_domain = app.terms is not None and app.terms.required
-    node_id = node_for_member(look, app, ask, None) if in_domain else node_for(look, ask)
-    if node_id is None:
-        return None
-    asks = look.must_ask(ask, look.nodes[node_id], allocate=True)
-    return first._replace(node_id=node_id, asks=asks)
-
-
-def _on_own_node(look: Look, app: AppRecord, ask: AskRecord) -> _Found:
-    first: Replacement | None = None
-    for key in free_placeholders(app, ask.task_group):
-        placeholder = app.allocations[key]
-        pair = Replacement(app.app_id, ask.key, key)
-        if not _is_large_enough(placeholder, ask):
-            return _Found(pair._replace(cancels=True), None)
-        first = first or pair
-        node = look.nodes[placeholder.node_id]
-        if ask.required_node not in (None, node.node_id):
-            continue
-        if look.must_ask(ask, node, allocate=False):
-            return _Found(pair._replace(asks=True), None)
-        if not (ask.predicate and node.results.get((ask.ask_class, False))):
-            return _Found(pair, None)
-    return _Found(None, first)
-
-
-def _is_large_enough(placeholder: AllocationRecord, ask: AskRecord) -> bool:
-    return all(wanted <= placeholder.ask.size.get(name, 0) for name, wanted in ask.size.items())
-
-
-RESERVATION_AGE = 2.0
 MOST_SEARCHES = 10
 MOST_PLANS = 10
 SEARCH_INTERVAL = 15.0
@@ -326,7 +248,7 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
         found, may_reserve_now = _start_for(look, app, ask, outcome)
         if found is not None:
             return found, False
-        to_reserve = _node_to_reserve(look, app, ask) if within and may_reserve_now else None
+        to_reserve = node_to_reserve(look, app, ask) if within and may_reserve_now else None
         if to_reserve is not None:
             return Decision(app.app_id, ask.key, to_reserve, reserves=True), False
     return _victims(look, app, ask, outcome), within
@@ -460,29 +382,3 @@ def _with_question(look: Look, ask: AskRecord, found: Preemption, plans: list[Pl
             break
         nodes.append(one.node_id)
     return found._replace(plans=tuple(plans), nodes=tuple(nodes)) if nodes else found
-
-
-def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
-    """The node that is to be kept for an ask that fits on none (§§ 8.5, 8.7)."""
-    has_one = ask.reservation is not None and ask.reservation.node_id is not None
-    if not look.reserving or has_one:
-        return None
-    if ask.required_node is not None:
-        required = look.nodes.get(ask.required_node)
-        return None if required is None or refuses_place(required, ask) else required.node_id
-    if look.now < ask.created + RESERVATION_AGE or not may_reserve(look, app):
-        return None
-
-    def key(node: NodeRecord) -> tuple[float, float, float, str]:
-        return fit_key(look, node, ask.size)
-
-    holding = [
-        node
-        for node in look.nodes.values()
-        if node.schedulable and not node.yielded
-        if node.node_id not in look.usage.reserved | look.usage.planned
-        if not any(place.node_id == node.node_id for place in look.places)
-        if node.holds(ask.size) and not refused(node, ask, allocate=False)
-        if not refuses_place(node, ask)
-    ]
-    return min(holding, key=key).node_id if holding else None

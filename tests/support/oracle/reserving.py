@@ -1,4 +1,4 @@
-"""Room that is kept for asks on nodes: how much there may be, and when it is given up (§ 8.6)."""
+"""Room that is kept for asks on nodes: where, how much there may be, and when it is given up (§§ 8.5-8.7)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,18 +11,20 @@ from support.oracle.checks import (
     may_be_asked_about,
     may_start,
     node_for,
+    refused,
     refuses_place,
     takes,
     within_limits,
     within_maxima,
 )
 from support.oracle.gangs import is_replaceable
-from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order
+from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order, fit_key
 from support.oracle.partition import PartitionOracle
 from support.oracle.queues import lineage
 from support.oracle.terms import ReservationRecord
 
 PART_OF_NODES = 10
+RESERVATION_AGE = 2.0
 REVIEW_SECONDS = 1.0
 REVIEW = ("review", "")
 
@@ -40,7 +42,33 @@ class GiveUp(NamedTuple):
     is_review: bool = True
 
 
-def may_reserve(look: Look, app: AppRecord) -> bool:
+def node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
+    """The node that is to be kept for an ask that fits on none (§§ 8.5, 8.7)."""
+    has_one = ask.reservation is not None and ask.reservation.node_id is not None
+    if not look.reserving or has_one:
+        return None
+    if ask.required_node is not None:
+        required = look.nodes.get(ask.required_node)
+        return None if required is None or refuses_place(required, ask) else required.node_id
+    if look.now < ask.created + RESERVATION_AGE or not _may_reserve(look, app):
+        return None
+
+    def key(node: NodeRecord) -> tuple[float, float, float, str]:
+        return fit_key(look, node, ask.size)
+
+    holding = [
+        node
+        for node in look.nodes.values()
+        if node.schedulable and not node.yielded
+        if node.node_id not in look.usage.reserved | look.usage.planned
+        if not any(place.node_id == node.node_id for place in look.places)
+        if node.holds(ask.size) and not refused(node, ask, allocate=False)
+        if not refuses_place(node, ask)
+    ]
+    return min(holding, key=key).node_id if holding else None
+
+
+def _may_reserve(look: Look, app: AppRecord) -> bool:
     """True if one more node may be reserved for the application and in its queues."""
     own = look.queues[app.queue].properties.get("application.reservation.max.nodes")
     most = (_most_of_root(look) + 1) // 2 if own is None else int(own)

@@ -12,12 +12,13 @@ from support.oracle.books import (
     PairRecord,
     add_to,
 )
-from support.oracle.deciding import INCOMPATIBLE, Decision, Outcome, Replacement, Search, Waits, decide
+from support.oracle.deciding import Decision, Outcome, Search, Waits, decide
 from support.oracle.lives import note_placeholder, note_start, run, stop
 from support.oracle.notices import look_after, stop_victim
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
+from support.oracle.replacing import INCOMPATIBLE, Replacement
 from support.oracle.reserving import GiveUp, new_reservation, review_later
 from support.oracle.terms import KeptRecord
 from support.oracle.topology import GangQuestion, MemberDecision, Together, keep_places
