@@ -13,9 +13,10 @@ from support.oracle.books import (
     AskRecord,
     NodeRecord,
 )
+from support.oracle.domains import levels_of
 from support.oracle.gangs import booked_placeholders, covers, end_of, has_time, unlink
 from support.oracle.partition import PartitionOracle, look_again
-from support.oracle.topology import levels_of, note_lost
+from support.oracle.topology import note_lost
 
 COMPLETING_SECONDS = 30.0
 STARTING_SECONDS = 300.0

@@ -10,13 +10,14 @@ from licorne_core.messages.commands import NewApplication, PredicatePolicy
 from support.oracle.books import AllocationRecord, Amounts, AppRecord, AskRecord, GangRecord, NodeRecord
 from support.oracle.budgets import Budgets
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
+from support.oracle.domains import levels_of
 from support.oracle.gangs import fits_below, seconds_left
 from support.oracle.memory import Memory, remembers
 from support.oracle.order import ClaimRecord
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
 from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import CordonRecord, PreemptionRecord
-from support.oracle.topology import PlaceRecord, levels_of, may_come, terms_of
+from support.oracle.topology import PlaceRecord, may_come, terms_of
 from support.oracle.usage import Usage, group_of, is_limited
 
 Name = tuple[str, str]
