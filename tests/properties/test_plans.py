@@ -37,7 +37,8 @@ from support.core.reports import queues_in
 from support.core.steps import last
 from support.seeds import lively
 from support.worlds import World
-from support.worlds.playing import Players, let_happen
+from support.worlds.obeying import let_happen
+from support.worlds.playing import Players
 from support.worlds.rms import RmMaker
 
 CLEANED = 21.0

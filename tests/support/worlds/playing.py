@@ -1,8 +1,7 @@
 """Plays a script to a core. Its RMs answer checks of nodes and of victims, confirm stops, and resize asks.
 
 They do so at once, later, wrongly or never. What an RM does follows from what it is told alone, and from how
-often it was told, so that a script that was cut short goes on as before. An obedient RM does at once what it
-is told, and agrees to whatever it is asked: as plans assume of every RM.
+often it was told, so that a script that was cut short goes on as before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -376,53 +375,3 @@ class SavedWork:
             tags = {"licorne/checkpoint": str(at)} if mood // 32 % 3 else {"licorne/lost-work": str(mood % 5)}
             saved = replace(allocation.ask, node_id=allocation.node_id, tags=tags)
             self._checkpoints.put(delay, effect.rm_id, saved)
-
-
-# Obedient RMs
-
-
-def let_happen(driver: Driver, *commands: Command, seconds: float = 0.0) -> list[Effect]:
-    """Hand in commands, and let time pass; all effects, of all RMs, each of which obeys."""
-    told: list[Effect] = []
-    replies: list[Command] = []
-
-    def hear(effects: list[Effect]) -> None:
-        told.extend(effects)
-        replies.extend(reply for effect in effects for reply in _obeying(effect))
-
-    for command in commands:
-        hear(driver.send(command))
-    end = driver.now + seconds
-    while True:
-        hear(driver.run())
-        if replies:
-            due, replies[:] = replies[:], []
-            for reply in due:
-                hear(driver.send(reply))
-            continue
-        deadline = driver.scheduler.next_deadline()
-        if deadline is None or deadline > end:
-            driver.now = end
-            return told
-        driver.now = max(driver.now, deadline)
-
-
-def _obeying(effect: Effect) -> list[Command]:
-    """What an obedient RM says to an effect."""
-    if isinstance(effect, AllocationsReleased):
-        gone = [
-            release(r.app_id, r.key, why=r.termination, partition=effect.partition)
-            for r in effect.releases
-            if r.termination in ASKED
-        ]
-        return [releases(*gone, rm=effect.rm_id)] if gone else []
-    if isinstance(effect, PredicatesAsked):
-        nodes = [PredicateAnswer(asked.check) for asked in effect.checks]
-        return [AnswerPredicates(rm_id=effect.rm_id, answers=nodes)]
-    if isinstance(effect, PreemptionsAsked):
-        victims = [
-            PreemptionAnswer(asked.check, {node.node_id: node.start for node in asked.nodes})
-            for asked in effect.checks
-        ]
-        return [AnswerPreemptions(rm_id=effect.rm_id, answers=victims)]
-    return []

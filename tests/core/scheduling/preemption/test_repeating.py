@@ -12,7 +12,7 @@ from support.core.driver import START, Driver, placed, released
 from support.core.steps import last, listed
 from support.preemption.asking import NOW, A, B, cluster, queue, refusal, runs, waits
 from support.preemption.records import Hold
-from support.worlds.playing import let_happen
+from support.worlds.obeying import let_happen
 
 DEFAULT = PartitionName("[rm1]default")
 POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"
