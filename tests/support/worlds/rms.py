@@ -106,19 +106,13 @@ class RmMaker:
                     self._node_id(),
                     rng.choice(kinds),
                     partition=partition,
-                    attributes=self._attributes(),
+                    attributes=_attributes(rng, self.topology),
                     size=self._capacity(),
                 )
                 for _ in range(rng.randint(1, 6))
             ),
             rm=self.rm,
         )
-
-    def _attributes(self) -> dict[str, str]:
-        """A zone, mostly; and a rack where there are topology domains."""
-        found = _attributes(self.rng)
-        rack = "" if self.topology is None else self.topology.choice(["", "1", "1", "2", "2"])
-        return {**found, "rack": rack} if rack else found
 
     def change_node(self) -> UpdateNodes:
         """A node grows, shrinks, drains, comes back or goes."""
@@ -295,7 +289,9 @@ class RmMaker:
         return SetHold(rm_id=RmId(self.rm), hold=Hold.OUTBOX_FULL, on=on)
 
 
-def _attributes(rng: Random) -> dict[str, str]:
-    """A zone, mostly."""
-    zone = rng.choice(["", "a", "b", "b"])
-    return {"zone": zone} if zone else {}
+def _attributes(rng: Random, topology: Random | None) -> dict[str, str]:
+    """A zone, mostly; and a rack where there are topology domains."""
+    found = {"zone": rng.choice(["", "a", "b", "b"])}
+    if topology is not None:
+        found["rack"] = topology.choice(["", "1", "1", "2", "2"])
+    return {name: value for name, value in found.items() if value}
