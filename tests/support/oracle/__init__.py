@@ -95,7 +95,7 @@ class Oracle:
         """
         self.waiting = {}
         for partition in self.partitions.values():
-            partition.remember(now)
+            partition.memory.advance(partition.queues, partition.apps, now)
             partition.made.clear()
             partition.released.clear()
         for effect in asked:

@@ -73,7 +73,9 @@ class Memory:
         self.hours: dict[tuple[str, str, str], list[Stretch]] = {}
 
     def advance(self, queues: dict[str, QueueRecord], apps: dict[str, AppRecord], now: float) -> None:
-        """What is in use has been in use since the last time."""
+        """What is in use has been in use since the last time, if a queue has a half-life or a budget."""
+        if not any(queue.half_life or budgets(queue) for queue in queues.values()):
+            return
         last, self.time = self.time, now
         self._open(queues, now)
         for app in apps.values():
@@ -173,8 +175,3 @@ def budgets(queue: QueueRecord) -> list[tuple[str, str, int]]:
             resource = key.removeprefix("budget.").removesuffix("-hours")
             found.append((resource, window, int(amount.removesuffix("m"))))
     return found
-
-
-def remembers(queues: dict[str, QueueRecord]) -> bool:
-    """True if a queue has a half-life or a budget."""
-    return any(queue.half_life or budgets(queue) for queue in queues.values())

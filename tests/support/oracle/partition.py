@@ -12,7 +12,7 @@ from support.oracle.budgets import Budgets
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
 from support.oracle.domains import levels_of
 from support.oracle.gangs import fits_below, seconds_left
-from support.oracle.memory import Memory, remembers
+from support.oracle.memory import Memory
 from support.oracle.order import ClaimRecord
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
 from support.oracle.queues import QueueRecord, lineage
@@ -163,11 +163,6 @@ class PartitionOracle:
             if self._is_empty(queue):
                 self.clean_later(queue.path, now)
         self.memory.follow(self.queues, now)
-
-    def remember(self, now: float) -> None:
-        """Time has passed with all as it is."""
-        if remembers(self.queues):
-            self.memory.advance(self.queues, self.apps, now)
 
     def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
         """All asks that something is kept for; of those that wait for an answer it is kept too."""
