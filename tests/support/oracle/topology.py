@@ -48,14 +48,6 @@ class PlaceRecord:
         return one is None or not one.assumed
 
 
-class Place(NamedTuple):
-    """So many asks of a kind on a node."""
-
-    kind: Kind
-    node: NodeRecord
-    number: int
-
-
 class Together(NamedTuple):
     """All pending placeholders of an application on their nodes, in one go."""
 
