@@ -7,6 +7,7 @@ from licorne_core.messages.commands import FailMode
 from support.oracle.backfill import GRACE, holders
 from support.oracle.books import Amounts, AppRecord, AskRecord, Kind
 from support.oracle.cordons import drain
+from support.oracle.doing import confirm, link, preempt
 from support.oracle.gangs import to_be_tried
 from support.oracle.lives import completing_is_over, placeholders_overdue
 from support.oracle.notices import look_after, notice_over
@@ -29,7 +30,7 @@ from support.oracle.predicates import (
 from support.oracle.queues import lineage
 from support.oracle.reserving import victims_on
 from support.oracle.terms import NO_ANSWER
-from support.oracle.turns import SEARCH_INTERVAL, confirm, link, look_at, preempt
+from support.oracle.turns import SEARCH_INTERVAL, look_at
 from support.oracle.usage import limit_for
 from support.oracle.victims import Preemption
 

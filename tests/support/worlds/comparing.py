@@ -20,10 +20,10 @@ from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
 from support.oracle.books import Kind
 from support.oracle.deciding import Outcome, Search, Waits
+from support.oracle.doing import carry_out
 from support.oracle.turns import (
     SEARCH_INTERVAL,
     begin_turn,
-    carry_out,
     end_turn,
     keep_room,
     mark_attempted,

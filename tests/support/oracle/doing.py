@@ -1,0 +1,281 @@
+"""What is decided is done: what decisions do to the records of a partition."""
+
+from support.oracle.backfill import RETRY_SECONDS, Hold, Lapse
+from support.oracle.books import (
+    ALLOCATED,
+    ASSUMED,
+    PLACEHOLDER,
+    RELEASING,
+    AppRecord,
+    AskRecord,
+    NodeRecord,
+    PairRecord,
+)
+from support.oracle.deciding import Decision, Gathering
+from support.oracle.lives import note_placeholder, note_start, run, stop
+from support.oracle.notices import look_after, stop_victim
+from support.oracle.partition import PartitionOracle
+from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
+from support.oracle.replacing import INCOMPATIBLE, Replacement
+from support.oracle.reserving import GiveUp, new_reservation, review_later
+from support.oracle.topology import GangQuestion, MemberDecision, Together
+from support.oracle.turns import look_at
+from support.oracle.victims import Preemption
+
+FOR_ASK = "preempting allocations to free up resources to run ask: "
+FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask: "
+
+
+def carry_out(
+    partition: PartitionOracle,
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | Gathering,
+    now: float,
+) -> int:
+    """Do what was decided; how many allocations the RM is told of now."""
+    told = _carry_out(partition, decision, now)
+    look_after(partition, now)
+    return told
+
+
+def _carry_out(
+    partition: PartitionOracle,
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | Gathering,
+    now: float,
+) -> int:
+    if isinstance(decision, Together | GangQuestion | MemberDecision):
+        return _carry_out_of_gang(partition, decision, now)
+    if isinstance(decision, Preemption):
+        if decision.nodes:
+            check = partition.checks.next(
+                decision.app_id,
+                partition.apps[decision.app_id].asks[decision.key],
+                partition.nodes,
+                allocate=False,
+            )
+            asked = tuple(node.node_id for node in check.nodes)
+            assert asked == decision.nodes, f"core asks about {asked}, oracle {decision.nodes}"
+            check.victims = question(partition.apps, decision)
+        elif decision.plans:
+            ask_who_goes(partition.apps, partition.judging, decision)
+        else:
+            preempt(partition, decision, now)
+        return False
+    if isinstance(decision, Replacement):
+        _replace(partition, decision, now)
+        return False
+    if isinstance(decision, GiveUp | Hold | Lapse):
+        _keep_other_room(partition, decision, now)
+        return False
+    app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
+    ask = app.asks[decision.key]
+    if ask.required_node is not None:
+        _make_way(partition, ask.required_node)
+    if decision.reserves:
+        ask.shadow = None
+        ask.reservation = ask.reservation or new_reservation(partition, app, now)
+        ask.reservation.node_id = node.node_id
+        review_later(partition, now)
+        if ask.required_node is None and partition.must_ask(ask, node, allocate=False):
+            check = _ask(partition, app, ask, node, now, allocate=False)
+            check.reservations.append(ask.reservation)
+        return False
+    return _place(partition, decision, now)
+
+
+def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: bool = True) -> bool:
+    """An ask goes to a node; whether the RM is told now, as it need not be asked first."""
+    app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
+    ask = app.asks[decision.key]
+    if ask.required_node is not None:
+        _make_way(partition, ask.required_node)
+    assumed = asks and partition.must_ask(ask, node, allocate=True)
+    if assumed:
+        waits_for = _ask(partition, app, ask, node, now, allocate=True)
+        waits_for.assumed.append((app.app_id, ask.key))
+    del app.asks[ask.key]
+    ask.shadow = None
+    if not (assumed and ask.is_promised):
+        ask.reservation = None
+    partition.book(app, ask, node.node_id, ASSUMED, ask.created, now)
+    if not assumed:
+        node.changed()
+        confirm(partition, app, ask.key, now)
+    return not assumed
+
+
+def _carry_out_of_gang(
+    partition: PartitionOracle, decision: Together | GangQuestion | MemberDecision, now: float
+) -> int:
+    """The same for a whole gang, or a member of one."""
+    if isinstance(decision, Together):
+        for key, node_id in decision.members:
+            _place(partition, Decision(decision.app_id, key, node_id), now, asks=False)
+        return len(decision.members)
+    if isinstance(decision, GangQuestion):
+        _ask_for_gang(partition, decision)
+        return False
+    told = _place(partition, Decision(decision.app_id, decision.key, decision.node_id), now)
+    if decision.place is not None and told:
+        partition.places.remove(decision.place)
+    elif decision.place is not None:
+        decision.place.taken_by = decision.key
+    return told
+
+
+def _ask_for_gang(partition: PartitionOracle, decision: GangQuestion) -> None:
+    """The RM is asked about nodes, and nothing is booked before it has answered."""
+    app = partition.apps[decision.app_id]
+    for key, nodes in decision.nodes:
+        check = partition.checks.next(app.app_id, app.asks[key], partition.nodes, allocate=False)
+        asked = tuple(node.node_id for node in check.nodes)
+        assert asked == nodes, f"core asks about {asked}, oracle {nodes}"
+        check.of_gang = app
+
+
+def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
+    """The RM agrees to a node: an allocation is made.
+
+    What the RM said of the node before is void; what it is still to say it says knowing of this.
+    """
+    allocation = app.allocations[key]
+    taken = [one for one in partition.places if one.app is app and one.taken_by == key]
+    for place in taken if allocation.assumed else ():
+        partition.places.remove(place)
+    allocation.ask.reservation = None
+    partition.nodes[allocation.node_id].results.clear()
+    partition.tell_made(app, key)
+    if allocation.ask.placeholder:
+        allocation.state = PLACEHOLDER
+        note_placeholder(partition, app, now, decided=True)
+    else:
+        allocation.state = ALLOCATED
+        note_start(partition, app, now)
+        run(partition, app)
+
+
+def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> None:
+    """The victims are told to stop, and the node is kept for the ask (spec §§ 9.4.8, 9.5)."""
+    app = partition.apps[decision.app_id]
+    ask = app.asks[decision.key]
+    text = FOR_ASK if ask.required_node is None else FOR_DAEMON
+    stopped = []
+    for app_id, key in decision.victims:
+        victim = partition.apps[app_id]
+        gone = victim.allocations[key]
+        stopped.append(gone)
+        stop_victim(partition, victim, key, text + ask.key, now)
+    for _, other in partition.reserved_asks():
+        here = other.reservation is not None and other.reservation.node_id == decision.node_id
+        if here and other is not ask and other.required_node is None:
+            other.lose_node()
+    ask.shadow = None
+    if ask.reservation is None or ask.reservation.node_id != decision.node_id:
+        ask.reservation = new_reservation(partition, app, now)
+        ask.reservation.node_id = decision.node_id
+        review_later(partition, now)
+    ask.reservation.since = now
+    ask.reservation.victims = stopped
+    ask.reservation.promised = dict(ask.size)
+    ask.triggered = True
+
+
+def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> None:
+    """A real ask takes a placeholder's place, once the RM has agreed; or the placeholder stops."""
+    app = partition.apps[decision.app_id]
+    if decision.cancels:
+        stop(partition, app, decision.placeholder, INCOMPATIBLE, counts=False)
+        return
+    ask, elsewhere = app.asks[decision.key], decision.node_id is not None
+    if decision.asks:
+        node_id = decision.node_id or app.allocations[decision.placeholder].node_id
+        node = partition.nodes[node_id]
+        check = _ask(partition, app, ask, node, now, allocate=elsewhere)
+        check.assumed.append((app.app_id, ask.key))
+    del app.asks[ask.key]
+    ask.reservation = None
+    partition.bookings += 1
+    number = partition.bookings
+    ask.shadow = None
+    app.pairs[ask.key] = PairRecord(ask, decision.placeholder, decision.node_id, number, started=now)
+    if not decision.asks:
+        link(partition, app, ask.key)
+
+
+def link(partition: PartitionOracle, app: AppRecord, key: str) -> None:
+    """The real ask has a node; the RM is told to stop the placeholder."""
+    pair = app.pairs[key]
+    pair.linked = True
+    app.allocations[pair.placeholder].state = RELEASING
+    message = f"replacing allocationKey: {key}"
+    partition.tell_released(app, pair.placeholder, "PLACEHOLDER_REPLACED", message)
+
+
+def _ask(
+    partition: PartitionOracle,
+    app: AppRecord,
+    ask: AskRecord,
+    node: NodeRecord,
+    now: float,
+    *,
+    allocate: bool,
+) -> PredicateCheck:
+    """The check about the ask and the node: an open one, or the next that the core asked for."""
+    checks = partition.checks
+    check = checks.about(ask, node, allocate=allocate)
+    alone = not allocate or not partition.assumed_on(node)
+    if check is None or not alone or check.is_orphaned:
+        if checks.said and allocate:
+            check_sense(look_at(partition, now), checks, ask, checks.said[0])
+        check = checks.next(app.app_id, ask, partition.nodes, allocate=allocate)
+        asked = list(check.nodes)
+        assert asked[0] is node, f"core asks about {asked} first, not {node}"
+        assert allocate or len(asked) == 1, f"core asks to reserve one of {asked}"
+    return check
+
+
+def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse, now: float) -> None:
+    """Room on nodes is kept for others than before."""
+    if isinstance(decision, GiveUp):
+        _give_up(partition, decision, now)
+    else:
+        _follow_start(partition, decision, now)
+
+
+def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float) -> None:
+    """The ask holds another start, or none any more."""
+    ask = partition.apps[decision.app_id].asks[decision.key]
+    if isinstance(decision, Lapse):
+        ask.shadow = None
+        if decision.unknown:
+            partition.plans_from = now + RETRY_SECONDS
+        return
+    if ask.shadow is None:
+        partition.told_starts += 1
+        decision.shadow.serial = partition.told_starts
+    else:
+        decision.shadow.serial = ask.shadow.serial
+    ask.shadow = decision.shadow
+
+
+def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
+    """What is kept for nothing is kept no longer."""
+    for kept, since, gives_way in decision.found:
+        kept.idle_since, kept.gives_way = since, gives_way
+    partition.claims = decision.claims
+    if decision.is_review:
+        partition.review_due = None
+        for node in partition.nodes.values():
+            node.yielded = False
+    for ask in decision.giving_way:
+        if ask.reservation is not None and ask.reservation.node_id is not None:
+            partition.nodes[ask.reservation.node_id].yielded = True
+    for ask in (*decision.idle, *decision.giving_way):
+        ask.lose_node()
+    review_later(partition, now)
+
+
+def _make_way(partition: PartitionOracle, node_id: str) -> None:
+    """An ask that requires the node takes it from those that do not (spec § 8.7)."""
+    for _, ask in partition.reserved_asks():
+        if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
+            ask.lose_node()
