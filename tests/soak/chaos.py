@@ -143,27 +143,37 @@ class Stage:
         await agree(rm, self._random.choice(self.members).target)
 
     async def _look_at_owners(self) -> None:
-        """Every RM has an owner that lives, and its epoch has not fallen."""
+        """Every RM comes to have an owner that lives, under an epoch that has not fallen.
+
+        A store that was restored has the former owner and epoch until the present owner claims the RM anew.
+        """
         if self.reader is None:
             return
-        wanted = {RmId(rm.rm_id) for rm in self.rms}
+        least = {RmId(rm.rm_id): self._least_epoch(rm) for rm in self.rms}
+        seen: Snapshot | None = None
 
-        def all_owned(seen: Snapshot) -> bool:
-            return wanted == {rm_id for rm_id, record in seen.rms.items() if record.owner in seen.members}
+        def all_owned(snapshot: Snapshot) -> bool:
+            nonlocal seen
+            seen = snapshot
+            living = {rm_id: record for rm_id, record in seen.rms.items() if record.owner in seen.members}
+            return least.keys() == living.keys() and all(
+                record.epoch >= least[rm_id] for rm_id, record in living.items()
+            )
 
-        async with watching(self.reader) as snapshots:
-            seen = await until(snapshots, all_owned)
-        for rm in self.rms:
-            epoch = seen.rms[RmId(rm.rm_id)].epoch
-            least = self._epochs.get(rm.rm_id, 0)
-            if isinstance(rm, SoakRm):
-                least = max(least, rm.epoch)
-            elif self._has_forgotten:
-                # An RM with plain stubs names no epoch to a store that has lost it.
-                least = 0
-            if epoch < least:
-                raise SoakFailed(f"{rm.rm_id} had the epoch {least}, and has {epoch}")
-            self._epochs[rm.rm_id] = epoch
+        try:
+            async with watching(self.reader) as snapshots:
+                owned = await until(snapshots, all_owned)
+        except TimeoutError:
+            raise SoakFailed(f"the store has {seen}, though RMs had the epochs {least}") from None
+        self._epochs = {rm_id: record.epoch for rm_id, record in owned.rms.items()}
+
+    def _least_epoch(self, rm: Rm) -> int:
+        """The epoch below which the RM is not served."""
+        known = self._epochs.get(rm.rm_id, 0)
+        if isinstance(rm, SoakRm):
+            return max(known, rm.epoch)
+        # An RM with plain stubs names no epoch to a store that has lost it.
+        return 0 if self._has_forgotten else known
 
     async def _fail(self) -> None:
         """Draw a fault, each once before any comes again, and let it last for a while."""
