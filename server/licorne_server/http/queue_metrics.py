@@ -11,6 +11,7 @@ from typing import TypeVar
 from licorne_core.messages.reports import Census
 from licorne_core.values.errors import NotFound
 from licorne_core.values.resources import Resources
+from licorne_core.values.windows import HOUR
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
@@ -129,20 +130,24 @@ class QueueMetrics:
         share, add, count = queue.fair_share, self._families.put, 0
         of_queue, of_resource = (*_PLACE, "queue"), (*_PLACE, "queue", "resource")
         if share is not None:
-            decayed: _Samples = {(name,): hours for name, hours in share.decayed.items() if shows(name)}
-            text = "Usage that counts half after each half-life, in amounts times hours."
-            count += add("gauge", "licorne_queue_decayed_hours", text, of_resource, decayed, where)
+            decayed: _Samples = {
+                (name,): hours * HOUR for name, hours in share.decayed.items() if shows(name)
+            }
+            text = "Usage that counts half after each half-life, in amounts times seconds."
+            count += add("gauge", "licorne_queue_decayed_resource_seconds", text, of_resource, decayed, where)
             text = "Decayed usage against what is due and the weight: the smaller comes first."
             place: _Samples = {(): share.share} if isfinite(share.share) else {}
             count += add("gauge", "licorne_queue_decayed_share", text, of_queue, place, where)
         budgets = [budget for budget in queue.hours_budgets if shows(budget.resource)]
         if budgets:
-            text = "Hours that may be used in a window, in amounts times hours."
-            most: _Samples = {(budget.resource,): budget.limit for budget in budgets}
-            count += add("gauge", "licorne_queue_budget_hours", text, of_resource, most, where)
-            text = "Hours that are left in the present window; below zero if what runs used more."
-            left: _Samples = {(budget.resource,): budget.left for budget in budgets}
-            count += add("gauge", "licorne_queue_budget_hours_left", text, of_resource, left, where)
+            text = "What may be used in a window, in amounts times seconds."
+            most: _Samples = {(budget.resource,): budget.limit * HOUR for budget in budgets}
+            count += add("gauge", "licorne_queue_budget_resource_seconds", text, of_resource, most, where)
+            text = "What is left in the present window; below zero if what runs used more."
+            left: _Samples = {(budget.resource,): budget.left * HOUR for budget in budgets}
+            count += add(
+                "gauge", "licorne_queue_budget_left_resource_seconds", text, of_resource, left, where
+            )
         return count
 
     def _show_holders(self, path: str) -> None:

@@ -60,6 +60,7 @@ async def test_what_was_used_is_shown(site: Site) -> None:
 
     samples = await site.metrics()
     labels = 'partition="default",queue="root.a"'
-    assert samples[f'licorne_queue_budget_hours_left{{{labels},resource="vcore",rm="rm1"}}'] == 3000
+    left = f'licorne_queue_budget_left_resource_seconds{{{labels},resource="vcore",rm="rm1"}}'
+    assert samples[left] == 3000 * 3600
     assert samples[f'licorne_queue_decayed_share{{{labels},rm="rm1"}}'] == share["share"]
     assert not any(key.startswith("licorne_queue_decayed_share") and "root.b" in key for key in samples)
