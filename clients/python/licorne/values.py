@@ -36,7 +36,6 @@ class Range(NamedTuple):
 MOST = 2**63 - 1
 AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
 INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
-INT64 = Range(-(2**63), 2**63 - 1, "-2^63 and 2^63 - 1")
 MEMBERS = Range(1, 1_000_000, "1 and 1000000")
 MAX_TIMEOUT = 1e9
 """Seconds, some thirty years; the server counts in nanoseconds, of which it has 2^63."""

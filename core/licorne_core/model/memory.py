@@ -1,7 +1,7 @@
 """What has been used so far, as far as decisions remember it: decayed usage, and hours in a window.
 
 Both are integrals of amounts over time. They change in closed form while an amount is constant, so an
-account keeps a sum and its time, and moves on when its amounts change. Who looks at it changes nothing:
+account keeps a sum and its time, and moves on when its amounts change. Reading it changes nothing:
 the same changes at the same times give the same sums.
 """
 
@@ -19,7 +19,7 @@ MOST_IDLE: Final = 10_000
 """Accounts without a queue, or of users without an allocation: beyond these the oldest are forgotten."""
 
 BRIDGED: Final = 600.0
-"""Seconds that what was in use is taken to have gone on while no server knew of it."""
+"""Longest time without a server, in seconds, for which usage counts as unchanged."""
 
 _LN2: Final = log(2.0)
 

@@ -129,7 +129,7 @@ def takes_kept(node: Node, ask_class: AskClass, own: Items) -> bool:
 
 
 def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
-    """The same for the class of the kind, beside so many asks of the classes before it."""
+    """Number of asks of the kind's class that the node takes beside `picks` of the classes before it."""
     ask_class = classes[kind]
     slots = slots_on(node, ask_class)
     if not slots or not any(picks):

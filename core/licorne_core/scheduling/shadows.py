@@ -175,14 +175,14 @@ class Plan:
 
 
 class Lapsed(NamedTuple):
-    """A decision: the ask loses its start, as an end is `unknown` that it needs, or it may not start."""
+    """A decision: the ask loses its start, as an end that it needs is `unknown`, or as it may not start."""
 
     shadow: ShadowStart
     unknown: bool
 
 
 class CalendarFull(OfThing):
-    """As many asks as may hold a shadow start do."""
+    """The partition has all the shadow starts that it may have."""
 
     __slots__ = ()
 

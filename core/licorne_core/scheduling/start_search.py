@@ -17,6 +17,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.runtimes import Confidence, Runtimes
+from licorne_core.scheduling.gang_domains import rank_of
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.shadows import GRACE, Plan, ShadowStart
 from licorne_core.values.asks import Allocation, Ask, AskClass
@@ -175,7 +176,7 @@ class StartSearch:
                 self._look(node, now)
         known = self._nodes.by_id
         rooms = {node: room for node, room in self._rooms.items() if known.get(node.node_id) is node}
-        in_order = sorted(rooms, key=_rank)
+        in_order = sorted(rooms, key=rank_of)
         start = self._earliest(rooms)
         members = None if start is None else self._members(rooms, in_order, start, now)
         if len(kinds) > 1:
@@ -322,10 +323,6 @@ def _gains(rooms: Iterable[_Room], number: int) -> Iterator[tuple[float, int]]:
             if slots[number] != before:
                 yield time, slots[number] - before
                 before = slots[number]
-
-
-def _rank(node: Node) -> tuple[object, str]:
-    return node.score, node.node_id
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:

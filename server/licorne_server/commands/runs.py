@@ -112,7 +112,7 @@ class Teller:
     """Tells on stderr how far a replay has come, if it takes long."""
 
     def __init__(self, what: str, start: float) -> None:
-        """Begin with `what` is done, at the begin of the run."""
+        """Tell of the work `what`; `start` is the beginning of the run, in unix seconds."""
         self._what = what
         self._start = start
         self._begun = self._told = monotonic()

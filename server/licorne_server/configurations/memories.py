@@ -119,7 +119,7 @@ class Memories(Periodic):
                 memory = await self._live(rm_id)
                 if memory:
                     lives = [kept.half_life for one in memory.values() for kept in one.usage.values()]
-                    shortest = min(shortest, *lives, shortest)
+                    shortest = min([shortest, *lives])
                     await self._write(rm_id, await asyncio.to_thread(pack, memory))
         return max(LEAST_SECONDS, shortest * PART_OF_HALF_LIFE)
 

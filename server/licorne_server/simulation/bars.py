@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
+from licorne_core.values.windows import HOUR
 from licorne_server.simulation.figures import Figures
 
 WIDTH: Final = 880
@@ -96,12 +97,12 @@ def span(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
-    if whole < 3600:
+    if whole < HOUR:
         return f"{whole // 60}m {whole % 60:02}s"
     minutes = round(seconds / 60)
     if minutes < 48 * 60:
         return f"{minutes // 60}h {minutes % 60:02}m"
-    hours = round(seconds / 3600)
+    hours = round(seconds / HOUR)
     return f"{hours // 24}d {hours % 24}h"
 
 
@@ -113,5 +114,5 @@ def percent(share: float) -> str:
 def work(resource: str, amount_seconds: float) -> str:
     """Amounts times seconds, in hours of the resource's usual unit; ``0`` for none."""
     unit = {"vcore": 1000.0, "memory": 1024.0**3}.get(resource, 1.0)
-    hours = amount_seconds / unit / 3600
+    hours = amount_seconds / unit / HOUR
     return f"{hours:,.1f} h" if hours else "0"

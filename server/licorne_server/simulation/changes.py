@@ -18,10 +18,9 @@ from licorne_core.messages.commands import (
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import NodeId, RmId
 from licorne_core.values.resources import parse_quantity
+from licorne_server.simulation.cluster import MAX_NODES
 
 PARTITION = "partition"
-MOST_NODES = 100_000
-"""Most nodes of one `--nodes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +55,8 @@ def parse_nodes(text: str) -> AddedNodes:
     count, cross, rest = text.removeprefix("+").partition("x")
     if not (text.startswith("+") and cross and count.isascii() and count.isdecimal() and len(count) < 7):
         raise ValueError(f"{text} is not like +20xvcore=32,memory=128Gi")
-    if not 0 < int(count) <= MOST_NODES:
-        raise ValueError(f"{count} nodes are not from 1 to {MOST_NODES:,}")
+    if not 0 < int(count) <= MAX_NODES:
+        raise ValueError(f"{count} nodes are not from 1 to {MAX_NODES:,}")
     capacity: dict[str, int] = {}
     attributes: dict[str, str] = {}
     for pair in rest.split(","):

@@ -38,7 +38,7 @@ CONFIRMED: Final = frozenset(
 """Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
 
 MOST_CHECKS: Final = 100_000
-"""Most checks that may be open; the oldest have got no answer."""
+"""Most open checks; beyond these the oldest are forgotten."""
 
 _CACHE = "PRAGMA cache_size = -32000"
 _ADD_RUNTIME = """
@@ -228,10 +228,9 @@ class Lives:
             self._runtimes[rm_id] = (count + 1, total + now - placed)
 
     def _note_checks(self, effect: PredicatesAsked) -> None:
-        applications = self._scheduler.partitions[effect.partition].applications
+        partition = self._scheduler.partitions[effect.partition]
         for check in effect.checks:
-            app = applications.get(check.app_id)
-            request = None if app is None else app.requests.get(check.key)
+            request = request_of(partition, check.app_id, check.key)
             if request is not None:
                 digest = _class_digest(effect.rm_id, request.ask.ask_class)
                 self._checks[effect.rm_id, check.check] = (digest, check.nodes)

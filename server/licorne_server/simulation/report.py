@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from licorne_core.values.resources import in_units
+from licorne_core.values.windows import DAY, HOUR
 from licorne_server.simulation.summary import PartitionSummary, QueueSummary, Summary
 
 HEADERS: Final = (
@@ -25,7 +26,6 @@ MOST_ROWS: Final = 100
 """Queues in a table; data have all."""
 
 _NONE: Final = "-"
-_HOUR: Final = 3600
 
 
 def rows(sides: Sequence[Summary]) -> list[tuple[str, ...]]:
@@ -59,7 +59,7 @@ def _together(name: str, queues: Sequence[QueueSummary | None]) -> list[str]:
 
 
 def _cells(queue: QueueSummary) -> list[str]:
-    lost = {name: round(amount / _HOUR) for name, amount in queue.lost.items()}
+    lost = {name: round(amount / HOUR) for name, amount in queue.lost.items()}
     return [
         f"{queue.asks:,}",
         f"{queue.placed:,}",
@@ -82,10 +82,10 @@ def shown_seconds(seconds: float | None) -> str:
     """A length of time in the unit that fits it, with three digits: ``90s``, ``1.5h``; a dash for None."""
     if seconds is None:
         return _NONE
-    for unit, length in (("s", 1), ("m", 60), ("h", _HOUR)):
+    for unit, length in (("s", 1), ("m", 60), ("h", HOUR)):
         if seconds < 120 * length:
             return f"{_digits(seconds / length)}{unit}"
-    return f"{_digits(seconds / (24 * _HOUR))}d"
+    return f"{_digits(seconds / DAY)}d"
 
 
 def _digits(value: float) -> str:

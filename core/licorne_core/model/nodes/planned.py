@@ -44,7 +44,7 @@ class PlannedRoom:
         planned: float,
         time: TurnTime,
     ) -> None:
-        """Create the room; the node takes it with `Node.plan`."""
+        """Create the room; `Shadows.hold` puts it in `Node.plans`."""
         self.start = start
         self.end = end
         self.items = items

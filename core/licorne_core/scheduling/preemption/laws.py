@@ -64,16 +64,6 @@ class Out(StrEnum):
     """The leaf would lose more in an hour than `preemption.loss.limit`."""
 
 
-LEAF_REASONS = (
-    Out.OWN_QUEUE,
-    Out.OUTSIDE_FENCE,
-    Out.DISABLED_POLICY,
-    Out.HIGHER_FENCE,
-    Out.BELOW_GUARANTEE,
-)
-"""Reasons that exclude whole leaves, which are counted in place of their allocations."""
-
-
 class Fence(NamedTuple):
     """The queue that bounds a search, and the ask's priority in each queue below."""
 
