@@ -12,7 +12,7 @@ from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
 from licorne_core.values.tags import is_level
-from licorne_core.values.windows import HoursLimit, Window
+from licorne_core.values.windows import DAY, HoursLimit, Window
 
 _INTEGER = Pattern("[+-]?[0-9]{1,20}")
 _FRACTION = Pattern("[0-9]{1,9}([.][0-9]{1,9})?")
@@ -71,6 +71,13 @@ def _read_delay(text: str) -> float:
     seconds = parse_duration(text)
     if seconds is None or seconds <= 0:
         raise UnusableError("is no duration above zero, such as 30s")
+    return seconds
+
+
+def _read_notice(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or not 0 < seconds <= 365 * DAY:
+        raise UnusableError("is no duration above zero, such as 2m, of at most 8760h")
     return seconds
 
 
@@ -134,6 +141,7 @@ def read_hours(resource: str, text: str) -> HoursLimit:
 
 FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
 DELAY = Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
+NOTICE = replace(DELAY, read=_read_notice, allowed="at most 8760h")
 WAIT = Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
 AMOUNTS = Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")
 HALF_LIFE_FORM = Form(

@@ -9,6 +9,7 @@ from licorne_core.config.forms import (
     FLAG,
     HALF_LIFE_FORM,
     LEVELS,
+    NOTICE,
     WAIT,
     WEIGHT_FORM,
     Form,
@@ -132,7 +133,7 @@ _PROPERTIES = (
     _property(
         PREEMPTION_NOTICE,
         "preemption_notice",
-        DELAY,
+        NOTICE,
         "how long before an allocation of the queue is stopped for others its RM is told; meanwhile the "
         "RM may say that it is ready, and the allocation goes on if nobody needs its room any more. "
         "Placeholders have no notice; none is off",

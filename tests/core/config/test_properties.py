@@ -177,6 +177,7 @@ def test_state_aware_is_a_policy_of_its_own() -> None:
         ("preemption.delay", "-1s"),
         ("preemption.delay", "30"),
         ("preemption.minimum.runtime", "0s"),
+        ("preemption.notice", "8761h"),
         ("preemption.loss.limit", "vcore"),
         ("preemption.loss.limit", "vcore=1,vcore=2"),
         ("preemption.loss.limit", "=1"),
