@@ -51,6 +51,12 @@ class Notes:
             finally:
                 self._lock.release()
 
+    def drop(self) -> None:
+        """Forget all notes, as the journal has stopped, unless another thread is about them."""
+        if self._lock.acquire(blocking=False):
+            self.waiting.clear()
+            self._lock.release()
+
     def end(self, now: float) -> None:
         """Make bytes of all notes, and put the sum of all decisions behind them."""
         with self._lock:
@@ -101,6 +107,9 @@ class JournaledCore:
     def handle(self, command: Command, now: float) -> list[Effect]:
         """See `Scheduler`; the journal fails by itself, and never fails a command."""
         if self._state.problem:
+            if self._notes.waiting:
+                self._notes.drop()
+                self._begun.clear()
             return self._core.handle(command, now)
         waiting = self._notes.waiting
         if not waiting:

@@ -156,6 +156,7 @@ def goes_on(journal: Journaled) -> None:
     assert isinstance(registered, Registered)
     journal.core.handle(Tick(), 99.0)
     assert journal.state.inputs == inputs
+    assert not journal.core._notes.waiting
 
 
 def test_oldest_runs_make_room(tmp_path: Path) -> None:
