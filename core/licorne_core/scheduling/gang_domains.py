@@ -45,7 +45,7 @@ Picks = list[tuple[int, Node, int]]
 class DomainSearch:
     """One search for a domain for the kinds of one gang."""
 
-    __slots__ = ("_domains", "_effort", "_inside", "_kinds", "_slice_depth", "_slices")
+    __slots__ = ("_domains", "_effort", "_inside", "_kinds", "_looks", "_slice_depth", "_slices")
 
     def __init__(
         self, kinds: Sequence[Kind], domains: Domains, slice_size: int = 0, slice_depth: int = 0
@@ -54,6 +54,7 @@ class DomainSearch:
         self._kinds = kinds
         self._domains = domains
         self._effort = Effort(STEPS)
+        self._looks = 0
         self._slice_depth = slice_depth
         self._inside: dict[int, dict[Path, list[Domain]]] = {}
         self._slices: list[Slice] = []
@@ -62,8 +63,14 @@ class DomainSearch:
             self._slices += [Slice(number, slice_size, whole)] if whole else []
             self._slices += [Slice(number, rest, 1)] if rest else []
 
+    @property
+    def work(self) -> int:
+        """Domains and nodes looked at, and steps taken so far."""
+        return self._looks + self._effort.taken
+
     def find(self, depth: int, only: Collection[Path] | None) -> Picks | None:
         """Places in the smallest domain of a depth that fits, of the paths in `only` if that is given."""
+        self._looks += len(self._kinds[0].table.sums[depth])
         candidates = [
             (self._slots((depth, path)), path)
             for path in self._kinds[0].table.sums[depth]
@@ -78,6 +85,7 @@ class DomainSearch:
     def best(self, depth: int, only: Collection[Path] | None) -> Domain | None:
         """The domain that lacks the fewest slots, then by path; None for none."""
         paths = self._domains.nodes[depth] if only is None else only
+        self._looks += len(paths)
         lacks = ((self.lack((depth, path)), path) for path in paths)
         found = min(lacks, default=None)
         return None if found is None else (depth, found[1])
@@ -171,6 +179,7 @@ class DomainSearch:
         present = [number for number, count in enumerate(counts) if count]
         present.sort(key=lambda number: (self._kinds[number].table.sums[depth].get(path, 0), number))
         tables = [self._kinds[number].table.slots for number in present]
+        self._looks += len(self._domains.nodes[depth][path])
         nodes = [node for node in self._domains.nodes[depth][path] if any(node in slots for slots in tables)]
         nodes.sort(key=rank_of)
         self._effort.left += len(nodes) * len(present)

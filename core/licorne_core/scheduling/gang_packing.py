@@ -21,13 +21,14 @@ _NOTHING: dict[str, int] = {}
 
 
 class Effort:
-    """Steps that a search may still take; `is_spent` once it was stopped for want of them."""
+    """Steps that a search has taken, and may still take; `is_spent` once it was stopped for want of them."""
 
-    __slots__ = ("is_spent", "left")
+    __slots__ = ("is_spent", "left", "taken")
 
     def __init__(self, steps: int) -> None:
         """Start with so many steps."""
         self.left = steps
+        self.taken = 0
         self.is_spent = False
 
     def spend(self) -> bool:
@@ -36,6 +37,7 @@ class Effort:
             self.is_spent = True
             return False
         self.left -= 1
+        self.taken += 1
         return True
 
 

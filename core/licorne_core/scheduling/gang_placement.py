@@ -124,7 +124,10 @@ class GangSearch:
             group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
         if self.always and group.no_domain and app.gang.terms is None:
-            want_start(context.escalation, gang_groups(app)[0], now)
+            groups = gang_groups(app)
+            # A gang of more kinds is never placed: it would hold nodes for nothing.
+            if len(groups) <= MAX_KINDS:
+                want_start(context.escalation, groups[0], now)
         return blocker
 
     def _incomplete(self, app: Application) -> Incomplete | None:
@@ -267,12 +270,15 @@ class GangSearch:
         kinds = [Kind(g.ask_class, g.waiting, self._table(g.ask_class, domains)) for g in groups]
         search = DomainSearch(kinds, domains, terms.slice_size, slice_depth)
         last = depth if terms.required else 0
-        for level in range(depth, last - 1, -1):
-            picks = search.find(level, self._held(app, domains, level))
-            if picks is not None:
-                places = [(groups[kind], node, pick) for kind, node, pick in picks]
-                return self._question(app, places) or GangPlacement(leaf, app, _members(groups, places))
-        best = search.best(last, self._held(app, domains, last))
+        try:
+            for level in range(depth, last - 1, -1):
+                picks = search.find(level, self._held(app, domains, level))
+                if picks is not None:
+                    places = [(groups[kind], node, pick) for kind, node, pick in picks]
+                    return self._question(app, places) or GangPlacement(leaf, app, _members(groups, places))
+            best = search.best(last, self._held(app, domains, last))
+        finally:
+            self.work += search.work
         return _lack(app, members, domains, best, 0 if best is None else search.lack(best), terms)
 
     def _domains(self) -> Domains:

@@ -5,7 +5,7 @@ A holder is tried where it is planned for. It goes elsewhere at its place in the
 
 from math import inf
 
-from licorne_core.model.apps.application import Application, gather_gang
+from licorne_core.model.apps.application import Application, gang_groups, gather_gang
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -37,19 +37,20 @@ class PlannedStarts:
             StillLooking: the search for another start goes on in the next turn.
         """
         app = shadow.app
+        has_changed = shadow.is_gang and _has_changed(shadow)
         may_start = app in app.leaf.ranking
         if may_start:
             if shadow.is_gang:
                 gather_gang(app)
             blocker = first_blocker(self._context, Asking(app, shadow.request.group))
             if blocker is None:
-                found = self._where_planned(shadow)
+                found = None if has_changed else self._where_planned(shadow)
                 if found is not None:
                     return found
             else:
                 may_start = is_cluster(blocker, app.leaf)
                 blocker.retire_if_unused()
-        if shadow.is_gang and self._has_changed(shadow):
+        if has_changed:
             shadow.is_stale = True
         if not shadow.is_stale and (now < shadow.looked_at + REPLAN_TIME or not may_start):
             return None
@@ -70,7 +71,7 @@ class PlannedStarts:
                 if node.takes(shadow.request.ask.ask_class, holder=shadow):
                     return app.leaf, app, shadow.request, node
             return None
-        if shadow.lost_node or self._has_changed(shadow):
+        if shadow.lost_node:
             return None
         for request, node in shadow.members:
             if not node.takes(request.ask.ask_class, holder=shadow):
@@ -81,6 +82,7 @@ class PlannedStarts:
                 return None
         return self._gangs.planned(app.leaf, app, shadow.members)
 
-    def _has_changed(self, shadow: ShadowStart) -> bool:
-        """True if the gang has other members than those that it was planned for."""
-        return sum(len(kind.requests) for kind in kinds_of(shadow.app, shadow.request)) != len(shadow.members)
+
+def _has_changed(shadow: ShadowStart) -> bool:
+    """True if the gang has more members than those that it was planned for."""
+    return sum(group.waiting for group in gang_groups(shadow.app)) != len(shadow.members)

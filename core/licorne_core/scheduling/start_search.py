@@ -18,6 +18,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.runtimes import Confidence, Runtimes
 from licorne_core.scheduling.gang_domains import rank_of
+from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.shadows import GRACE, Plan, ShadowStart
 from licorne_core.values.asks import Allocation, Ask, AskClass
@@ -30,6 +31,9 @@ MOST_CLASSES = 1_000
 
 Classes = dict[tuple[AskClass, float], AskClass]
 """Classes with a runtime, by the class without and the seconds."""
+
+MOST_RESTARTS = 3
+"""Times that a search begins anew for asks that have changed meanwhile, before it is given up for now."""
 
 MOST_TIMES = 64
 """Times at which several kinds are tried beside each other; each costs a look at all nodes with room."""
@@ -120,7 +124,9 @@ class StartSearch:
         "_own",
         "_part",
         "_rest",
+        "_restarts",
         "_rooms",
+        "_tried_until",
         "classes",
         "runtimes",
         "work",
@@ -141,6 +147,9 @@ class StartSearch:
         self._before = inf
         self._own: ShadowStart | None = None
         self._at = 0
+        # Times up to this one have been tried for several kinds together.
+        self._tried_until = 0.0
+        self._restarts = 0
         self._rooms: dict[Node, _Room] = {}
         self._rest: Iterator[Node] = iter(())
         self.classes: Classes = {}
@@ -154,14 +163,24 @@ class StartSearch:
     ) -> Plan | None:
         """The earliest start of all these asks together at unix seconds `now`.
 
-        None if no end that they need is known, or comes `before` a time: later ones are not looked at.
+        None if no end that they need is known, or comes `before` a time: later ones are not looked at. None,
+        too, for more than `MAX_KINDS`, and for asks that change again and again while they are planned: the
+        pass would wait for them for ever.
 
         Raises:
-            StillLooking: not all nodes have been searched yet.
+            StillLooking: not all nodes, or not all times, have been searched yet.
         """
+        if len(kinds) > MAX_KINDS:
+            return None
         if self._kinds != kinds or self._before != before:
+            is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
+            self._restarts = self._restarts + 1 if is_same else 0
+            if self._restarts > MOST_RESTARTS:
+                self._restarts, self._kinds, self._rooms = 0, (), {}
+                return None
             self._kinds, self._before, self._own = kinds, before, kinds[0].requests[0].shadow
             self._at = self._nodes.changed.count
+            self._tried_until = 0.0
             self._rooms = {}
             self._rest = iter(list(self._nodes.by_id.values()))
         until = self.work + self._part
@@ -178,9 +197,11 @@ class StartSearch:
         rooms = {node: room for node, room in self._rooms.items() if known.get(node.node_id) is node}
         in_order = sorted(rooms, key=rank_of)
         start = self._earliest(rooms)
-        members = None if start is None else self._members(rooms, in_order, start, now)
-        if len(kinds) > 1:
-            start, members = self._together(rooms, in_order, start, now)
+        members: _Members | None = None
+        if start is not None and len(kinds) > 1:
+            start, members = self._together(rooms, in_order, start, now, until)
+        elif start is not None:
+            members = self._members(rooms, in_order, start, now)
         plan = None if start is None or members is None else self._made(app, members, start, now)
         self._kinds, self._rooms = (), {}
         return plan
@@ -246,12 +267,17 @@ class StartSearch:
         return start
 
     def _together(
-        self, rooms: Mapping[Node, _Room], in_order: Sequence[Node], first: float | None, now: float
+        self, rooms: Mapping[Node, _Room], in_order: Sequence[Node], first: float, now: float, until: int
     ) -> tuple[float | None, _Members | None]:
         """The first time at which several kinds have room beside each other, among the next few."""
         times = sorted({time for room in rooms.values() for time, _ in room.steps})
-        for time in [time for time in times if first is not None and time >= first][:MOST_TIMES]:
+        for time in [time for time in times if time >= first][:MOST_TIMES]:
+            if time <= self._tried_until:
+                continue
+            if self.work >= until:
+                raise StillLooking
             members = self._members(rooms, in_order, time, now)
+            self._tried_until = time
             if members is not None:
                 return time, members
         return None, None
@@ -268,7 +294,7 @@ class StartSearch:
             slots = rooms[node].slots(start)
             if not any(slots):
                 continue
-            self.work += 1
+            self.work += 1 + len(node.allocations)
             free, ends = self._free_on(node, now)
             for end in ends:
                 if end.time <= start:

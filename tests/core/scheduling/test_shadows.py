@@ -2,9 +2,11 @@
 
 from licorne_core.events.journal import EventType
 from licorne_core.messages.backfill import BehindReservationCheck
-from licorne_core.messages.commands import NodeAction
+from licorne_core.messages.commands import NodeAction, Tick
+from licorne_core.messages.effects import Effect
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
+from licorne_core.values.slices import Tuning
 from licorne_core.values.tags import RUNTIME, START_BY
 from licorne_core.views.explain import explain
 from support.core.builders import (
@@ -26,9 +28,9 @@ from support.core.steps import last
 EASY = "{backfill: easy, reservation.max.nodes: '9'}"
 
 
-def world(*sizes: int, properties: str = EASY) -> Driver:
+def world(*sizes: int, properties: str = EASY, tuning: Tuning | None = None) -> Driver:
     """A core with a leaf, applications `first`, `second` and `third`, and nodes of these sizes."""
-    driver = Driver()
+    driver = Driver(tuning=tuning)
     driver.do(register(config("[{name: a}]", properties=properties)))
     driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(sizes))))
     for name in ("first", "second", "third"):
@@ -256,3 +258,48 @@ def test_a_gang_that_changes_is_planned_again() -> None:
     assert starts(driver) == {"p0": (200.0, ["n0", "n1", "n2"])}
     driver.do(releases(release("wide", "more")))
     assert starts(driver) == {"p0": (80.0, ["n0", "n1"])}
+
+
+def test_the_start_that_was_told_first_is_remembered() -> None:
+    """A start that moves keeps the one told first, and the error of the start is measured from it."""
+    driver = world(4)
+    driver.do(asks(job("first", "runs", 4, seconds=100)))
+    driver.do(asks(job("second", "large", 4, seconds=50)))
+    at(driver, 120)
+    [shadow] = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    assert shadow.start > shadow.first_told == START + 100
+    driver.do(releases(release("first", "runs")))
+    driver.wait(1)
+    [errors] = driver.scheduler.partitions[PartitionName("[rm1]default")].counters.eta_errors.values()
+    assert errors.total == 20.0
+
+
+def test_a_gang_that_keeps_growing_does_not_hold_up_others() -> None:
+    """Its search begins anew with each placeholder, and is given up soon; then others have their turn."""
+    driver = world(*[1] * 40, tuning=Tuning(fill_work=4))
+    driver.do(asks(*(job("first", f"runs{number}", 1, 50) for number in range(39))))
+    gang(driver, "wide", 2, 30)
+    driver.wait(3)
+    assert "p0" in starts(driver)
+    driver.send(asks(job("second", "small", 1, 1)))
+    effects: list[Effect] = []
+    for number in range(20):
+        driver.send(asks(ask("wide", f"more{number}", vcore=1, group="members", placeholder=True)))
+        effects += driver.send(Tick(decisions=5))
+    assert [key for _, key, _ in placed(effects)] == ["small"]
+
+
+def test_a_gang_of_too_many_kinds_holds_no_start() -> None:
+    """No search places it, so no room is kept free for it, and the starts of others are planned at once."""
+    driver = world(*[20] * 20)
+    driver.do(asks(*(job("first", f"runs{number}", 20, 50) for number in range(20))))
+    driver.do(apps(app("wide", "root.a", tags={RUNTIME: "30"}, gang={"vcore": 153})))
+    sizes = range(1, 18)
+    driver.do(
+        asks(*(ask("wide", f"p{size}", vcore=size, group="members", placeholder=True) for size in sizes))
+    )
+    driver.wait(10)
+    assert starts(driver) == {}
+    driver.do(asks(job("second", "large", 20, 50)))
+    driver.wait(3)
+    assert list(starts(driver)) == ["large"]
