@@ -6,7 +6,20 @@ from licorne_core.messages.commands import StopApplication
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.values.ids import AllocationKey, AppId, RmId
-from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
 from support.core.driver import Driver, released
 
 GUEST = AppId("guest")
@@ -91,3 +104,24 @@ def test_an_operator_does_not_wait_for_a_notice() -> None:
     assert wanted(driver, "k") == ["young"]
     stop = StopApplication(rm_id=RmId(RM), partition="", app_id=GUEST, reason="enough")
     assert sorted(key for _, key, *_ in released(driver.do(stop))) == ["old", "young"]
+
+
+def test_a_maximum_that_is_raised_again_spares_its_victim() -> None:
+    """The victim of a lowered maximum goes on if the queue does not exceed it any more."""
+
+    def text(most: int) -> str:
+        properties = "{preemption.notice: 60s, quota.preemption.delay: 1s}"
+        queue = f"{{name: guest, resources: {{max: {{memory: {most}}}}}, properties: {properties}}}"
+        name = "  - name: default\n"
+        return config(f"[{queue}]").replace(
+            name, f"{name}    preemption: {{quotapreemptionenabled: true}}\n", 1
+        )
+
+    driver = Driver()
+    driver.do(register(text(2)), nodes(node("n1", memory=2)), apps(app("guest", "root.guest")))
+    for key in ("old", "young"):
+        driver.do(asks(ask("guest", key, on_node="n1", memory=1)))
+    driver.do(reload(text(1)))
+    assert len(noticed(driver.wait(5))) == 1
+    driver.do(reload(text(2)))
+    assert not released(driver.wait(120))

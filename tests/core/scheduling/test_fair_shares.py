@@ -262,3 +262,17 @@ def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
         return cluster.order, decayed(cluster.driver, "root.a")
 
     assert play(tuning) == play(None)
+
+
+def test_hours_long_ago_do_not_go_on() -> None:
+    """A budget counts what was in use for ten minutes of an absence, and no more."""
+    text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
+    first, second = Driver(), Driver()
+    first.do(register(text), nodes(node("n1", vcore=4000)), apps(app("x", "root.a")))
+    first.do(asks(ask("x", "k1", vcore=3000)))
+    memory = memory_of(first)
+    second.now = first.now + 3600.0
+    second.do(replace(register(text), memory=memory))
+    second.views.now = lambda: second.now
+    [report] = second.views.queue(DEFAULT, "root.a").hours_budgets
+    assert report.used == pytest.approx(3000 * 600 / 3600)

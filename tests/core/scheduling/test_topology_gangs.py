@@ -133,3 +133,21 @@ def answer(check: int, *refused: str) -> AnswerPredicates:
     """The RM refuses these nodes of a check, and no others."""
     refusals = [NodeRefusal(node_id=NodeId(node_id), reason="taint") for node_id in refused]
     return AnswerPredicates(rm_id=RmId("rm1"), answers=[PredicateAnswer(check, refusals)])
+
+
+def test_a_lost_member_of_a_slice_waits_for_its_domain_ever_after() -> None:
+    """Its place is that of its slice, and when the time is over only the room is given up."""
+    for wait in (1.0, 61.0):
+        driver = cluster(a=[1, 1], b=[1])
+        assert gang_of_slices(driver) == ["a-0", "a-1"]
+        driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
+        driver.wait(wait)
+        assert placed(driver.do(asks(ask("job", "again", placeholder=True, group="g", gpu=1)))) == []
+
+
+def gang_of_slices(driver: Driver) -> list[str]:
+    """A gang of one slice of two members; return its nodes."""
+    tags = {"licorne/slice": "size=2,level=rack"}
+    members = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(2)]
+    effects = driver.do(apps(app("job", "root.a", gang={"gpu": 2}, tags=tags)), asks(*members))
+    return [node_id for _, _, node_id in placed(effects)]
