@@ -173,6 +173,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     app.follow_marks(partition.awaited.pop(app_id, UNMARKED))
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)
+    if gang.elastic is not None:
+        partition.tally.elastic[app_id] = None
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
     partition.journal.note_all(app_added(now, app_id, leaf.path, app.group))

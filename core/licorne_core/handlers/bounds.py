@@ -10,6 +10,7 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected
 from licorne_core.values.resources import EMPTY, INT64_MAX, Items, Resources
 from licorne_core.values.rm_caps import RmCaps
+from licorne_core.values.tags import GANG_MIN
 
 MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
@@ -23,8 +24,14 @@ MAX_TASK_GROUPS = 1000
 
 
 def check_task_group(app: Application, ask: Ask) -> None:
-    """Refuse a placeholder that names one task group too many."""
+    """Refuse a placeholder of an elastic gang, and one that names one task group too many."""
     groups = app.gang.groups
+    if app.gang.elastic is not None:
+        raise Rejected(
+            f"allocation {ask.key} is a placeholder, and application {app.app_id} has tag {GANG_MIN}: the "
+            "members of an elastic gang start together without placeholders",
+            Refusal.INVALID,
+        )
     if ask.task_group not in groups and len(groups) >= MAX_TASK_GROUPS:
         raise Rejected(
             f"allocation {ask.key}: task group {ask.task_group} is one too many: "

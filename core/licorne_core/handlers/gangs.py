@@ -53,7 +53,7 @@ from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
 from licorne_core.values.slices import PART, put_in_order
-from licorne_core.values.tags import SLICE, TOPOLOGY, read_terms
+from licorne_core.values.tags import GANG_MIN, SLICE, TOPOLOGY, TopologyTerms, read_elastic, read_terms
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """Message to the RM about a gang that timed out."""
@@ -63,11 +63,13 @@ _FIRST_COMES_FIRST = frozenset({AppSortPolicy.FIFO, AppSortPolicy.STATE_AWARE})
 
 def gang_of(new: NewApplication, now: float) -> Gang:
     """Gang of a new application."""
+    elastic = read_elastic(new.tags)
     return Gang(
         new.placeholder_ask,
         GangStyle.of(new.gang_scheduling_style),
         placeholder_timeout(new.execution_timeout, new.tags, now),
-        read_terms(new.tags),
+        read_terms(new.tags) or (None if elastic is None else TopologyTerms()),
+        elastic,
     )
 
 
@@ -77,7 +79,13 @@ def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
     if terms is None:
         return
     tag = SLICE if not terms.level else TOPOLOGY
-    if not gang.is_wanted:
+    if gang.elastic is not None and gang.is_wanted:
+        raise Rejected(
+            f"application {app_id} has tag {GANG_MIN} and a placeholderAsk: the members of an elastic gang "
+            "start together without placeholders",
+            Refusal.GANG_NOT_POSSIBLE,
+        )
+    if gang.elastic is None and not gang.is_wanted:
         raise Rejected(
             f"application {app_id} has tag {tag}, which needs a gang, and no placeholderAsk",
             Refusal.GANG_NOT_POSSIBLE,

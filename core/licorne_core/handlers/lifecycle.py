@@ -221,6 +221,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     if app.marks.hold is not None or app.marks.change is not None:
         partition.rm.unmarked.append((partition.name, app.app_id))
     partition.tally.dropped(app.state.value)
+    partition.tally.elastic.pop(app.app_id, None)
     app.tally = Tally()
     app.leaf, app.quotas = None, ()
     app.forget_groups()

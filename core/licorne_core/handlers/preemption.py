@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from licorne_core.events.allocations import quota_preempted
 from licorne_core.handlers.outcome import Outcome, TimerJob
-from licorne_core.handlers.victims import record_of, stop_victim
+from licorne_core.handlers.victims import note_shrinking, record_of, stop_victim
 from licorne_core.messages.commands import FailMode
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -61,21 +61,21 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
     """Enforce one maximum, as long as the settings want it."""
     partition = job.partition
     before = {queue: QueueNumbers.of(queue)}
-    assumed = partition.preemption.search.assumed_checkpoint
-    found = Enforcement(queue, partition.losses, assumed, job.now)
+    search = partition.preemption.search
+    found = Enforcement(queue, partition.losses, search.assumed_checkpoint, search.units, job.now)
 
-    def stop(app: Application, request: Request) -> None:
-        leaf, allocation = partition.leaf_of(app), request.allocation
-        assert allocation is not None, f"{request!r} runs"
-        if leaf not in before:
-            before[leaf] = QueueNumbers.of(leaf)
-        victim = Victim(app, request, partition.nodes.by_id[allocation.node_id])
-        record = replace(
-            record_of(victim, PreemptionRule.QUOTA, job.now),
-            victim_queue=before[leaf],
-            beneficiary_queue=before[queue],
-        )
-        stop_victim(partition, victim, record, job.now, job.outcome)
+    def stop(victims: Sequence[Victim]) -> None:
+        note_shrinking(partition, victims, queue.path, job.now)
+        for victim in victims:
+            leaf = partition.leaf_of(victim.app)
+            if leaf not in before:
+                before[leaf] = QueueNumbers.of(leaf)
+            record = replace(
+                record_of(victim, PreemptionRule.QUOTA, job.now),
+                victim_queue=before[leaf],
+                beneficiary_queue=before[queue],
+            )
+            stop_victim(partition, victim, record, job.now, job.outcome)
 
     for cost in found.steps(stop):
         yield cost
@@ -314,6 +314,7 @@ def _stop_for(
         )
         for victim in victims
     ]
+    note_shrinking(partition, victims, request.key, now)
     for victim, record in zip(victims, records, strict=True):
         stop_victim(partition, victim, record, now, outcome)
     _keep_node(partition, beneficiary, now)

@@ -8,6 +8,8 @@ spared. So the RM of a victim under notice loses nothing to an ask that is remov
 Placeholders do no work, and drains have deadlines of their own: neither have notice.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from licorne_core.events.allocations import (
@@ -18,6 +20,7 @@ from licorne_core.events.allocations import (
     victim_preempted,
     victim_spared,
 )
+from licorne_core.events.apps import elastic_shrunk
 from licorne_core.events.journal import EventRecord
 from licorne_core.handlers.lifecycle import look_again
 from licorne_core.handlers.outcome import Outcome
@@ -27,6 +30,7 @@ from licorne_core.messages.effects import Effect, Release
 from licorne_core.messages.notices import AnswerNotices, Notice, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
+from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
@@ -125,6 +129,15 @@ def _event_of(record: PreemptionRecord, ask: Ask, now: float) -> EventRecord:
     if record.rule is PreemptionRule.QUOTA:
         return victim_of_quota(now, ask, queue.path)
     return victim_preempted(now, ask, record.beneficiary_key, record.beneficiary_app_id, queue.path)
+
+
+def note_shrinking(partition: Partition, victims: Sequence[Victim], whom: str, now: float) -> None:
+    """Publish how far elastic gangs shrink by victims that are to be stopped for an ask or a queue."""
+    going = Counter(victim.app for victim in victims if victim.app.gang.has_member(victim.request.ask))
+    for app, count in going.items():
+        if app.gang.elastic is not None:
+            before = sum(len(unit) for unit in units_of(app))
+            partition.journal.note(elastic_shrunk(now, app.app_id, before, before - count, whom))
 
 
 # Notice

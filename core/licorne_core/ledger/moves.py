@@ -238,7 +238,10 @@ class Moves:
             if account is _ALLOCATED:
                 note_highest(app, ask.ask_class.items, placeholder=ask.placeholder)
                 unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
-                app.give_back()
+                app.give_back(request)
+                if app.gang.is_parked and app.gang.elastic is not None:
+                    # Its next step is another one.
+                    self._pending.regroup(app)
             elif account is _ON_NODE:
                 self._leave_node(request)
             elif account is _LISTED:
@@ -266,6 +269,10 @@ class Moves:
             elif node is not None:
                 post = book_preempting if by > 0 else unbook_preempting
                 post(request.ask.ask_class.items, node, app)
+                elastic = app.gang.elastic
+                if elastic is not None and app.gang.has_member(request.ask):
+                    elastic.leaving += by
+                    self._pending.regroup(app)
 
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:
         """The node of its allocation, or of the place that it is given."""

@@ -194,7 +194,7 @@ class PendingAsks:
             self._dirty.mark_app(app)
         else:
             self._dirty.mark_leaf(leaf)
-        if ask.placeholder and app.gang.is_parked:
+        if app.gang.is_parked and app.gang.has_member(ask):
             self.regroup(app)
 
     def regroup(self, app: Application) -> None:
@@ -216,7 +216,7 @@ class PendingAsks:
             settle_priority(leaf)
         if group.waiting:
             self._wakeups.waiting.rank(group)
-        if ask.placeholder and app.gang.is_parked:
+        if app.gang.is_parked and app.gang.has_member(ask):
             self.regroup(app)
         if group.waiting:
             return

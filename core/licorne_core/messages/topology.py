@@ -7,11 +7,12 @@ from licorne_core.values.ids import AppId
 
 TOPOLOGY_NO_DOMAIN: Final = "TOPOLOGY_NO_DOMAIN"
 GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
+ELASTIC_MAX: Final = "ELASTIC_MAX"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyCheck:
-    """The members of a gang have no place together, or have not all been asked for.
+    """The members of a gang have no place together, have not all been asked for, or are enough.
 
     `level` and `domain` name the best domain of the last search; both are empty for the whole partition
     and for a gang without some of its asks. `short` is the number of members that have no place there,

@@ -234,7 +234,7 @@ class Tracker(Quota):
 class Tally:
     """Sums over applications, so that a report need not look at each of them."""
 
-    __slots__ = ("allocations", "largest", "requests", "sizes", "states")
+    __slots__ = ("allocations", "elastic", "largest", "requests", "sizes", "states")
 
     def __init__(self) -> None:
         """Start without applications."""
@@ -249,6 +249,8 @@ class Tally:
         """Sizes of some accepted asks, so that more of them need no check."""
         self.states: dict[str, int] = {}
         """Applications by state, those that are over and can still be seen among them."""
+        self.elastic: dict[AppId, None] = {}
+        """Applications that are elastic gangs."""
 
     def forget_sizes(self) -> None:
         """There are no requests, and there were none so far."""

@@ -166,7 +166,12 @@ class Partition:
 
     def _preemption(self, *, enabled: bool) -> Preemption:
         search = PreemptionSearch(
-            self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
+            self.tree.root,
+            self.nodes,
+            self.applications,
+            self.wakeups.reserved,
+            self.losses,
+            self.tally.elastic,
         )
         preemption = Preemption(search, self.rm, self.wakeups.blockers, enabled=enabled)
         self.wakeups.blockers.add(preemption, preemption.questions_open)

@@ -19,7 +19,7 @@ from licorne_core.messages.operators import (
     OperatorMark,
     StoppedQueueCheck,
 )
-from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
+from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
@@ -332,7 +332,7 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
     # The RM could not be asked about a node that is found.
     _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
     # They take the place of the search for a node.
-    _HasPlaceTogether((GANG_INCOMPLETE,), Incomplete, found_by_search=True),
+    _HasPlaceTogether((GANG_INCOMPLETE, ELASTIC_MAX), Incomplete, found_by_search=True),
     _HasPlaceTogether((TOPOLOGY_NO_DOMAIN,), NoDomain, found_by_search=True),
 )
 """Rules that come before the search for a node, which costs most (`NodeIndex.best`)."""

@@ -1,8 +1,9 @@
-"""Whole gangs: all pending placeholders of an application get their nodes in one turn, or none does.
+"""Whole gangs: the asks that are placed together get their nodes in one turn, or none does.
 
-The search takes the asks as they stand in their groups: one *kind* for each ask group. In: an application
-with pending placeholders. Out: a `GangPlacement`, which `handlers/gangs.py` books at once; a
-`GangQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
+These are all pending placeholders of an application, or the next unit of an elastic gang
+(`model/apps/members.py`). The search takes the asks as they stand in their groups: one *kind* for each
+ask group. In: an application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
+once; a `GangQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
 `GangBlocker` that its groups are parked with.
 
 `gang_domains.py` chooses the domain and the nodes. A node
@@ -15,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import Backfill
-from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
-from licorne_core.model.apps.application import Application, amounts_of, gang_groups, gather_gang
-from licorne_core.model.apps.groups import AskGroup, waits
+from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.members import Share, amounts_of, first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
@@ -97,16 +99,18 @@ class GangSearch:
         None for asks that go to any node. No other ask has a node reserved or victims: one node is of no
         use to a gang, and what victims free need not be where a member belongs.
         """
-        if group.key[2] and not (app.gang.places and self._context.places.first(app, group.key[1])):
+        gang = app.gang
+        is_lost = bool(gang.places and self._context.places.first(app, group.key[1]))
+        if not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2]):
             gather_gang(app)
         elif self._belongs(app, group):
             group.together = ()
         else:
             return None
         context = self._context
-        app.gang.is_parked = True
+        gang.is_parked = True
         group.unplaceable = False
-        if group.together:
+        if group.together or gang.elastic is not None:
             incomplete = self._incomplete(app)
             if incomplete is not None:
                 return incomplete
@@ -123,21 +127,35 @@ class GangSearch:
         elif isinstance(blocker, QuotaShortage):
             group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
-        if self.always and group.no_domain and app.gang.terms is None:
-            groups = gang_groups(app)
+        is_growth = gang.elastic is not None and gang.elastic.has_minimum
+        if self.always and group.no_domain and not is_growth and gang.terms in (None, _ANYWHERE):
+            shares = next_members(app)
             # A gang of more kinds is never placed: it would hold nodes for nothing.
-            if len(groups) <= MAX_KINDS:
-                want_start(context.escalation, groups[0], now)
+            if len(shares) <= MAX_KINDS:
+                want_start(context.escalation, shares[0][0], now)
         return blocker
 
     def _incomplete(self, app: Application) -> Incomplete | None:
-        """Blocker of a gang for which not all announced asks have come."""
-        missing = missing_of(app, gang_groups(app))
-        if not missing:
-            return None
+        """Blocker of a gang for which not all announced asks have come, or that has its maximum."""
+        shares, elastic = next_members(app), app.gang.elastic
+        code = GANG_INCOMPLETE
+        if elastic is not None:
+            present, wanted = sum(count for _, count in shares), elastic.wanted
+            if present == wanted > 0:
+                return None
+            text = f"asks for {present} of the {wanted} members that are placed together next have come"
+            if not wanted:
+                code = ELASTIC_MAX
+                text = f"the gang has {elastic.size} of {elastic.terms.most} members, its maximum"
+                if elastic.leaving:
+                    text = f"{text}; {elastic.leaving} of them are being stopped"
+        else:
+            missing = missing_of(app, shares)
+            if not missing:
+                return None
+            text = f"asks for {in_units(missing)} of its announced placeholders have not come"
         blocker = self._context.wakeups.blockers.get(Incomplete, app)
-        text = f"asks for {in_units(missing)} of its announced placeholders have not come"
-        blocker.lack = TopologyCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text=text)
+        blocker.lack = TopologyCheck(app_id=app.app_id, code=code, text=text)
         return blocker
 
     def _belongs(self, app: Application, group: AskGroup) -> bool:
@@ -209,8 +227,8 @@ class GangSearch:
         return min(found, key=rank_of, default=None)
 
     def find(self, leaf: Queue, app: Application) -> GangPlacement | GangQuestion | Blocker:
-        """Places of all pending placeholders of the application, or the blocker of their groups."""
-        groups = gang_groups(app)
+        """Places of the asks that are placed together next, or the blocker of their groups."""
+        shares = next_members(app)
         blockers = self._context.wakeups.blockers
         known = blockers.of(NoDomain).get(app)
         stamp = (
@@ -223,14 +241,14 @@ class GangSearch:
             return known
         found: GangPlacement | GangQuestion | TopologyCheck
         if app.gang.questions:
-            members = sum(group.waiting for group in groups)
+            members = sum(count for _, count in shares)
             found = _no_domain(app, members, "the RM is asked about nodes for its members")
         else:
-            found = self._find(leaf, app, groups)
+            found = self._find(leaf, app, shares)
         if isinstance(found, TopologyCheck):
             blocker = blockers.get(NoDomain, app, app, self._context.wakeups.gangs)
             blocker.tried_at, blocker.lack = stamp, found
-            blocker.classes = tuple(group.ask_class for group in groups)
+            blocker.classes = tuple(group.ask_class for group, _ in shares)
             return blocker
         return found
 
@@ -248,18 +266,18 @@ class GangSearch:
         return GangPlacement(leaf, app, members) if found is None else found
 
     def _find(
-        self, leaf: Queue, app: Application, groups: list[AskGroup]
+        self, leaf: Queue, app: Application, shares: list[Share]
     ) -> GangPlacement | GangQuestion | TopologyCheck:
         """Search the levels from that of the gang's terms up to the last that they allow.
 
         Raises:
             StillLooking: not all nodes have been looked at yet.
         """
-        members = sum(group.waiting for group in groups)
+        members = sum(count for _, count in shares)
         self.work += members
-        if len(groups) > MAX_KINDS:
+        if len(shares) > MAX_KINDS:
             return _no_domain(
-                app, members, f"it has {len(groups)} kinds of members, at most {MAX_KINDS} may be"
+                app, members, f"it has {len(shares)} kinds of members, at most {MAX_KINDS} may be"
             )
         terms = app.gang.terms or _ANYWHERE
         domains = self._domains()
@@ -267,15 +285,15 @@ class GangSearch:
         if min(depth, slice_depth) < 0:
             unknown = terms.level if depth < 0 else terms.slice_level
             return _no_domain(app, members, f"the partition has no topology level {unknown}")
-        kinds = [Kind(g.ask_class, g.waiting, self._table(g.ask_class, domains)) for g in groups]
+        kinds = [Kind(g.ask_class, count, self._table(g.ask_class, domains)) for g, count in shares]
         search = DomainSearch(kinds, domains, terms.slice_size, slice_depth)
         last = depth if terms.required else 0
         try:
             for level in range(depth, last - 1, -1):
                 picks = search.find(level, self._held(app, domains, level))
                 if picks is not None:
-                    places = [(groups[kind], node, pick) for kind, node, pick in picks]
-                    return self._question(app, places) or GangPlacement(leaf, app, _members(groups, places))
+                    places = [(shares[kind][0], node, pick) for kind, node, pick in picks]
+                    return self._question(app, places) or GangPlacement(leaf, app, _members(shares, places))
             best = search.best(last, self._held(app, domains, last))
         finally:
             self.work += search.work
@@ -353,13 +371,13 @@ def _no_domain(
     )
 
 
-def _members(groups: Sequence[AskGroup], places: Sequence[Place]) -> list[tuple[Request, Node]]:
+def _members(shares: Sequence[Share], places: Sequence[Place]) -> list[tuple[Request, Node]]:
     """The asks of each group in order, on their nodes in order."""
-    asks = {group: iter(sorted(place for place in group.heap if waits(place))) for group in groups}
-    return [(next(asks[group]).request, node) for group, node, pick in places for _ in range(pick)]
+    asks = {share[0]: iter(first_asks(share)) for share in shares}
+    return [(next(asks[group]), node) for group, node, pick in places for _ in range(pick)]
 
 
-def missing_of(app: Application, groups: Iterable[AskGroup]) -> Resources:
+def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
     """Amounts of the announced placeholders for which no ask has come; empty if the gang is whole.
 
     Only types that were announced and are asked for count, as for the end of a gang's start (§ 6.7). A
@@ -368,6 +386,6 @@ def missing_of(app: Application, groups: Iterable[AskGroup]) -> Resources:
     announced = app.gang.placeholder_ask
     if not announced or app.placeholder_count or any(one.replaced for one in app.gang.groups.values()):
         return {}
-    come = dict(amounts_of(groups))
+    come = dict(amounts_of(shares))
     shared = announced.keys() & come.keys()
     return {name: announced[name] - come[name] for name in sorted(shared) if come[name] < announced[name]}

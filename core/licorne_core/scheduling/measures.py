@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from licorne_core.config.schema import Backfill
-from licorne_core.model.apps.application import Application, gang_groups, gather_gang
+from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
     SEARCH_INTERVAL,
@@ -15,8 +15,8 @@ from licorne_core.model.apps.groups import (
     PreemptionRequest,
     ReservationRequest,
     StartRequest,
-    waits,
 )
+from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.budgets import BudgetQuota
@@ -127,7 +127,7 @@ class Measures:
         Another ask may have found that out a moment ago.
         """
         context, app, shadows = self._context, wants.app, self._context.shadows
-        if request.ask.placeholder:
+        if app.gang.has_member(request.ask):
             gather_gang(app)
         blocker = ask_blocker(context, Asking(app, wants.group))
         if blocker is not None and is_cluster(blocker, app.leaf):
@@ -204,7 +204,8 @@ class Measures:
         required = request.ask.ask_class.required_node
         assert required is not None, f"{request!r} requires a node"
         node = context.nodes[required]
-        victims = required_node_victims(app, request, node, context.applications)
+        units = context.preemption.search.units()
+        victims = required_node_victims(app, request, node, context.applications, units)
         if victims:
             return ToClear(app, request, node, victims)
         group: AskGroup = request.group
@@ -216,13 +217,10 @@ class Measures:
 
 
 def kinds_of(app: Application, request: Request) -> list[Kind]:
-    """The asks that start together with the ask: all pending placeholders of its gang, or itself alone."""
-    if not request.ask.placeholder:
+    """The asks that start together with the ask: those of its gang, or itself alone."""
+    if not app.gang.has_member(request.ask):
         return [Kind(request.ask.ask_class, [request])]
-    return [
-        Kind(group.ask_class, [place.request for place in sorted(filter(waits, group.heap))])
-        for group in gang_groups(app)
-    ]
+    return [Kind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
 
 
 def first_blocker(context: CheckContext, asking: Asking) -> Blocker | None:

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar
+from math import inf
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
@@ -42,20 +43,30 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
     return (queue.share, -queue.counted_priority, tie, queue.path)
 
 
+GROWTH: Final = 2**40
+"""What the growth of an elastic gang has in front of all others; more than any priority or unix time."""
+
+
 def app_key(app: Application, leaf: Queue) -> Key:
-    """Place of an application in its leaf by the leaf's sort policy (spec § 5.2)."""
-    priority = -app.priorities.top
-    settings = leaf.settings
+    """Place of an application in its leaf by the leaf's sort policy (spec § 5.2).
+
+    An elastic gang that has its minimum comes behind all others.
+    """
+    priority, submitted = -app.priorities.top, app.submission_time
+    settings, elastic = leaf.settings, app.gang.elastic
+    grows = elastic is not None and elastic.has_minimum
     if settings.app_sort is AppSortPolicy.FAIR:
         usage = fair_usage(app, leaf)
         if leaf.users is not None:
             usage.insert(0, leaf.users.share(app.user.user, leaf.denominators))
         if settings.priority_sort:
-            return (priority, usage, app.submission_time, app.app_id)
-        return (usage, priority, app.submission_time, app.app_id)
+            return (priority + GROWTH if grows else priority, usage, submitted, app.app_id)
+        if grows:
+            usage.insert(0, inf)
+        return (usage, priority, submitted, app.app_id)
     if settings.priority_sort:
-        return (priority, app.submission_time, app.app_id)
-    return (app.submission_time, priority, app.app_id)
+        return (priority + GROWTH if grows else priority, submitted, app.app_id)
+    return (submitted + GROWTH if grows else submitted, priority, app.app_id)
 
 
 def fair_usage(app: Application, leaf: Queue) -> list[float]:

@@ -5,7 +5,8 @@ A holder is tried where it is planned for. It goes elsewhere at its place in the
 
 from math import inf
 
-from licorne_core.model.apps.application import Application, gang_groups, gather_gang
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.members import gather_gang, next_members
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -85,4 +86,4 @@ class PlannedStarts:
 
 def _has_changed(shadow: ShadowStart) -> bool:
     """True if the gang has more members than those that it was planned for."""
-    return sum(group.waiting for group in gang_groups(shadow.app)) != len(shadow.members)
+    return sum(count for _, count in next_members(shadow.app)) != len(shadow.members)

@@ -98,7 +98,7 @@ class ShadowStart:
     def follow(self, plan: "Plan", now: float) -> None:
         """Take another plan for the same holder; the shadow starts book its room."""
         self.members = plan.members
-        self.is_gang = plan.request.ask.placeholder
+        self.is_gang = plan.app.gang.has_member(plan.request.ask)
         self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
         self.looked_at = now

@@ -93,7 +93,7 @@ def _is_in(path: str, queue: str) -> bool:
 def _shadow_of(partition: Partition, app: Application, request: Request) -> ShadowStart | None:
     """The shadow start of the ask, or of the gang that it is a placeholder of."""
     for shadow in partition.shadows:
-        is_of_gang = request.ask.placeholder and shadow.request.ask.placeholder
+        is_of_gang = shadow.is_gang and app.gang.has_member(request.ask)
         if shadow.request is request or (shadow.app is app and is_of_gang):
             return shadow
     return None
@@ -110,7 +110,7 @@ def _held(shadow: ShadowStart) -> ExpectedStart:
 
 def _entry(shadow: ShadowStart) -> CalendarEntry:
     app, request = shadow.app, shadow.request
-    is_gang = request.ask.placeholder
+    is_gang = app.gang.has_member(request.ask)
     asks, requested = 1, dict(request.ask.ask_class.items)
     if is_gang:
         members = [group for group in app.groups.values() if group.key[2]]

@@ -4,7 +4,7 @@ A scene is a few queues, one node, allocations and asks. Plans are carried out o
 is played to its end, and changes nothing.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 from licorne_core.config.schema import QueueSettings
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption import Law, Plan, Refusal, Victim
 from licorne_core.scheduling.preemption.ledger import Losses, loss_of
 from licorne_core.scheduling.preemption.quota_change import Enforcement, split
+from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victims import seconds_run
 from licorne_core.values.resources import Resources, charge, refund
 from support.preemption.brute_force import BrutePlan
@@ -183,16 +185,21 @@ class Enforced(NamedTuple):
 def enforced(queue: Queue, losses: Losses, now: float) -> Enforced:
     """Enforce the queue's maximum; what its victims change is put back."""
     losses = deepcopy(losses)
-    found = Enforcement(queue, losses, lambda _: None, now)
     victims: list[Stopped] = []
     leaves = {app: leaf for leaf in _all(queue) for app in leaf.applications.values()}
+    where = [one.allocation.node_id for app in leaves for one in app.booked() if one.allocation is not None]
+    nodes = {node_id: Node(node_id, {}, {}, schedulable=True) for node_id in where}
+    applications = {app.app_id: app for app in leaves}
+    units = Units(nodes, applications, [app.app_id for app in leaves if app.gang.elastic is not None])
+    found = Enforcement(queue, losses, lambda _: None, lambda: units, now)
 
-    def stop(app: Application, request: Request) -> None:
-        victims.append(Stopped(app, request))
-        items, leaf = request.ask.ask_class.items, leaves[app]
-        losses.add(leaf.path, loss_of(items, seconds_run(request, now)), now)
-        for above in leaf.lineage:
-            charge(above.preempting, items)
+    def stop(together: Sequence[Victim]) -> None:
+        for app, request, _ in together:
+            victims.append(Stopped(app, request))
+            items, leaf = request.ask.ask_class.items, leaves[app]
+            losses.add(leaf.path, loss_of(items, seconds_run(request, now)), now)
+            for above in leaf.lineage:
+                charge(above.preempting, items)
 
     for _ in found.steps(stop):
         pass

@@ -3,7 +3,7 @@
 Its highest usage is derived for reports: no decision reads it, so no allocation keeps it up to date.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -279,6 +279,8 @@ class Application:
     def take(self, request: Request, allocation: Allocation) -> None:
         """Count a booked request; the last one booked is the last among its requests."""
         self.allocation_count += 1
+        if self.gang.elastic is not None and self.gang.has_member(request.ask):
+            self.gang.elastic.size += 1
         requests, key = self.requests, request.ask.key
         requests[key] = requests.pop(key)
         if allocation.request_time < self.submission_time:
@@ -287,9 +289,11 @@ class Application:
             for tracker in self.trackers:
                 tracker.applications[self.app_id] = None
 
-    def give_back(self) -> None:
+    def give_back(self, request: Request) -> None:
         """Count a booked request less."""
         self.allocation_count -= 1
+        if self.gang.elastic is not None and self.gang.has_member(request.ask):
+            self.gang.elastic.size -= 1
         if not self.allocation_count:
             for tracker in self.trackers:
                 del tracker.applications[self.app_id]
@@ -344,31 +348,3 @@ def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
         total = allocated[name]
         if total > highest.get(name, 0):
             highest[name] = total
-
-
-def gang_groups(app: Application) -> list[AskGroup]:
-    """The groups of pending placeholders, in the order of their first asks."""
-    groups = [group for group in app.groups.values() if group.key[2] and group.waiting]
-    groups.sort(key=_first_place)
-    return groups
-
-
-def _first_place(group: AskGroup) -> tuple[int, float, int]:
-    return group.heap[0][:3]
-
-
-def amounts_of(groups: Iterable[AskGroup]) -> Items:
-    """Amounts of all asks of the groups together."""
-    total: dict[str, int] = {}
-    for group in groups:
-        for name, value in group.ask_class.items:
-            total[name] = total.get(name, 0) + value * group.waiting
-    return tuple(sorted(total.items()))
-
-
-def gather_gang(app: Application) -> None:
-    """Let quotas be asked for all its pending placeholders together."""
-    groups = gang_groups(app)
-    together = amounts_of(groups)
-    for group in groups:
-        group.together = together

@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
-from licorne_core.values.asks import Ask
+from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import EMPTY, Resources, is_zero
 from licorne_core.values.rule_kinds import tag_value
-from licorne_core.values.tags import TopologyTerms
+from licorne_core.values.tags import ElasticTerms, TopologyTerms
 
 DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
@@ -99,6 +99,40 @@ class TaskGroup:
         return self.count - self.replaced - self.timed_out
 
 
+class Elastic:
+    """Size of an elastic gang: the asks of an application that have a task group are its members.
+
+    They are real asks. `terms.least` of them start together, and the others in whole steps. A gang that
+    has lost members is filled up to the next whole step first.
+    """
+
+    __slots__ = ("leaving", "size", "terms")
+
+    def __init__(self, terms: ElasticTerms) -> None:
+        """Start without members."""
+        self.terms = terms
+        self.size = 0
+        """Members that are booked."""
+        self.leaving = 0
+        """Members among them that are being stopped for others, or are under notice."""
+
+    @property
+    def has_minimum(self) -> bool:
+        """True if all that starts from now on is growth."""
+        return self.size - self.leaving >= self.terms.least
+
+    @property
+    def wanted(self) -> int:
+        """Number of members that are placed together next, so that those that stay are whole steps.
+
+        0 if the gang would exceed its maximum, with those that are leaving.
+        """
+        least, most, step = self.terms
+        stay = self.size - self.leaving
+        wanted = least - stay if stay < least else step - (stay - least) % step
+        return 0 if most and self.size + wanted > most else wanted
+
+
 def _arrival(placeholder: Request) -> int:
     return placeholder.arrival
 
@@ -107,6 +141,7 @@ class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
     __slots__ = (
+        "elastic",
         "free_count",
         "groups",
         "is_parked",
@@ -124,6 +159,7 @@ class Gang:
         style: GangStyle = GangStyle.SOFT,
         timeout: float = DEFAULT_TIMEOUT,
         terms: TopologyTerms | None = None,
+        elastic: ElasticTerms | None = None,
     ) -> None:
         """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
         self.placeholder_ask = placeholder_ask
@@ -131,7 +167,9 @@ class Gang:
         self.style = style
         self.timeout = timeout
         self.terms = terms
-        """Its terms about topology domains; None for none."""
+        """Its terms about topology domains; None for none. An elastic gang always has some."""
+        self.elastic = None if elastic is None else Elastic(elastic)
+        """Its size, if it is elastic."""
         self.questions = 0
         """Open predicate checks for all of it; it is not searched a place meanwhile."""
         self.places: dict[Any, None] = {}
@@ -153,6 +191,16 @@ class Gang:
         After a restart the RM does not report placeholders that were replaced.
         """
         return task_group in self.groups if self.groups else bool(task_group)
+
+    def has_member(self, ask: Ask) -> bool:
+        """True if the ask is placed with others of the gang, where gangs are placed whole."""
+        return self.is_together(ask.ask_class, ask.task_group, placeholder=ask.placeholder)
+
+    def is_together(self, ask_class: AskClass, task_group: str, *, placeholder: bool) -> bool:
+        """See `has_member`, for asks of this class and task group."""
+        if self.elastic is None or placeholder:
+            return placeholder
+        return bool(task_group) and ask_class.required_node is None
 
     def open_group(self, task_group: str, *, placeholder: bool) -> TaskGroup | None:
         """Return the group whose placeholders a real ask waits for; None if it is a normal ask."""

@@ -1,8 +1,8 @@
 """Candidates: possible victims of one ask (spec § 9.3, laws 3 and 5 to 7)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
-from typing import Any, NamedTuple
+from typing import Any
 
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.apps.application import Application
@@ -20,13 +20,17 @@ from licorne_core.scheduling.preemption.laws import (
     is_over_guarantee,
 )
 from licorne_core.scheduling.preemption.ledger import loss_of
+from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
 from licorne_core.scheduling.preemption.victims import (
+    GROWTH,
     Age,
     Allowance,
     Candidate,
     Cost,
+    Unit,
     Victim,
+    VictimLeaf,
     age_of,
     costs_of,
     kind_of,
@@ -34,25 +38,7 @@ from licorne_core.scheduling.preemption.victims import (
     seconds_run,
 )
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items
-
-
-class VictimLeaf(NamedTuple):
-    """A leaf with possible victims of the ask, and the bounds on victims there."""
-
-    leaf: Queue
-    priority: int | None
-    """Highest priority of a victim; None for any."""
-    guarantees: tuple[Allowance, ...]
-    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
-    above: tuple[Mapping[str, int], ...]
-    """Amounts above guarantee of the same queues, before any what-if victim."""
-    losses: Allowance
-    """Losses that the leaf may still have in this hour, by type of its loss limit."""
-    may_lose: Mapping[str, int]
-    """The same losses, before any what-if victim."""
-    checkpoint: float | None
-    """Checkpoint assumed of allocations whose RM has said none, in unix seconds; None for none."""
+from licorne_core.values.resources import Items, charge
 
 
 class Candidates:
@@ -73,6 +59,7 @@ class Candidates:
         "judged",
         "names",
         "now",
+        "units",
     )
 
     found: bool
@@ -102,6 +89,12 @@ class Candidates:
         self._allowances: dict[Queue, Allowance] = {}
         self.found = False
         self.judged = 0
+        self.units = Units(index.nodes, index.applications, index.elastic)
+
+    @property
+    def looked_at(self) -> int:
+        """Number of allocations, leaves and members of elastic gangs looked at."""
+        return self.judged + self.units.looked_at
 
     # Candidates
 
@@ -127,16 +120,25 @@ class Candidates:
         for allocation in node.allocations:
             app = applications[allocation.ask.app_id]
             request = app.requests[allocation.ask.key]
-            tenants.append((age_of(request), app, request))
+            tenants.append((self._age_of(app, request), app, request))
         tenants.sort(key=_age)
+        seen: set[Request] = set()
         for age, app, request in tenants:
-            if only_regular and age[0]:
+            if only_regular and age[0] > 0:
                 return
             victim_leaf = self.victim_leaf(app.leaf)
-            if isinstance(victim_leaf, VictimLeaf):
+            if request not in seen and isinstance(victim_leaf, VictimLeaf):
                 candidate = self.judge(app, request, node, victim_leaf)
                 if isinstance(candidate, Candidate):
+                    if app.gang.elastic is not None:
+                        seen.update([victim.request for victim in candidate.victims])
                     yield candidate
+
+    def _age_of(self, app: Application, request: Request) -> Age:
+        """Rank by age, in which growth comes first."""
+        kind, _, app_id, key = age = age_of(request)
+        step = self.units.step(app, request)
+        return (GROWTH, -float(step), app_id, key) if step and not kind else age
 
     def any_on(self, node: Node) -> bool:
         """True if leaf and priority allow a victim on the node."""
@@ -160,24 +162,59 @@ class Candidates:
         return merge(*[self.of(victim_leaf) for victim_leaf in self.victim_leaves()], key=_rank)
 
     def of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Candidates of a leaf, in the order of age."""
+        """Candidates of a leaf on other nodes, in the order of age."""
         index = self._index
+        seen: set[Request] = set()
+        growing = [app for app in self.units.growing() if app.leaf is victim_leaf.leaf]
+        for app in growing:
+            seen.update([request for request, unit in self.units.of(app).items() if unit.step])
+        yield from sorted(self._growth(growing, victim_leaf), key=_rank)
         for running in index.leaf(victim_leaf.leaf).order:
-            if running.may_go:
+            if running.may_go and running.request not in seen:
                 request, node = running.request, index.nodes[running.allocation.node_id]
                 app = index.applications[request.ask.app_id]
-                judged = self.judge(app, request, node, victim_leaf)
+                judged = self.judge(app, request, node, victim_leaf, everywhere=True)
+                if app.gang.elastic is not None and request in self.units.of(app):
+                    seen.update([victim.request for victim in self.units.of(app)[request].victims])
                 if isinstance(judged, Candidate):
                     yield judged
 
+    def _growth(self, growing: Sequence[Application], victim_leaf: VictimLeaf) -> Iterator[Candidate]:
+        """Steps of elastic gangs of a leaf."""
+        for app in growing:
+            for unit in dict.fromkeys(self.units.of(app).values()):
+                youngest = min(unit.victims, key=lambda victim: age_of(victim.request))
+                if unit.step:
+                    judged = self.judge(app, youngest.request, youngest.node, victim_leaf, everywhere=True)
+                    if isinstance(judged, Candidate):
+                        yield judged
+
     def largest(self, victim_leaf: VictimLeaf, name: str) -> int:
-        """Largest amount of a type in one allocation of the leaf."""
-        return self._index.leaf(victim_leaf.leaf).largest.get(name, 0)
+        """Largest amount of a type in one allocation of the leaf, or in one of its elastic gangs."""
+        largest = self._index.leaf(victim_leaf.leaf).largest.get(name, 0)
+        for app_id in self._index.elastic:
+            app = self._index.applications[app_id]
+            if app.leaf is victim_leaf.leaf:
+                largest = max(largest, app.allocated.get(name, 0))
+        return largest
 
     def judge(
-        self, app: Application, request: Request, node: Node, victim_leaf: VictimLeaf
+        self,
+        app: Application,
+        request: Request,
+        node: Node,
+        victim_leaf: VictimLeaf,
+        *,
+        everywhere: bool = False,
     ) -> Candidate | Out:
-        """Return an allocation of the leaf as a candidate, or the reason that it is none."""
+        """Return an allocation of the leaf as a candidate, or the reason that it is none.
+
+        A member of an elastic gang stands for its unit: for its part on the node, or `everywhere`.
+        """
+        if app.gang.elastic is not None:
+            unit = self.units.of(app).get(request)
+            if unit is not None:
+                return self._judge_unit(Victim(app, request, node), unit, victim_leaf, everywhere=everywhere)
         out = self.refusal(request, victim_leaf)
         if out is not None:
             return out
@@ -193,6 +230,42 @@ class Candidates:
                 rank = costs_of(request, seconds)
         charges = _charges(ask_class.items, lost, victim_leaf)
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
+
+    def _judge_unit(
+        self, first: Victim, unit: Unit, victim_leaf: VictimLeaf, *, everywhere: bool
+    ) -> Candidate | Out:
+        """Return a unit as a candidate; `first` is the member that it is ranked by."""
+        kind, costs, silent = 0, 0.0, False
+        given: dict[str, int] = {}
+        there: dict[str, int] = {}
+        losses: dict[str, int] = {}
+        for victim in unit.victims:
+            out = self.refusal(victim.request, victim_leaf)
+            if out is not None and out is not Out.OTHER_TYPES:
+                return out
+            items = victim.request.ask.ask_class.items
+            kind |= kind_of(victim.request)
+            charge(given, items)
+            if everywhere or victim.node is first.node:
+                charge(there, items)
+            if victim_leaf.may_lose or self._by_cost:
+                seconds = self.seconds_lost(victim.request, victim_leaf)
+                charge(losses, _loss(items, seconds, victim_leaf))
+                costs += costs_of(victim.request, seconds)[2]
+                silent |= victim.request.checkpoint is None
+        total = tuple([given.get(name, 0) for name in self.names])
+        if max(total) <= 0:
+            return Out.OTHER_TYPES
+        kind = GROWTH if unit.step and not kind else kind
+        _, youth, app_id, key = age_of(first.request)
+        youth = -float(unit.step) if kind == GROWTH else youth
+        rank: Age | Cost = (kind, youth, app_id, key)
+        if self._by_cost:
+            priority = max([victim.request.priority for victim in unit.victims])
+            rank = (kind, priority, costs, silent, youth, app_id, key)
+        charges = _charges(tuple(given.items()), tuple(losses.items()), victim_leaf) + unit.parts
+        gives = tuple([there.get(name, 0) for name in self.names])
+        return Candidate(first, kind, rank, gives, charges, unit, total)
 
     def refusal(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
         """Reason that an allocation of the leaf may not be a victim; None if it may."""

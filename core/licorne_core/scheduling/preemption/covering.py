@@ -9,10 +9,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.preemption.candidates import Candidates, VictimLeaf
+from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.laws import quota_shortage
+from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import room_shortage
-from licorne_core.scheduling.preemption.victims import Candidate, Vector, Victim, WhatIf, covers, less
+from licorne_core.scheduling.preemption.victims import (
+    GROWTH,
+    Candidate,
+    Vector,
+    Victim,
+    VictimLeaf,
+    WhatIf,
+    covers,
+    less,
+)
 from licorne_core.values.ids import AppId
 
 
@@ -111,6 +121,8 @@ def sets_of(
 Kinds = frozenset[int]
 """Allowed kinds of victims."""
 
+REGULAR: Kinds = frozenset({GROWTH, 0})
+
 
 class OtherNodes:
     """All candidates of a search in rank order, found as far as needed."""
@@ -189,7 +201,7 @@ class OtherNodes:
 
     def least(self) -> int | None:
         """Lower bound on the number of regular victims of any plan; None if unknown."""
-        found = self._cached_first.get(frozenset({0}))
+        found = self._cached_first.get(REGULAR)
         return None if found is None else len(found)
 
     def first(self, missing: Vector, node: Node | None, kinds: Kinds) -> tuple[Candidate, ...] | None:
@@ -230,9 +242,9 @@ def _most_of(victim_leaf: VictimLeaf, name: str) -> int:
 
 
 def required_node_victims(
-    app: Application, request: Request, node: Node, applications: Mapping[AppId, Application]
+    app: Application, request: Request, node: Node, applications: Mapping[AppId, Application], units: Units
 ) -> tuple[Victim, ...]:
-    """Return the victims on the node for a pending ask that requires the node.
+    """Return the victims for a pending ask that requires the node: those there, and the rest of their units.
 
     Victims are collected until they alone cover the ask. The result is empty if they and the free
     room do not suffice, if present victims already make room, or if the ask would exceed the maximum
@@ -245,17 +257,21 @@ def required_node_victims(
     missing = [value for _, value in wanted]
     names = [name for name, _ in wanted]
     candidates = _on_required(request, node, applications)
-    candidates.sort(key=lambda victim: _rank_there(victim, names))
-    victims: list[Victim] = []
-    for victim in candidates:
-        victims.append(victim)
-        sizes = victim.request.ask.ask_class.resources
-        missing = [value - sizes.get(name, 0) for value, (name, _) in zip(missing, wanted, strict=True)]
+    candidates.sort(key=lambda one: (-units.step(one.app, one.request), _rank_there(one, names)))
+    victims: dict[Request, Victim] = {}
+    for first in candidates:
+        if first.request in victims:
+            continue
+        together = units.with_others(first.app, first.request)
+        victims.update({victim.request: victim for victim in together})
+        for victim in together:
+            sizes = victim.request.ask.ask_class.resources if victim.node is node else {}
+            missing = [value - sizes.get(name, 0) for value, (name, _) in zip(missing, wanted, strict=True)]
         if max(missing) <= 0:
             break
     collected = tuple([value - rest for rest, (_, value) in zip(missing, wanted, strict=True)])
     beyond = quota_shortage(app.leaf.lineage[-1:], wanted)
-    return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()
+    return tuple(victims.values()) if covers(collected, short) and covers(collected, beyond) else ()
 
 
 def _on_required(request: Request, node: Node, applications: Mapping[AppId, Application]) -> list[Victim]:

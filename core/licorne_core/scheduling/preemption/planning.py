@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.covering import Kinds, OtherNodes, sets_of
+from licorne_core.scheduling.preemption.covering import REGULAR, Kinds, OtherNodes, sets_of
 from licorne_core.scheduling.preemption.hosts import AskHosts
 from licorne_core.scheduling.preemption.victims import (
+    GROWTH,
     OPTED_OUT,
     ORIGINATOR,
     Candidate,
@@ -32,9 +33,12 @@ class Plan(NamedTuple):
     on_node: tuple[Victim, ...]
     """Victims on the node, in rank order."""
     other_nodes: tuple[Victim, ...]
-    """Victims on other nodes, in rank order; without them a queue would exceed its maximum."""
+    """Victims on other nodes, in rank order: without them a queue would exceed its maximum, or a unit of an
+    elastic gang would be torn."""
     spare: tuple[Victim, ...] = ()
     """Further possible victims on the node, in rank order. The RM may choose some of them as well."""
+    step: int = 0
+    """Number of the first step, if the necessary victims are steps of elastic gangs; else 0."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:
@@ -61,10 +65,15 @@ class Plan(NamedTuple):
         return self.score_upto(self.start)
 
     def score_upto(self, upto: int) -> Score:
-        """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators."""
+        """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators.
+
+        Steps of elastic gangs come first, the highest before all.
+        """
         kind, victims = 0, self.victims_upto(upto)
         for victim in victims:
             kind |= kind_of(victim.request)
+        if self.step and upto == self.start:
+            kind = -self.step
         return (kind, len(victims), self.node.node_id)
 
 
@@ -77,14 +86,15 @@ SHARES = 10
 GREEDY_STEPS = 20_000
 """Additional steps for greedy attempts, once the steps of the search are used up."""
 
+ONLY_GROWTH: Kinds = frozenset({GROWTH})
 KINDS: tuple[Kinds, ...] = (
-    frozenset({0}),
-    frozenset({0, ORIGINATOR}),
-    frozenset({0, OPTED_OUT}),
-    frozenset({0, ORIGINATOR, OPTED_OUT, ORIGINATOR + OPTED_OUT}),
+    REGULAR,
+    REGULAR | {ORIGINATOR},
+    REGULAR | {OPTED_OUT},
+    REGULAR | {ORIGINATOR, OPTED_OUT, ORIGINATOR + OPTED_OUT},
 )
-"""Allowed kinds of victims, in the order of trial. The index of a set is the first part of the score
-of its plans."""
+"""Allowed kinds of victims, in the order of trial; `ONLY_GROWTH` comes before, where anything has grown. The
+index of a set is the first part of the score of its plans."""
 
 Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
 """Candidates on the plan's node, and on other nodes."""
@@ -105,6 +115,8 @@ class Planning:
         "_beyond",
         "_candidates",
         "_failed",
+        "_growth",
+        "_highest",
         "_limit",
         "_other_nodes",
         "_share",
@@ -119,6 +131,12 @@ class Planning:
         self._other_nodes = OtherNodes(candidates, what_if)
         # True once a node was tried in vain: from then on the totals of all candidates are compared.
         self._failed = False
+        # The highest step of an elastic gang, by the nodes where its members are.
+        self._growth: dict[Node, int] = {}
+        for steps in candidates.units.growing().values():
+            for node, step in steps.items():
+                self._growth[node] = max(step, self._growth.get(node, 0))
+        self._highest = max(self._growth.values(), default=0)
         self._share = what_if.steps_left
         self._limit = what_if.steps_left
 
@@ -141,7 +159,7 @@ class Planning:
                 return False
             self._try(fewest, node, short, plans, most)
             worst = _worst(plans, most)
-            if worst is not None and worst[:2] <= (0, self._least()):
+            if worst is not None and worst[:2] <= (-self._highest, self._least()):
                 return True
         return False
 
@@ -153,8 +171,9 @@ class Planning:
             worst = _worst(plans, most)
             if worst is not None:
                 least = self._least()
-                if (0, max(fewest, least), node.node_id) > worst:
-                    if fewest >= least:
+                step = self._highest if any(self._beyond) else self._growth.get(node, 0)
+                if (-step, max(fewest, least), node.node_id) > worst:
+                    if fewest >= least and not self._growth:
                         return
                     continue
             self._try(fewest, node, hosts.lacking(node), plans, most)
@@ -176,7 +195,7 @@ class Planning:
             return
         if self._failed and not covers(self._other_nodes.most, short):
             return
-        alone = self._alone(node, short) if fewest == 1 else None
+        alone = self._alone(node, short) if fewest == 1 and not self._growth else None
         chosen = self._within(node, short) if alone is None else ((alone,), ())
         if chosen is None:
             self._failed = True
@@ -201,7 +220,7 @@ class Planning:
 
     def _on_host(self, node: Node, short: Vector) -> Chosen | None:
         """Victims for a node: the first success by kinds, then by victims on the node, then on others."""
-        regular = KINDS[0]
+        regular = ONLY_GROWTH if self._growth else REGULAR
         if not any(short):
             there = self._other_nodes.cached_first(node, regular, self._beyond)
             if there is not None:
@@ -212,7 +231,7 @@ class Planning:
         others = self._other_nodes
         tried: frozenset[int] = frozenset()
         present = {one.kind for one in here}
-        for kinds in KINDS:
+        for kinds in (ONLY_GROWTH, *KINDS) if self._growth else KINDS:
             if not others.asked and kinds is not regular and kinds & present <= tried:
                 continue
             tried = kinds & present
@@ -229,7 +248,7 @@ class Planning:
         for one in self._candidates.regular_on(node):
             if covers(one.gives, short) and self._what_if.take(one):
                 self._what_if.put_back(one)
-                return one if covers(one.gives, self._beyond) else None
+                return one if covers(one.total, self._beyond) else None
         return None
 
     def _of_kinds(self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector) -> Chosen | None:
@@ -241,7 +260,7 @@ class Planning:
             nonlocal other_nodes
             beyond = self._beyond
             for candidate in chosen:
-                beyond = less(beyond, candidate.gives)
+                beyond = less(beyond, candidate.total)
             found: tuple[Candidate, ...] | None = ()
             if any(beyond):
                 if chosen:
@@ -283,7 +302,7 @@ class Planning:
     def _with_gains(self, node: Node) -> Iterator[tuple[Candidate, Vector]]:
         """Yield candidates on the node, then on other nodes, with their gains of room and quota."""
         for one in self._candidates.on_node(node):
-            yield one, one.gives + one.gives
+            yield one, one.gives + one.total
         no_room = (0,) * len(self._beyond)
         for one in self._other_nodes.all_but(node):
             yield one, no_room + one.gives
@@ -292,12 +311,12 @@ class Planning:
         """Return the plan with spare victims, each legal in addition to all before it."""
         plan, (on_node, other_nodes), _ = found
         taken = [one for one in (*on_node, *other_nodes) if self._what_if.take(one)]
-        going = {one.victim.request for one in on_node}
+        going = {victim.request for victim in plan.victims}
         spare: list[Candidate] = []
         for one in self._candidates.on_node(plan.node):
             if len(spare) == SPARE:
                 break
-            if one.victim.request not in going and self._what_if.take(one):
+            if one.victim.request not in going and len(one.victims) == 1 and self._what_if.take(one):
                 spare.append(one)
         for one in (*taken, *spare):
             self._what_if.put_back(one)
@@ -323,10 +342,12 @@ def _without_surplus(
 
 def _plan(node: Node, chosen: Chosen) -> Plan:
     on_node, other_nodes = chosen
+    victims = [victim for one in (*on_node, *other_nodes) for victim in one.victims]
     return Plan(
         node,
-        tuple(candidate.victim for candidate in on_node),
-        tuple(candidate.victim for candidate in other_nodes),
+        tuple(victim for victim in victims if victim.node is node),
+        tuple(victim for victim in victims if victim.node is not node),
+        step=min((one.step if one.kind == GROWTH else 0 for one in (*on_node, *other_nodes)), default=0),
     )
 
 

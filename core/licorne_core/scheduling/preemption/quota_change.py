@@ -9,15 +9,15 @@ Usage is allocated amounts. The choice of victims does not count present victims
 promises either: promised asks are placed only below the maximum.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.ledger import Losses, loss_of
-from licorne_core.scheduling.preemption.victims import kind_of, seconds_lost, seconds_run
+from licorne_core.scheduling.preemption.units import Units
+from licorne_core.scheduling.preemption.victims import Victim, amounts_of, kind_of, seconds_lost, seconds_run
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
 from licorne_core.values.slices import PART, in_runs, put_in_order
 
@@ -243,6 +243,7 @@ class Enforcement:
         "_now",
         "_parts",
         "_queue",
+        "_units",
         "amount",
         "claimed",
         "selected",
@@ -250,7 +251,12 @@ class Enforcement:
     )
 
     def __init__(
-        self, queue: Queue, losses: Losses, assumed: Callable[[Queue], float | None], now: float
+        self,
+        queue: Queue,
+        losses: Losses,
+        assumed: Callable[[Queue], float | None],
+        units: Callable[[], Units],
+        now: float,
     ) -> None:
         """Start without victims; `now` is in unix seconds.
 
@@ -266,56 +272,66 @@ class Enforcement:
         self.claimed: dict[str, int] = {}
         """Sum of the victims, by type."""
         self._queue, self._losses, self._assumed, self._now = queue, losses, assumed, now
+        self._units = units
         self._parts = split(queue, amount)
 
-    def steps(self, stop: Callable[[Application, Request], None]) -> Iterator[int]:
-        """Choose the victims and call `stop`, which books each; yield the costs of the steps."""
+    def steps(self, stop: Callable[[Sequence[Victim]], None]) -> Iterator[int]:
+        """Choose the victims and call `stop`, which books each unit; yield the costs of the steps."""
         for found in self._parts:
             yield 1
             if found is None:
                 continue
             leaf, part = found
             candidates = yield from self._candidates(leaf, part)
-            rest = dict(part)
+            rest, units = dict(part), self._units()
             for number, request in enumerate(candidates, 1):
                 app = leaf.applications.get(request.ask.app_id)
-                if app is not None and self._may_go(leaf, app, request, rest):
-                    items = request.ask.ask_class.items
+                together = () if app is None else units.with_others(app, request)
+                if together and self._may_go(leaf, together, rest):
+                    items = amounts_of(together)
                     _take_off(items, rest)
                     charge(self.claimed, items)
-                    self.victims += 1
-                    stop(app, request)
-                    yield 1
+                    self.victims += len(together)
+                    stop(together)
+                    yield len(together)
+                    units = self._units()
                 elif not number % PART:
                     yield 1
+                    units = self._units()
 
     def _candidates(self, leaf: Queue, part: Resources) -> Generator[int, None, Iterator[Request]]:
         """Find the candidates of a leaf, cheapest first; yield the costs of the steps."""
-        now, minimum = self._now, leaf.settings.preemption_minimum_runtime
+        now, minimum, units = self._now, leaf.settings.preemption_minimum_runtime, self._units()
         wanted = {name for name, value in part.items() if value > 0}
         found: list[Request] = []
+        steps: dict[Request, int] = {}
         looks = 0
         for app in list(leaf.applications.values()) if wanted else ():
             for request in (None, *app.requests.values()):
                 if request is not None and _is_candidate(request, wanted, now, minimum):
                     found.append(request)
+                    if app.gang.elastic is not None:
+                        steps[request] = units.step(app, request)
                 looks += 1
                 if not looks % PART:
                     yield 1
         self.selected += len(found)
-        return (yield from put_in_order(found, key=lambda request: _rank(request, wanted, now)))
+        return (yield from put_in_order(found, key=lambda one: (-steps.get(one, 0), _rank(one, wanted, now))))
 
-    def _may_go(self, leaf: Queue, app: Application, request: Request, rest: Resources) -> bool:
-        """True if the candidate still runs, fits into `rest`, and the laws allow it as a victim."""
-        if request.state not in MAY_GO or app.requests.get(request.key) is not request:
+    def _may_go(self, leaf: Queue, together: Sequence[Victim], rest: Resources) -> bool:
+        """True if these run, fit into `rest` together, and the laws allow them as victims."""
+        if any(victim.request.state not in MAY_GO for victim in together):
             return False
-        items = request.ask.ask_class.items
+        items = amounts_of(together)
         if not (_fits(items, rest) and _exceeds_max(self._queue, items, rest)):
             return False
         allowed = self._losses.remaining(leaf, self._now)
         if allowed:
-            lost = seconds_lost(request, self._assumed(leaf), self._now)
-            if not _fits(loss_of(items, lost), allowed):
+            losses: dict[str, int] = {}
+            for victim in together:
+                lost = seconds_lost(victim.request, self._assumed(leaf), self._now)
+                charge(losses, loss_of(victim.request.ask.ask_class.items, lost))
+            if not _fits(tuple(losses.items()), allowed):
                 return False
         return all(_keeps_guarantee(queue, items) for queue in leaf.lineage)
 

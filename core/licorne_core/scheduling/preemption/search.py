@@ -25,7 +25,7 @@ from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates, VictimLeaf
+from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield, room_lacking
 from licorne_core.scheduling.preemption.laws import (
     Comparison,
@@ -40,10 +40,12 @@ from licorne_core.scheduling.preemption.laws import (
 )
 from licorne_core.scheduling.preemption.ledger import Losses, Spared
 from licorne_core.scheduling.preemption.planning import Plan, Planning
+from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
 from licorne_core.scheduling.preemption.victims import (
     Candidate,
     Victim,
+    VictimLeaf,
     WhatIf,
     less,
     seconds_lost,
@@ -103,16 +105,17 @@ class PreemptionSearch:
         applications: Mapping[AppId, Application],
         reserved: Iterable[Reservation],
         losses: Losses,
+        elastic: Collection[AppId] = (),
         *,
         first_nodes: int = FIRST_NODES,
     ) -> None:
-        """Search these live objects of a partition; `reserved` are all its reservations.
+        """Search these live objects of a partition: all its reservations, and its elastic gangs.
 
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
         """
         self._root = root
         self._first_nodes = first_nodes
-        self._index = VictimIndex(nodes, applications, reserved, losses)
+        self._index = VictimIndex(nodes, applications, reserved, losses, elastic)
         self.work = 0
 
     def find(
@@ -150,7 +153,7 @@ class PreemptionSearch:
             found = planning.best(hosts, most, with_spare=with_spare)
         if not found:
             found = self._refusal(candidates, hosts, entitled, request)
-        self.work += what_if.steps + candidates.judged + hosts.looked_at
+        self.work += what_if.steps + candidates.looked_at + hosts.looked_at
         return found
 
     def _refusal(self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request) -> Refusal:
@@ -191,14 +194,23 @@ class PreemptionSearch:
             return False
         candidates = self._candidates(app, entitled, request, now)
         what_if = WhatIf(len(victims))
+        going = {victim.request for victim in victims}
+        done: set[Request] = set()
         for victim in victims:
+            if victim.request in done:
+                # With another member of its unit.
+                continue
             candidate = self._still_candidate(candidates, victim)
             if candidate is None or not what_if.take(candidate):
                 return False
+            together = {one.request for one in candidate.victims}
+            if not together <= going:
+                return False
+            done |= together
             if victim.node is node:
                 room = less(room, candidate.gives)
-            beyond = less(beyond, candidate.gives)
-        self.work += what_if.steps + candidates.judged
+            beyond = less(beyond, candidate.total)
+        self.work += what_if.steps + candidates.looked_at
         return not any(room) and not any(beyond)
 
     def spared(
@@ -215,13 +227,18 @@ class PreemptionSearch:
         candidates = self._candidates(app, entitled, request, now)
         others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
         first = next(others, None)
-        self.work += candidates.judged
+        self.work += candidates.looked_at
         if first is None:
             return None
         other = first.victim.request
         assumed = self.assumed_checkpoint(first.victim.app.leaf)
         lost = seconds_lost(other, assumed, now)
         return Spared(app_id=other.ask.app_id, key=other.key, lost=lost)
+
+    def units(self) -> Units:
+        """The units of elastic gangs, as they are now."""
+        index = self._index
+        return Units(index.nodes, index.applications, index.elastic)
 
     def assumed_checkpoint(self, leaf: Queue) -> float | None:
         """Checkpoint assumed of allocations of the leaf whose RM has said none, in unix seconds."""

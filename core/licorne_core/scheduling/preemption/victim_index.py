@@ -9,7 +9,7 @@ that nodes lack often shows that no plan exists, or that the ask only has to wai
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
@@ -62,6 +62,7 @@ class VictimIndex:
         "_newest",
         "applications",
         "changed",
+        "elastic",
         "losses",
         "nodes",
         "reserved",
@@ -73,8 +74,10 @@ class VictimIndex:
         applications: Mapping[AppId, Application],
         reserved: Iterable[Reservation],
         losses: Losses,
+        elastic: Collection[AppId] = (),
     ) -> None:
-        """Index these live objects of a partition; `reserved` are all its reservations."""
+        """Index these live objects of a partition: all its reservations, and its elastic gangs."""
+        self.elastic = elastic
         # In the order of birth.
         self.nodes: dict[NodeId, Node] = nodes.by_id
         # In the order of their last changes.

@@ -17,9 +17,12 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.resources import Items, charge
 
 OPTED_OUT = 2
 ORIGINATOR = 1
+GROWTH = -1
+"""Kind of a step of an elastic gang, of regular victims; it is stopped before all others."""
 
 Age = tuple[int, float, str, str]
 """Kind, negated time of the ask, application, key. Unique in a partition."""
@@ -96,10 +99,26 @@ class Victim(NamedTuple):
     node: Node
 
 
+class Unit:
+    """Members of one elastic gang that are stopped together: a step, or the whole gang. By identity."""
+
+    __slots__ = ("parts", "step", "victims")
+
+    def __init__(
+        self, victims: tuple[Victim, ...], step: int, parts: tuple[tuple[Allowance, str, int], ...]
+    ) -> None:
+        """Set the fields."""
+        self.victims = victims
+        # Number of the step; 0 for the whole gang. Steps go before others, the highest first.
+        self.step = step
+        # Charges for the parts of the gang.
+        self.parts = parts
+
+
 class Candidate:
     """A possible victim of one search."""
 
-    __slots__ = ("charges", "gives", "kind", "rank", "victim")
+    __slots__ = ("charges", "gives", "kind", "rank", "step", "total", "victim", "victims")
 
     def __init__(
         self,
@@ -108,17 +127,42 @@ class Candidate:
         rank: Age | Cost,
         gives: Vector,
         charges: tuple[tuple[Allowance, str, int], ...],
+        unit: Unit | None = None,
+        total: Vector | None = None,
     ) -> None:
-        """Set the fields."""
+        """Set the fields; `total` is that of a unit of an elastic gang."""
         self.victim = victim
-        # See `kind_of`.
+        # All that are stopped with it, and it.
+        self.victims = (victim,) if unit is None else unit.victims
+        # See `Unit`.
+        self.step = 0 if unit is None else unit.step
+        # See `kind_of`, or GROWTH.
         self.kind = kind
         # The smallest is stopped first. Unique in a search.
         self.rank = rank
-        # Amounts in the ask's types.
+        # Amounts in the ask's types: on the victim's node, and those of all victims.
         self.gives = gives
+        self.total = gives if total is None else total
         # Allowance, resource name and amount of each charge.
         self.charges = charges
+
+
+class VictimLeaf(NamedTuple):
+    """A leaf with possible victims of the ask, and the bounds on victims there."""
+
+    leaf: Queue
+    priority: int | None
+    """Highest priority of a victim; None for any."""
+    guarantees: tuple[Allowance, ...]
+    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
+    above: tuple[Mapping[str, int], ...]
+    """Amounts above guarantee of the same queues, before any what-if victim."""
+    losses: Allowance
+    """Losses that the leaf may still have in this hour, by type of its loss limit."""
+    may_lose: Mapping[str, int]
+    """The same losses, before any what-if victim."""
+    checkpoint: float | None
+    """Checkpoint assumed of allocations whose RM has said none, in unix seconds; None for none."""
 
 
 class WhatIf:
@@ -179,6 +223,14 @@ def covers(vector: Vector, missing: Vector) -> bool:
 def less(missing: Vector, given: Vector) -> Vector:
     """Amounts still missing after `given`; never below zero."""
     return tuple([need - have if need > have else 0 for need, have in zip(missing, given, strict=True)])
+
+
+def amounts_of(victims: Sequence[Victim]) -> Items:
+    """Amounts of these victims together."""
+    total: dict[str, int] = {}
+    for victim in victims:
+        charge(total, victim.request.ask.ask_class.items)
+    return tuple(total.items())
 
 
 MOST_ENDED = 64

@@ -43,12 +43,12 @@ class Ranks:
     def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
         """Rank the queues between a served ask and root.
 
-        In a fifo leaf an application keeps its place as long as its priority is the same. No key
-        becomes smaller by it. The key of a queue that has no ranked siblings decides nothing, so it
-        is left for later: a chain of queues costs little more than one.
+        In a fifo leaf an application keeps its place as long as its priority is the same, if it is no
+        elastic gang. No key becomes smaller by it. The key of a queue that has no ranked siblings decides
+        nothing, so it is left for later: a chain of queues costs little more than one.
         """
         stays = same_priority and app.pending_count and leaf.settings.app_sort is _FIFO
-        if not stays:
+        if not stays or app.gang.elastic is not None:
             self.rank_app(app)
         wakeups = self._wakeups
         late = not (wakeups.reserved.ready or wakeups.replacing.ready)

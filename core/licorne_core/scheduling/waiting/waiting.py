@@ -28,6 +28,7 @@ from licorne_core.events.apps import Bound, may_run_changed
 from licorne_core.events.journal import Journal
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.members import gang_groups
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker, may_start, room_for
@@ -188,9 +189,8 @@ class Waiting:
     def try_whole(self, app: Application) -> None:
         """Unpark the groups of a whole gang, of which a member has come or gone."""
         app.gang.is_parked = False
-        for group in app.groups.values():
-            if group.key[2]:
-                self.unpark(group)
+        for group in gang_groups(app):
+            self.unpark(group)
 
     def release(self, app: Application) -> None:
         """Unpark the application, and its parked items: it is not searched until it comes back."""

@@ -57,6 +57,11 @@ _UNTOLD = frozenset({RequestState.PENDING, RequestState.ASSUMED, RequestState.PL
 def check_gang(partition: Partition, app: Application) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
     placeholders = [request for request in app.requests.values() if request.ask.placeholder]
+    if app.gang.elastic is not None:
+        members = [request for request in app.booked() if app.gang.has_member(request.ask)]
+        sizes = (len(members), sum(request.state in VICTIMS for request in members))
+        counted = (app.gang.elastic.size, app.gang.elastic.leaving)
+        require("G1", sizes == counted, f"{app!r}: members and those that leave are {sizes}, not {counted}")
     free_count = sum(len(group.free) for group in app.gang.groups.values())
     require("G1", free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")
     for name, group in app.gang.groups.items():

@@ -21,7 +21,7 @@ def daemon_victims(*requests: list[RequestRecord], vcore: int = 1, **ask: Any) -
     built = build(world)
     app, request = built.request(f"{DAEMONS}-w1")
     node = built.nodes.by_id[NodeId("n1")]
-    return keys(required_node_victims(app, request, node, built.applications))
+    return keys(required_node_victims(app, request, node, built.applications, built.search.units()))
 
 
 def test_guarantees_do_not_protect() -> None:
@@ -86,7 +86,7 @@ def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, wanted: list[
     built = build(cluster(queues, runs(B, *range(12)), others, [ask], nodes=nodes))
     app, request = built.request(ask.key)
     node = built.nodes.by_id[NodeId("n1")]
-    assert keys(required_node_victims(app, request, node, built.applications)) == wanted
+    assert keys(required_node_victims(app, request, node, built.applications, built.search.units())) == wanted
 
 
 def test_nobody_goes_where_enough_is_going() -> None:

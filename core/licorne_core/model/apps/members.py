@@ -1,0 +1,105 @@
+"""Members of gangs: the asks of an application that are placed together, where gangs are placed whole.
+
+Those are all pending placeholders of a gang. An elastic gang has no placeholders: its asks with a task
+group start in *units*, the minimum first, and then steps of growth. The unit of a running member follows
+from the order in which members were booked, so that a unit is whole again when a later member has taken
+the place of one that has ended.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush, merge
+from itertools import islice
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, waits
+from licorne_core.model.apps.requests import BOOKED, VICTIMS, Place, Request
+from licorne_core.values.resources import Items
+
+Share = tuple[AskGroup, int]
+"""So many of the first asks of a group."""
+
+
+def gang_groups(app: Application) -> list[AskGroup]:
+    """The groups of pending members, in the order of their first asks."""
+    gang = app.gang
+    groups = [
+        group
+        for group in app.groups.values()
+        if group.waiting and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
+    ]
+    groups.sort(key=_first_place)
+    return groups
+
+
+def _first_place(group: AskGroup) -> tuple[int, float, int]:
+    return group.heap[0][:3]
+
+
+def next_members(app: Application) -> list[Share]:
+    """The asks that are placed together next: all pending placeholders, or a unit of an elastic gang.
+
+    A unit for which not all asks have come has those that have; at its maximum an elastic gang has none.
+    """
+    groups, elastic = gang_groups(app), app.gang.elastic
+    if elastic is None:
+        return [(group, group.waiting) for group in groups]
+    wanted = elastic.wanted
+    if len(groups) == 1 and wanted:
+        return [(groups[0], min(groups[0].waiting, wanted))]
+    counts: dict[AskGroup, int] = {}
+    for place in islice(merge(*[in_order(group) for group in groups]), wanted):
+        group = place.request.group
+        counts[group] = counts.get(group, 0) + 1
+    return list(counts.items())
+
+
+def in_order(group: AskGroup) -> Iterator[Place]:
+    """The places of the pending asks of a group, in order; the cost of each does not grow with the others."""
+    heap = group.heap
+    found = [(heap[0], 0)] if heap else []
+    while found:
+        place, position = heappop(found)
+        if waits(place):
+            yield place
+        for below in (2 * position + 1, 2 * position + 2):
+            if below < len(heap):
+                heappush(found, (heap[below], below))
+
+
+def first_asks(share: Share) -> list[Request]:
+    """The asks of a share, in order."""
+    group, count = share
+    return [place.request for place in islice(in_order(group), count)]
+
+
+def amounts_of(shares: Iterable[Share]) -> Items:
+    """Amounts of these asks together."""
+    total: dict[str, int] = {}
+    for group, count in shares:
+        for name, value in group.ask_class.items:
+            total[name] = total.get(name, 0) + value * count
+    return tuple(sorted(total.items()))
+
+
+def gather_gang(app: Application) -> None:
+    """Let quotas be asked for the amounts of all members that are placed together next."""
+    together = amounts_of(next_members(app))
+    for group in gang_groups(app):
+        group.together = together
+
+
+def units_of(app: Application) -> list[Sequence[Request]]:
+    """The units of an elastic gang, the minimum first, without members that are being stopped.
+
+    The last unit may have too few members. Each unit of a smaller gang than its minimum is the minimum.
+    """
+    elastic = app.gang.elastic
+    assert elastic is not None, f"{app!r} is no elastic gang"
+    members = [
+        request
+        for request in app.requests.values()
+        if request.state in BOOKED and request.state not in VICTIMS and app.gang.has_member(request.ask)
+    ]
+    least, step = elastic.terms.least, elastic.terms.step
+    steps = [members[at : at + step] for at in range(least, len(members), step)]
+    return [members[:least], *steps] if members else []

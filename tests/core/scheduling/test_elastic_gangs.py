@@ -1,0 +1,307 @@
+"""Elastic gangs: the minimum starts together, growth comes in whole steps, and what has grown goes first."""
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction, UpdateAllocations
+from licorne_core.messages.effects import Effect
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName
+from licorne_core.views.explain import explain
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import Driver, placed, records, refused, refused_apps, released
+from support.core.steps import last
+
+TWO = "[{name: a, resources: {guaranteed: {memory: 4}}, properties: {preemption.delay: 1s}}, {name: b}]"
+
+
+def cluster(*sizes: int, queues: str = "[{name: a}, {name: b}]", properties: str = "{}") -> Driver:
+    """A core with two leaves and nodes of these sizes."""
+    driver = Driver()
+    driver.do(register(config(queues, properties=properties)))
+    driver.do(nodes(*(node(f"n{number}", memory=size) for number, size in enumerate(sizes))))
+    return driver
+
+
+def elastic(
+    driver: Driver,
+    members: int,
+    terms: str = "2,6,2",
+    *,
+    name: str = "job",
+    queue: str = "root.b",
+) -> list[str]:
+    """An elastic gang asks for so many members; return the keys of those that are placed at once."""
+    tags = dict(
+        zip(("licorne/gang-min", "licorne/gang-max", "licorne/gang-step"), terms.split(","), strict=False)
+    )
+    driver.do(apps(app(name, queue, tags=tags)))
+    return [key for _, key, _ in placed(driver.do(more(name, *range(members))))]
+
+
+def more(name: str, *numbers: int, priority: int = 0) -> UpdateAllocations:
+    """Asks of these members."""
+    return asks(
+        *(ask(name, f"m{n}", group="workers", policy="s", priority=priority, memory=1) for n in numbers)
+    )
+
+
+def claim(key: str, memory: int = 1) -> Ask:
+    """An ask that may have others stopped."""
+    return ask("claims", key, memory=memory, policy="o")
+
+
+def size(driver: Driver, name: str = "job") -> int:
+    """Members that run."""
+    found = driver.scheduler.partitions[PartitionName("[rm1]default")].applications[AppId(name)]
+    assert found.gang.elastic is not None
+    return found.gang.elastic.size
+
+
+def why(driver: Driver, key: str, name: str = "job") -> list[str]:
+    """Code of the first check that an ask fails."""
+    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    report = last(explain(partition, partition.applications[AppId(name)], AllocationKey(key)))
+    return [check.code for check in report.checks if not check.passed][:1]
+
+
+def stopped(effects: list[Effect]) -> list[str]:
+    """Keys of the allocations that the RM is to stop."""
+    return [key for _, key, *_ in released(effects)]
+
+
+def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
+    """With room for the minimum and a part of a step only the minimum runs; then whole steps."""
+    driver = cluster(1, 1, 1)
+    assert elastic(driver, 6) == ["m0", "m1"]
+    assert why(driver, "m2") == ["QUEUE_MAX_EXCEEDED"]
+    assert [key for _, key, _ in placed(driver.do(nodes(node("more", memory=1))))] == ["m2", "m3"]
+    assert [key for _, key, _ in placed(driver.do(nodes(node("large", memory=8))))] == ["m4", "m5"]
+
+
+def test_less_than_the_minimum_does_not_start() -> None:
+    """One free place of two starts nobody, and neither does one of two asks."""
+    driver = cluster(1)
+    assert elastic(driver, 2) == []
+    assert elastic(driver, 1, name="other") == []
+    assert why(driver, "m0", "other") == ["GANG_INCOMPLETE"]
+    assert len(placed(driver.do(nodes(node("more", memory=1))))) == 2
+
+
+def test_the_maximum_is_the_end_of_growth() -> None:
+    """Asks beyond the maximum wait, say so, and follow when members end."""
+    driver = cluster(20)
+    assert len(elastic(driver, 8)) == 6
+    assert why(driver, "m6") == ["ELASTIC_MAX"]
+    assert [key for _, key, _ in placed(driver.do(releases(release("job", "m0"))))] == ["m6"]
+
+
+def test_without_a_maximum_it_grows_on() -> None:
+    """The step is one member without its tag, and nothing but room ends the growth."""
+    assert len(elastic(cluster(7), 9, "3")) == 7
+
+
+def test_a_gang_that_has_lost_members_is_filled_up_first() -> None:
+    """After the loss of a node the next members fill the step, as soon as so many fit."""
+    driver = cluster(2, 2)
+    assert len(elastic(driver, 4)) == 4
+    driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
+    assert size(driver) == 2
+    driver.do(more("job", 10))
+    assert placed(driver.do(nodes(node("n2", memory=9)))) == []
+    assert [key for _, key, _ in placed(driver.do(more("job", 11)))] == ["m10", "m11"]
+    driver.do(releases(release("job", "m0")))
+    assert [key for _, key, _ in placed(driver.do(more("job", 12)))] == ["m12"]
+
+
+def test_asks_without_a_task_group_go_by_themselves() -> None:
+    """The driver of the application is no member: it starts before the members are asked for."""
+    driver = cluster(4)
+    assert elastic(driver, 0) == []
+    assert len(placed(driver.do(asks(ask("job", "driver", memory=1, originator=True))))) == 1
+    assert len(placed(driver.do(more("job", 0, 1)))) == 2
+    assert size(driver) == 2
+
+
+def test_members_of_several_shapes_are_placed_in_order() -> None:
+    """A step takes the first asks of the application, whatever their shapes."""
+    driver = cluster(3, 3)
+    driver.do(apps(app("job", "root.b", tags={"licorne/gang-min": "3"})))
+    shapes = [1, 2, 1, 2]
+    wanted = [ask("job", f"m{n}", group="workers", memory=memory) for n, memory in enumerate(shapes)]
+    assert [key for _, key, _ in placed(driver.do(asks(*wanted)))] == ["m1", "m0", "m2", "m3"]
+
+
+def test_growth_comes_behind_the_minima_of_others() -> None:
+    """Of two gangs in one queue the second one has its minimum before the first one grows."""
+    driver = cluster(4)
+    driver.do(nodes(node("n0", NodeAction.DRAIN_NODE)))
+    assert elastic(driver, 6) == elastic(driver, 6, name="second") == []
+    driver.do(nodes(node("n0", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    assert (size(driver), size(driver, "second")) == (2, 2)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
+@pytest.mark.parametrize("priority", ["enabled", "disabled"])
+def test_growth_comes_last_in_every_order(policy: str, priority: str) -> None:
+    """A younger application of lower priority has its ask before an older gang grows."""
+    properties = f"{{application.sort.policy: {policy}, application.sort.priority: {priority}}}"
+    driver = cluster(4, queues=f"[{{name: b, properties: {properties}}}]")
+    assert len(elastic(driver, 2, "2")) == 2
+    driver.do(nodes(node("n0", NodeAction.DRAIN_NODE)))
+    driver.do(more("job", 2, 3, priority=9))
+    driver.do(apps(app("plain", "root.b")), asks(*(ask("plain", f"k{n}", memory=1) for n in range(2))))
+    effects = driver.do(nodes(node("n0", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
+
+
+def test_the_maximum_of_the_queue_stops_the_whole_step() -> None:
+    """A queue with less room than the minimum lets nobody start, and says which maximum it is."""
+    driver = cluster(20, queues="[{name: b, resources: {max: {memory: 5}}}]")
+    assert len(elastic(driver, 6)) == 4
+    assert why(driver, "m4") == ["QUEUE_MAX_EXCEEDED"]
+    assert elastic(driver, 2, name="other") == []
+    assert why(driver, "m0", "other") == ["QUEUE_MAX_EXCEEDED"]
+
+
+def test_a_guarantee_takes_the_newest_step_whole() -> None:
+    """An ask that lacks one core has one step of two stopped, the newest, and the RM hears of it."""
+    driver = cluster(2, 2, 2, queues=TWO)
+    assert len(elastic(driver, 6)) == 6
+    driver.do(apps(app("claims", "root.a")), asks(claim("k")))
+    assert sorted(stopped(driver.wait(5))) == ["m4", "m5"]
+    shrunk = [record.message for record in records(driver) if "SHRUNK" in record.message]
+    assert shrunk == ["ELASTIC_SHRUNK: from 6 to 4 members for k"]
+    effects = driver.do(*(releases(release("job", key)) for key in ("m4", "m5")))
+    assert [key for _, key, _ in placed(effects)] == ["k"]
+
+
+def test_growth_goes_before_what_is_younger() -> None:
+    """A regular allocation that is younger stays where a step makes the same room."""
+    driver = cluster(2, 2, queues=TWO)
+    assert len(elastic(driver, 3, "1,3,1")) == 3
+    driver.do(apps(app("plain", "root.b")), asks(ask("plain", "young", policy="s", memory=1)))
+    driver.do(apps(app("claims", "root.a")), asks(claim("k")))
+    assert stopped(driver.wait(5)) == ["m2"]
+
+
+def test_the_minimum_goes_whole_and_last() -> None:
+    """Without growth left the minimum is stopped with all its members."""
+    driver = cluster(2, 2, queues=TWO)
+    assert len(elastic(driver, 4, "2,4,2")) == 4
+    driver.do(apps(app("claims", "root.a")), asks(claim("k0", 2)))
+    assert sorted(stopped(driver.wait(5))) == ["m2", "m3"]
+    driver.do(*(releases(release("job", key)) for key in ("m2", "m3")))
+    driver.do(asks(claim("k1")))
+    assert sorted(stopped(driver.wait(5))) == ["m0", "m1"]
+
+
+def test_no_part_of_the_minimum_goes_where_the_whole_may_not() -> None:
+    """The guarantee of its queue protects one of two members, and so both."""
+    queues = TWO.replace("{name: b}", "{name: b, resources: {guaranteed: {memory: 1}}}")
+    driver = cluster(2, queues=queues)
+    assert len(elastic(driver, 2)) == 2
+    driver.do(apps(app("claims", "root.a")), asks(claim("k")))
+    assert stopped(driver.wait(60)) == []
+
+
+def test_growth_has_nobody_stopped() -> None:
+    """A gang within its queue's guarantee has its minimum, and its growth waits for room."""
+    queues = TWO.replace("memory: 4", "memory: 6")
+    driver = cluster(4, queues=queues)
+    assert len(elastic(driver, 6, queue="root.a")) == 4
+    driver.do(releases(release("job", "m2"), release("job", "m3")))
+    driver.do(apps(app("plain", "root.b")), asks(*(ask("plain", f"k{n}", memory=1) for n in range(2))))
+    assert stopped(driver.wait(60)) == []
+
+
+def test_a_lowered_maximum_shrinks_by_whole_steps() -> None:
+    """The queue stays at its maximum or above: a step that would lead below it stays."""
+    properties = "{quota.preemption.delay: 1s}"
+
+    def text(most: int) -> str:
+        queues = f"[{{name: b, resources: {{max: {{memory: {most}}}}}, properties: {properties}}}]"
+        name = "  - name: default\n"
+        return config(queues).replace(name, f"{name}    preemption: {{quotapreemptionenabled: true}}\n", 1)
+
+    driver = Driver()
+    driver.do(register(text(9)), nodes(node("n0", memory=20)))
+    assert len(elastic(driver, 6)) == 6
+    driver.do(reload(text(3)))
+    assert sorted(stopped(driver.wait(5))) == ["m4", "m5"]
+
+
+def test_an_ask_for_one_node_takes_whole_steps() -> None:
+    """A daemon has the step stopped that has a member on its node, with the members elsewhere."""
+    driver = cluster(2, 2, 1, queues=TWO)
+    assert len(elastic(driver, 4, "2,4,2")) == 4
+    driver.do(apps(app("daemons", "root.b")))
+    effects = driver.do(asks(ask("daemons", "d", required_node="n1", policy="o", memory=1)))
+    assert sorted(stopped(effects)) == ["m2", "m3"]
+
+
+def test_a_step_across_nodes_goes_whole() -> None:
+    """The members of a step on other nodes are stopped as well, and counted against their queue."""
+    driver = cluster(1, 1, 1, 1, queues=TWO)
+    assert len(elastic(driver, 4, "2,4,2")) == 4
+    driver.do(apps(app("claims", "root.a")), asks(claim("k")))
+    assert sorted(stopped(driver.wait(5))) == ["m2", "m3"]
+
+
+def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
+    """Others may not delay the minimum; growth takes what is left."""
+    driver = cluster(4, properties="{backfill: easy}")
+    driver.do(apps(app("runs", "root.a")))
+    driver.do(asks(ask("runs", "r", memory=3, tags={"licorne/runtime": "100"})))
+    assert elastic(driver, 6, "4,6,2") == []
+    driver.wait(5)
+    [shadow] = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    assert (shadow.request.key, len(shadow.members)) == ("m0", 4)
+    driver.do(apps(app("late", "root.a")))
+    assert placed(driver.do(asks(ask("late", "k", memory=1)))) == []
+    effects = driver.do(releases(release("runs", "r")))
+    assert [key for _, key, _ in placed(effects)] == ["m0", "m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        ({"licorne/gang-max": "4"}, "tag licorne/gang-max needs tag licorne/gang-min"),
+        ({"licorne/gang-min": "0"}, "tag licorne/gang-min: '0' is no whole number from 1 to 100000"),
+        ({"licorne/gang-min": "x"}, "tag licorne/gang-min: 'x' is no whole number from 1 to 100000"),
+        (
+            {"licorne/gang-min": "4", "licorne/gang-max": "3"},
+            "tag licorne/gang-max: 3 is less than 4, the licorne/gang-min",
+        ),
+        (
+            {"licorne/gang-min": "4", "licorne/gang-max": "9", "licorne/gang-step": "2"},
+            "tag licorne/gang-max: 9 is not 4 members and whole steps of 2",
+        ),
+    ],
+)
+def test_terms_that_contradict_each_other_are_refused(tags: dict[str, str], words: str) -> None:
+    """The application is rejected, with the tag and its value."""
+    driver = cluster(1)
+    assert refused_apps(driver.do(apps(app("job", "root.b", tags=tags)))) == {"job": words}
+
+
+def test_an_elastic_gang_has_no_placeholders() -> None:
+    """Neither is the application taken with a placeholderAsk, nor a placeholder in an elastic gang."""
+    driver = cluster(1)
+    tags = {"licorne/gang-min": "2"}
+    [reason] = refused_apps(driver.do(apps(app("job", "root.b", gang={"memory": 2}, tags=tags)))).values()
+    assert "has tag licorne/gang-min and a placeholderAsk" in reason
+    driver.do(apps(app("job", "root.b", tags=tags)))
+    [reason] = refused(driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))).values()
+    assert "is a placeholder, and application job has tag licorne/gang-min" in reason
