@@ -1,24 +1,15 @@
 """Candidates: possible victims of one ask (spec § 9.3, laws 3 and 5 to 7)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Any
 
-from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.laws import (
-    Comparison,
-    Fence,
-    Out,
-    above_guarantee,
-    branch_of,
-    compared,
-    highest_priority,
-    is_over_guarantee,
-)
+from licorne_core.scheduling.preemption.laws import Fence, Out
+from licorne_core.scheduling.preemption.leaves import VictimLeaf, VictimLeaves
 from licorne_core.scheduling.preemption.ledger import loss_of
 from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
@@ -30,7 +21,6 @@ from licorne_core.scheduling.preemption.victims import (
     Cost,
     Unit,
     Victim,
-    VictimLeaf,
     age_of,
     costs_of,
     kind_of,
@@ -45,18 +35,12 @@ class Candidates:
     """The candidates of one search, found lazily. Time is in unix seconds."""
 
     __slots__ = (
-        "_allowances",
-        "_books",
         "_by_cost",
-        "_fence",
         "_index",
-        "_leaf",
-        "_protected",
         "_some",
-        "_victim_leaves",
-        "_wanted",
         "found",
         "judged",
+        "leaves",
         "names",
         "now",
         "units",
@@ -65,7 +49,7 @@ class Candidates:
     found: bool
     """True if a candidate was found so far."""
     judged: int
-    """Number of allocations and leaves looked at."""
+    """Number of allocations looked at."""
     now: float
     """The time of the search."""
     names: tuple[str, ...]
@@ -76,17 +60,11 @@ class Candidates:
     ) -> None:
         """Search for an ask of the leaf; `protected` is the queue whose guarantee the ask claims."""
         self._index = index
-        self._leaf = leaf
-        self._protected = protected
-        self._fence = fence
-        self._wanted = wanted
+        self.leaves = VictimLeaves(index, leaf, protected, fence, wanted, now)
         self.names = tuple([name for name, _ in wanted])
         self.now = now
-        self._by_cost = leaf.settings.preemption_victim_order is VictimOrder.COST
-        self._victim_leaves: dict[Queue, VictimLeaf | Out] = {}
+        self._by_cost = self.leaves.by_cost
         self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
-        self._books: dict[Queue, Mapping[str, int]] = {}
-        self._allowances: dict[Queue, Allowance] = {}
         self.found = False
         self.judged = 0
         self.units = Units(index.nodes, index.applications, index.elastic)
@@ -94,9 +72,7 @@ class Candidates:
     @property
     def looked_at(self) -> int:
         """Number of allocations, leaves and members of elastic gangs looked at."""
-        return self.judged + self.units.looked_at
-
-    # Candidates
+        return self.judged + self.leaves.judged + self.units.looked_at
 
     def on_node(self, node: Node) -> list[Candidate]:
         """Candidates on a node, in rank order."""
@@ -126,7 +102,7 @@ class Candidates:
         for age, app, request in tenants:
             if only_regular and age[0] > 0:
                 return
-            victim_leaf = self.victim_leaf(app.leaf)
+            victim_leaf = self.leaves.of(app.leaf)
             if request not in seen and isinstance(victim_leaf, VictimLeaf):
                 candidate = self.judge(app, request, node, victim_leaf)
                 if isinstance(candidate, Candidate):
@@ -149,7 +125,7 @@ class Candidates:
         return known
 
     def _may_have_victim(self, app_id: AppId, priority: int) -> bool:
-        victim_leaf = self.victim_leaf(self._index.applications[app_id].leaf)
+        victim_leaf = self.leaves.of(self._index.applications[app_id].leaf)
         if not isinstance(victim_leaf, VictimLeaf):
             return False
         return victim_leaf.priority is None or priority <= victim_leaf.priority
@@ -157,9 +133,9 @@ class Candidates:
     def in_order(self) -> Iterator[Candidate]:
         """All candidates, in rank order."""
         if self._by_cost:
-            candidates = [one for victim_leaf in self.victim_leaves() for one in self.of(victim_leaf)]
+            candidates = [one for victim_leaf in self.leaves for one in self.of(victim_leaf)]
             return iter(sorted(candidates, key=_rank))
-        return merge(*[self.of(victim_leaf) for victim_leaf in self.victim_leaves()], key=_rank)
+        return merge(*[self.of(victim_leaf) for victim_leaf in self.leaves], key=_rank)
 
     def of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
         """Candidates of a leaf on other nodes, in the order of age."""
@@ -294,77 +270,6 @@ class Candidates:
     def seconds_lost(self, request: Request, victim_leaf: VictimLeaf) -> float:
         """Seconds of work that are lost if the allocation of the leaf is stopped now."""
         return seconds_lost(request, victim_leaf.checkpoint, self.now)
-
-    # Leaves
-
-    def victim_leaves(self) -> Iterator[VictimLeaf]:
-        """Leaves with possible victims, in the order of their paths."""
-        for leaf in self.leaves():
-            victim_leaf = self.victim_leaf(leaf)
-            if isinstance(victim_leaf, VictimLeaf):
-                yield victim_leaf
-
-    def any_victim_leaf(self) -> bool:
-        """True if any leaf has possible victims. Otherwise no node need be looked at."""
-        return next(self.victim_leaves(), None) is not None
-
-    def leaves(self) -> Iterator[Queue]:
-        """All leaves inside the fence."""
-        waiting = [self._fence.root]
-        while waiting:
-            queue = waiting.pop()
-            if queue.is_leaf:
-                yield queue
-            else:
-                below = queue.children
-                waiting += [below[name] for name in sorted(below, reverse=True)]
-
-    def victim_leaf(self, leaf: Queue) -> VictimLeaf | Out:
-        """Return the bounds on victims in the leaf, or the reason that it has none."""
-        known = self._victim_leaves.get(leaf)
-        if known is None:
-            known = self._victim_leaves[leaf] = self._judge_leaf(leaf)
-        return known
-
-    def compared(self, leaf: Queue, priority: int) -> Comparison:
-        """Compare the ask to an allocation of a leaf inside the fence (law 6)."""
-        branch = branch_of(leaf, self._fence)
-        assert branch, f"{leaf!r} is inside the fence, and not the ask's"
-        return compared(branch, self._fence, priority)
-
-    def next_loss_change(self, leaf: Queue) -> float | None:
-        """Time at which the oldest loss of the leaf expires; None without losses."""
-        return self._index.losses.next_change(leaf.path, self.now)
-
-    def _judge_leaf(self, leaf: Queue) -> VictimLeaf | Out:
-        self.judged += 1
-        if leaf is self._leaf or self._protected in leaf.lineage:
-            return Out.OWN_QUEUE
-        branch = branch_of(leaf, self._fence)
-        if branch is None:
-            return Out.OUTSIDE_FENCE
-        if leaf.settings.preemption is PreemptionPolicy.DISABLED:
-            return Out.DISABLED_POLICY
-        priority = highest_priority(branch, self._fence)
-        if isinstance(priority, Out):
-            return priority
-        above = tuple([self._above(queue) for queue in branch if queue.guaranteed])
-        if not is_over_guarantee(above, self._wanted):
-            return Out.BELOW_GUARANTEE
-        guarantees = tuple([self._allowances[queue] for queue in branch if queue.guaranteed])
-        may_lose = self._index.losses.remaining(leaf, self.now)
-        checkpoint = None
-        if may_lose or self._by_cost:
-            checkpoint = self._index.leaf(leaf).median_checkpoint()
-        return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose, checkpoint)
-
-    def _above(self, queue: Queue) -> Mapping[str, int]:
-        """Amounts of the queue above its guarantee, before any what-if victim."""
-        known = self._books.get(queue)
-        if known is None:
-            known = self._books[queue] = above_guarantee(queue)
-            self._allowances[queue] = dict(known)
-        return known
 
 
 def _age(tenant: tuple[Age, Application, Request]) -> Age:

@@ -11,18 +11,10 @@ from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.laws import quota_shortage
+from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import room_shortage
-from licorne_core.scheduling.preemption.victims import (
-    GROWTH,
-    Candidate,
-    Vector,
-    Victim,
-    VictimLeaf,
-    WhatIf,
-    covers,
-    less,
-)
+from licorne_core.scheduling.preemption.victims import GROWTH, Candidate, Vector, Victim, WhatIf, covers, less
 from licorne_core.values.ids import AppId
 
 
@@ -156,7 +148,7 @@ class OtherNodes:
     def most(self) -> Vector:
         """Upper bound on the sum of all candidates within the laws, by type of the ask."""
         if self._most is None:
-            victim_leaves = list(self._candidates.victim_leaves())
+            victim_leaves = list(self._candidates.leaves)
             self._most = tuple(
                 [
                     sum(_most_of(victim_leaf, name) for victim_leaf in victim_leaves)
@@ -170,7 +162,7 @@ class OtherNodes:
         """Largest amount of one candidate, by type of the ask."""
         if self._largest is None:
             candidates = self._candidates
-            victim_leaves = list(candidates.victim_leaves())
+            victim_leaves = list(candidates.leaves)
             self._largest = tuple(
                 [
                     max((candidates.largest(victim_leaf, name) for victim_leaf in victim_leaves), default=0)

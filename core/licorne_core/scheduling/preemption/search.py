@@ -38,6 +38,7 @@ from licorne_core.scheduling.preemption.laws import (
     settled,
     stays_within_guarantee,
 )
+from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.ledger import Losses, Spared
 from licorne_core.scheduling.preemption.planning import Plan, Planning
 from licorne_core.scheduling.preemption.units import Units
@@ -45,7 +46,6 @@ from licorne_core.scheduling.preemption.victim_index import VictimIndex
 from licorne_core.scheduling.preemption.victims import (
     Candidate,
     Victim,
-    VictimLeaf,
     WhatIf,
     less,
     seconds_lost,
@@ -147,7 +147,7 @@ class PreemptionSearch:
         found: list[Plan] | Refusal = []
         if not any(beyond) and hosts.will_have_room():
             found = refusal(Law.WAITS_FOR_RELEASES, entitled, request)
-        elif candidates.any_victim_leaf():
+        elif candidates.leaves.any():
             planning = Planning(candidates, what_if, beyond)
             with_spare = request.ask.ask_class.predicate is not None
             found = planning.best(hosts, most, with_spare=with_spare)
@@ -262,7 +262,7 @@ class PreemptionSearch:
             return None
         if self._index.nodes.get(request.allocation.node_id) is not node:
             return None
-        victim_leaf = candidates.victim_leaf(app.leaf)
+        victim_leaf = candidates.leaves.of(app.leaf)
         if not isinstance(victim_leaf, VictimLeaf):
             return None
         judged = candidates.judge(app, request, node, victim_leaf)
@@ -288,8 +288,8 @@ def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
 def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> Refusal:
     """Return the refusal of an ask that may trigger preemption, with counts of excluded allocations."""
     why = _Reasons(candidates)
-    for leaf in candidates.leaves():
-        victim_leaf = candidates.victim_leaf(leaf)
+    for leaf in candidates.leaves.inside():
+        victim_leaf = candidates.leaves.of(leaf)
         if isinstance(victim_leaf, VictimLeaf):
             why.count(victim_leaf)
         else:
@@ -331,7 +331,7 @@ class _Reasons:
 
     def note_priority(self, leaf: Queue, priority: int) -> None:
         """Note that allocations of this priority in the leaf are protected by it."""
-        found = self._candidates.compared(leaf, priority)
+        found = self._candidates.leaves.compared(leaf, priority)
         least = self._least.get(found.queue)
         if least is None or found.other < least.other:
             self._least[found.queue] = found
@@ -361,6 +361,6 @@ class _Reasons:
                 if self._left <= 0:
                     break
         self._is_cut_off |= self._left <= 0 and minimum > 0
-        until = candidates.next_loss_change(victim_leaf.leaf) if victim_leaf.may_lose else None
+        until = candidates.leaves.next_loss_change(victim_leaf.leaf) if victim_leaf.may_lose else None
         if until is not None:
             self._times.append(until)

@@ -147,24 +147,6 @@ class Candidate:
         self.charges = charges
 
 
-class VictimLeaf(NamedTuple):
-    """A leaf with possible victims of the ask, and the bounds on victims there."""
-
-    leaf: Queue
-    priority: int | None
-    """Highest priority of a victim; None for any."""
-    guarantees: tuple[Allowance, ...]
-    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
-    above: tuple[Mapping[str, int], ...]
-    """Amounts above guarantee of the same queues, before any what-if victim."""
-    losses: Allowance
-    """Losses that the leaf may still have in this hour, by type of its loss limit."""
-    may_lose: Mapping[str, int]
-    """The same losses, before any what-if victim."""
-    checkpoint: float | None
-    """Checkpoint assumed of allocations whose RM has said none, in unix seconds; None for none."""
-
-
 class WhatIf:
     """What-if books: victims are taken off allowances and put back, in a bounded number of steps."""
 

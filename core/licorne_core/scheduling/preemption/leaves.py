@@ -1,0 +1,144 @@
+"""Leaves with possible victims of one ask, and the bounds on victims there (spec § 9.3, laws 2 to 7)."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from licorne_core.config.schema import PreemptionPolicy, VictimOrder
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.preemption.laws import (
+    Comparison,
+    Fence,
+    Out,
+    above_guarantee,
+    branch_of,
+    compared,
+    highest_priority,
+    is_over_guarantee,
+)
+from licorne_core.scheduling.preemption.victim_index import VictimIndex
+from licorne_core.scheduling.preemption.victims import Allowance
+from licorne_core.values.resources import Items
+
+
+class VictimLeaf(NamedTuple):
+    """A leaf with possible victims of the ask, and the bounds on victims there."""
+
+    leaf: Queue
+    priority: int | None
+    """Highest priority of a victim; None for any."""
+    guarantees: tuple[Allowance, ...]
+    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
+    above: tuple[Mapping[str, int], ...]
+    """Amounts above guarantee of the same queues, before any what-if victim."""
+    losses: Allowance
+    """Losses that the leaf may still have in this hour, by type of its loss limit."""
+    may_lose: Mapping[str, int]
+    """The same losses, before any what-if victim."""
+    checkpoint: float | None
+    """Checkpoint assumed of allocations whose RM has said none, in unix seconds; None for none."""
+
+
+class VictimLeaves:
+    """The leaves with possible victims of one search, in the order of their paths; found lazily."""
+
+    __slots__ = (
+        "_allowances",
+        "_books",
+        "_fence",
+        "_index",
+        "_known",
+        "_leaf",
+        "_protected",
+        "_wanted",
+        "by_cost",
+        "judged",
+        "now",
+    )
+
+    def __init__(
+        self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
+    ) -> None:
+        """Search for an ask of the leaf; `protected` is the queue whose guarantee the ask claims."""
+        self._index = index
+        self._leaf = leaf
+        self._protected = protected
+        self._fence = fence
+        self._wanted = wanted
+        self.now = now
+        """The time of the search, in unix seconds."""
+        self.by_cost = leaf.settings.preemption_victim_order is VictimOrder.COST
+        """True if the ask's queue compares costs of victims."""
+        self.judged = 0
+        """Number of leaves looked at."""
+        self._known: dict[Queue, VictimLeaf | Out] = {}
+        self._books: dict[Queue, Mapping[str, int]] = {}
+        self._allowances: dict[Queue, Allowance] = {}
+
+    def __iter__(self) -> Iterator[VictimLeaf]:
+        """Leaves with possible victims, in the order of their paths."""
+        for leaf in self.inside():
+            victim_leaf = self.of(leaf)
+            if isinstance(victim_leaf, VictimLeaf):
+                yield victim_leaf
+
+    def any(self) -> bool:
+        """True if any leaf has possible victims. Otherwise no node need be looked at."""
+        return next(iter(self), None) is not None
+
+    def inside(self) -> Iterator[Queue]:
+        """All leaves inside the fence."""
+        waiting = [self._fence.root]
+        while waiting:
+            queue = waiting.pop()
+            if queue.is_leaf:
+                yield queue
+            else:
+                below = queue.children
+                waiting += [below[name] for name in sorted(below, reverse=True)]
+
+    def of(self, leaf: Queue) -> VictimLeaf | Out:
+        """Return the bounds on victims in the leaf, or the reason that it has none."""
+        known = self._known.get(leaf)
+        if known is None:
+            known = self._known[leaf] = self._judge_leaf(leaf)
+        return known
+
+    def compared(self, leaf: Queue, priority: int) -> Comparison:
+        """Compare the ask to an allocation of a leaf inside the fence (law 6)."""
+        branch = branch_of(leaf, self._fence)
+        assert branch, f"{leaf!r} is inside the fence, and not the ask's"
+        return compared(branch, self._fence, priority)
+
+    def next_loss_change(self, leaf: Queue) -> float | None:
+        """Time at which the oldest loss of the leaf expires; None without losses."""
+        return self._index.losses.next_change(leaf.path, self.now)
+
+    def _judge_leaf(self, leaf: Queue) -> VictimLeaf | Out:
+        self.judged += 1
+        if leaf is self._leaf or self._protected in leaf.lineage:
+            return Out.OWN_QUEUE
+        branch = branch_of(leaf, self._fence)
+        if branch is None:
+            return Out.OUTSIDE_FENCE
+        if leaf.settings.preemption is PreemptionPolicy.DISABLED:
+            return Out.DISABLED_POLICY
+        priority = highest_priority(branch, self._fence)
+        if isinstance(priority, Out):
+            return priority
+        above = tuple([self._above(queue) for queue in branch if queue.guaranteed])
+        if not is_over_guarantee(above, self._wanted):
+            return Out.BELOW_GUARANTEE
+        guarantees = tuple([self._allowances[queue] for queue in branch if queue.guaranteed])
+        may_lose = self._index.losses.remaining(leaf, self.now)
+        checkpoint = None
+        if may_lose or self.by_cost:
+            checkpoint = self._index.leaf(leaf).median_checkpoint()
+        return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose, checkpoint)
+
+    def _above(self, queue: Queue) -> Mapping[str, int]:
+        """Amounts of the queue above its guarantee, before any what-if victim."""
+        known = self._books.get(queue)
+        if known is None:
+            known = self._books[queue] = above_guarantee(queue)
+            self._allowances[queue] = dict(known)
+        return known
