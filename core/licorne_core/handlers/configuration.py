@@ -36,7 +36,7 @@ from licorne_core.model.queues.tree import check_reload, stop
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm, follow
-from licorne_core.scheduling.preemption.quota_change import terms_of
+from licorne_core.scheduling.preemption.quota_clock import terms_of
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import PartitionName, RmId, partition_key
 from licorne_core.values.resources import add, refund

@@ -37,7 +37,7 @@ from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
-from licorne_core.scheduling.preemption.quota_change import QuotaClock
+from licorne_core.scheduling.preemption.quota_clock import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import Shadows

@@ -17,7 +17,7 @@ from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.quota_change import is_above_max
+from licorne_core.scheduling.preemption.quota_clock import is_above_max
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AppId, PartitionName, QueuePath

@@ -13,7 +13,8 @@ Modules, the lowest first:
     covering        the smallest sufficient set of victims, on a node and on other nodes
     planning        the best victims for each node, and the best nodes
     search          the whole search, and the reasons for finding no plan
-    quota_change    enforcement of a changed maximum: its time and victims
+    quota_clock     time at which a changed maximum is enforced
+    quota_change    its victims
 
 The package reads the live books and never changes them. The caller carries a plan out: it asks the
 RM to stop the victims, books them as preempting (`books.book_preempting`) and notes the losses of

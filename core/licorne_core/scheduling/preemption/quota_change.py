@@ -1,17 +1,10 @@
-"""Enforcement of a changed maximum: its time, and its victims (spec § 9.6).
-
-A queue may exceed its maximum after a configuration lowered the maximum, or after allocations were
-recovered or resized. If the settings have a delay, enough of the queue's allocations are stopped
-after it. This is done once: an excess that remains is tolerated until the configuration changes
-again, or further allocations are recovered or resized.
+"""Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `quota_clock.py` has its time.
 
 Usage is allocated amounts. The choice of victims does not count present victims. It does not count
 promises either: promised asks are placed only below the maximum.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from math import inf
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.queues.queue import Queue
@@ -21,142 +14,7 @@ from licorne_core.scheduling.preemption.victims import Victim, amounts_of, kind_
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
 from licorne_core.values.slices import PART, in_runs, put_in_order
 
-CHECK_INTERVAL = 1.0
-"""Seconds between two checks of the queues with a start time."""
-
 _HOUR = 3600.0
-
-
-# When
-
-
-class QuotaTerms(NamedTuple):
-    """Settings of a queue for the enforcement of its maximum.
-
-    `delay` is in seconds; 0.0 means that the maximum is never enforced.
-    """
-
-    max: Resources | None
-    delay: float
-
-
-def terms_of(queue: Queue, *, enabled: bool) -> QuotaTerms:
-    """Return the present terms of the queue; `enabled` is the switch of its partition."""
-    enforced = enabled and queue.managed and queue.parent is not None
-    return QuotaTerms(queue.max, queue.settings.quota_preemption_delay if enforced else 0.0)
-
-
-def start_time(
-    before: QuotaTerms, after: QuotaTerms, *, above_max: bool, start: float | None, now: float
-) -> float | None:
-    """Time of enforcement after a configuration update; None for never (table of § 9.6).
-
-    `start` is the previous time. `above_max`: the queue exceeds its new maximum. A first maximum
-    counts as lowered, as the queue was unlimited. Times are in unix seconds.
-    """
-    if not (after.delay and after.max and above_max):
-        return None
-    if start is not None:
-        return start + (after.delay - before.delay)
-    switched_on = not before.delay and after.max == before.max
-    if switched_on or _is_lower(after.max, before.max):
-        return now + after.delay
-    return None
-
-
-def _is_lower(after: Resources, before: Resources | None) -> bool:
-    """True if the new maximum allows less of any type. A missing type is unlimited."""
-    bounds = before or EMPTY
-    return any(name not in bounds or value < bounds[name] for name, value in after.items())
-
-
-def is_above_max(queue: Queue) -> bool:
-    """True if the queue's allocations exceed its maximum in any type."""
-    allocated = queue.allocated
-    return any(allocated.get(name, 0) > bound for name, bound in (queue.max or EMPTY).items())
-
-
-class QuotaClock:
-    """Times of enforcement of the maxima in a partition.
-
-    Only managed queues below root are enforced: root's maximum is the size of the cluster.
-    """
-
-    __slots__ = ("_starts", "enabled")
-
-    def __init__(self, *, enabled: bool) -> None:
-        """Start without start times; `enabled` is the switch of the partition."""
-        self.enabled = enabled
-        self._starts: dict[Queue, float] = {}
-
-    def start(self, queue: Queue) -> float:
-        """Time of enforcement of the queue, in unix seconds; 0.0 for never."""
-        return self._starts.get(queue, 0.0)
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if a queue has a start time."""
-        return bool(self._starts)
-
-    def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
-        """Set the start time after a new configuration of the queue; `before` are its old terms."""
-        start = start_time(
-            before,
-            terms_of(queue, enabled=self.enabled),
-            above_max=is_above_max(queue),
-            start=self._starts.pop(queue, None),
-            now=now,
-        )
-        if start is not None:
-            self._starts[queue] = start
-
-    def on_growth(self, lineage: Iterable[Queue], now: float) -> None:
-        """Set start times after allocations in these queues regardless of maxima (recovery, resize)."""
-        for queue in lineage:
-            delay = terms_of(queue, enabled=self.enabled).delay
-            if delay and queue not in self._starts and is_above_max(queue):
-                self._starts[queue] = now + delay
-
-    def next_deadline(self, now: float) -> float | None:
-        """Time of the next call of `due`; None while no queue has a start time."""
-        return now + CHECK_INTERVAL if self._starts else None
-
-    def due(self, now: float) -> Generator[int, None, list[Queue]]:
-        """Find the queues to enforce now, parents before children; yield the costs of the steps.
-
-        A queue that is within its maximum again loses its start time. Queues below a queue that is
-        due wait for the next check, as its victims count for them as well.
-        """
-        found = []
-        for number, queue in enumerate(list(self._starts), 1):
-            if not is_above_max(queue):
-                self._starts.pop(queue, None)
-            elif self._starts.get(queue, inf) <= now:
-                found.append(queue)
-            if not number % PART:
-                yield 1
-        due: dict[Queue, None] = {}
-        for number, queue in enumerate((yield from put_in_order(found, key=_names)), 1):
-            if not any(above in due for above in queue.lineage):
-                due[queue] = None
-            if not number % PART:
-                yield 1
-        return list(due)
-
-    def take(self, queue: Queue, now: float) -> bool:
-        """Delete the start time of a queue that was due. True if it is still due and above its maximum."""
-        if self._starts.get(queue, inf) > now:
-            return False
-        del self._starts[queue]
-        return is_above_max(queue)
-
-    def enforces(self, queue: Queue) -> bool:
-        """True if the settings of the queue have its maximum enforced after a delay."""
-        return bool(terms_of(queue, enabled=self.enabled).delay)
-
-
-def _names(queue: Queue) -> list[str]:
-    return queue.path.split(".")
 
 
 # How much
@@ -286,9 +144,11 @@ class Enforcement:
             rest, units = dict(part), self._units()
             for number, request in enumerate(candidates, 1):
                 app = leaf.applications.get(request.ask.app_id)
-                together = () if app is None else units.with_others(app, request)
-                if together and self._may_go(leaf, together, rest):
-                    items = amounts_of(together)
+                together: tuple[Victim, ...] = ()
+                if app is not None and self._has_room(request.ask.ask_class.items, rest):
+                    together = units.with_others(app, request)
+                items = amounts_of(together)
+                if together and self._may_go(leaf, together, items, rest):
                     _take_off(items, rest)
                     charge(self.claimed, items)
                     self.victims += len(together)
@@ -318,12 +178,15 @@ class Enforcement:
         self.selected += len(found)
         return (yield from put_in_order(found, key=lambda one: (-steps.get(one, 0), _rank(one, wanted, now))))
 
-    def _may_go(self, leaf: Queue, together: Sequence[Victim], rest: Resources) -> bool:
-        """True if these run, fit into `rest` together, and the laws allow them as victims."""
+    def _has_room(self, items: Items, rest: Resources) -> bool:
+        """True if the amounts may be stopped, and the queue stays at its maximum or above."""
+        return _fits(items, rest) and _exceeds_max(self._queue, items, rest)
+
+    def _may_go(self, leaf: Queue, together: Sequence[Victim], items: Items, rest: Resources) -> bool:
+        """True if these run, fit into `rest` with their amounts, and the laws allow them as victims."""
         if any(victim.request.state not in MAY_GO for victim in together):
             return False
-        items = amounts_of(together)
-        if not (_fits(items, rest) and _exceeds_max(self._queue, items, rest)):
+        if len(together) > 1 and not self._has_room(items, rest):
             return False
         allowed = self._losses.remaining(leaf, self._now)
         if allowed:

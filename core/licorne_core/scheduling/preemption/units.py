@@ -65,7 +65,7 @@ class Units:
 
     def with_others(self, app: Application, request: Request) -> tuple[Victim, ...]:
         """The allocation, and all that are stopped with it; none for a request that is not on a node."""
-        if request.allocation is None or app.requests.get(request.key) is not request:
+        if request.allocation is None:
             return ()
         unit = None if app.gang.elastic is None else self.of(app).get(request)
         return (self._victim(app, request),) if unit is None else unit.victims

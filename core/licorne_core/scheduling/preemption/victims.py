@@ -209,6 +209,8 @@ def less(missing: Vector, given: Vector) -> Vector:
 
 def amounts_of(victims: Sequence[Victim]) -> Items:
     """Amounts of these victims together."""
+    if len(victims) == 1:
+        return victims[0].request.ask.ask_class.items
     total: dict[str, int] = {}
     for victim in victims:
         charge(total, victim.request.ask.ask_class.items)

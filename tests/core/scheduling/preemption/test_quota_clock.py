@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.preemption.quota_change import QuotaClock, QuotaTerms, start_time, terms_of
+from licorne_core.scheduling.preemption.quota_clock import QuotaClock, QuotaTerms, start_time, terms_of
 from licorne_core.values.resources import Resources
 from support.core.trees import queue_at, reload_tree, root_config, tree_of
 from support.preemption.asking import result_of
