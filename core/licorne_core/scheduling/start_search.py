@@ -7,9 +7,8 @@ meanwhile are looked at again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -29,8 +28,11 @@ from licorne_core.values.tags import RUNTIME, read_seconds
 MOST_CLASSES = 1_000
 """Classes with a runtime that are kept in mind; beyond that all are forgotten."""
 
-Classes = dict[tuple[AskClass, float], AskClass]
-"""Classes with a runtime, by the class without and the seconds."""
+Classes = dict[tuple[AskClass, str], AskClass]
+"""Classes with a runtime, by the class without and the text of the tag; `_NO_TEXT` leads back from there."""
+
+_NO_TEXT: Final = ""
+"""Stands for the tag of an ask that is to have no runtime in its class; no tag has this value."""
 
 MOST_RESTARTS = 3
 """Times that a search begins anew for asks that have changed meanwhile, before it is given up for now."""
@@ -43,27 +45,29 @@ def declared_runtime(app: Application, ask: Ask) -> float | None:
     """Seconds that the ask, or else its application, says it runs; None if neither does."""
     if ask.ask_class.runtime < inf:
         return ask.ask_class.runtime
-    own = read_seconds(ask.tags, RUNTIME) if ask.tags else None
-    return read_seconds(app.tags, RUNTIME) if own is None else own
+    return read_seconds(ask.tags if RUNTIME in ask.tags else app.tags, RUNTIME)
 
 
 def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
     """The ask with its declared runtime in its class, or without backfill with none there.
 
-    Asks of one class and runtime share one object, as `classes` has it.
+    Asks of one class and runtime share one object, as `classes` has it: so the tag of most is not read.
     """
-    declared = declared_runtime(app, ask) if backfills else None
-    runtime = inf if declared is None else float(declared)
     known = ask.ask_class
-    if known.runtime == runtime:
+    if backfills == (known.runtime < inf):
         return ask
-    found = classes.get((known, runtime))
+    text = (ask.tags if RUNTIME in ask.tags else app.tags).get(RUNTIME) if backfills else _NO_TEXT
+    if text is None:
+        return ask
+    found = classes.get((known, text))
     if found is None:
+        declared = declared_runtime(app, ask) if backfills else None
+        runtime = inf if declared is None else float(declared)
         found = AskClass.of(known.resources, known.required_node, known.predicate, runtime)
         if len(classes) >= MOST_CLASSES:
             classes.clear()
-        classes[known, runtime] = found
-    return replace(ask, ask_class=found)
+        classes[known, text] = found
+    return ask.in_class(found)
 
 
 def extended(end: float, now: float) -> float:
