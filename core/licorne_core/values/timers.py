@@ -2,10 +2,10 @@
 
 from collections.abc import Hashable
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar, cast
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
-from licorne_core.values.ranking import Ranking
 
 T = TypeVar("T", bound=Hashable)
 
@@ -45,53 +45,75 @@ class Timer(NamedTuple):
     node_id: NodeId = NodeId("")
 
 
-class Timers(Generic[T]):
-    """At most one deadline for each name, in unix seconds. Equal deadlines come in the order of setting."""
+_SLACK: Final = 32
 
-    __slots__ = ("_names", "_serial")
+
+class Timers(Generic[T]):
+    """At most one deadline for each name, in unix seconds. Equal deadlines come in the order of setting.
+
+    Always true: the heap has an entry for each deadline, with its serial number; entries with other numbers
+    are stale. So a deadline that moves, as those of budgets do with each allocation, costs one entry.
+    """
+
+    __slots__ = ("_heap", "_serial", "_set")
+
+    _heap: list[tuple[float, int, T]]
+    """Deadlines with their serial numbers, which are unique, so that names are never compared."""
+    _set: dict[T, tuple[float, int]]
 
     def __init__(self) -> None:
         """Start empty."""
-        self._names: Ranking[T] = Ranking()
+        self._heap = []
         self._serial = 0
+        self._set = {}
 
     def __contains__(self, name: T) -> bool:
         """True if the name has a deadline."""
-        return name in self._names
+        return name in self._set
 
     def names(self) -> list[T]:
         """Names with a deadline, the earliest first."""
-        return self._names.ordered()
+        return sorted(self._set, key=self._set.__getitem__)
 
     def deadline(self, name: T) -> float | None:
         """Deadline of the name; None for none."""
-        entry = self._names.entry(name)
-        return None if entry is None else cast(float, entry.key[0])
+        found = self._set.get(name)
+        return None if found is None else found[0]
 
     def set(self, name: T, deadline: float) -> None:
         """Set the deadline of the name, in place of any earlier one."""
         self._serial += 1
-        self._names.put(name, (deadline, self._serial))
+        self._set[name] = (deadline, self._serial)
+        heappush(self._heap, (deadline, self._serial, name))
+        if len(self._heap) > _SLACK + 2 * len(self._set):
+            self._heap = [(at, serial, one) for one, (at, serial) in self._set.items()]
+            heapify(self._heap)
 
     def cancel(self, name: T) -> None:
         """Remove the deadline of the name, if any."""
-        self._names.discard(name)
+        self._set.pop(name, None)
 
     def clear(self) -> None:
         """Remove all deadlines."""
-        self._names.clear()
+        self._set.clear()
+        self._heap.clear()
 
     def next_deadline(self) -> float | None:
         """Earliest deadline; None for none."""
-        name = self._names.top()
-        return None if name is None else self.deadline(name)
+        heap = self._heap
+        while heap:
+            deadline, serial, name = heap[0]
+            found = self._set.get(name)
+            if found is not None and found[1] == serial:
+                return deadline
+            heappop(heap)
+        return None
 
     def take_due(self, now: float) -> T | None:
         """Remove and return the name of the earliest deadline up to `now`; None for none."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
-        name = self._names.top()
-        if name is not None:
-            self._names.discard(name)
+        name = heappop(self._heap)[2]
+        del self._set[name]
         return name
