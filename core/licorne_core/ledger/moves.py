@@ -114,7 +114,7 @@ class Moves:
         if _ALLOCATED in kept:
             app.leaf.counters.allocations_resized += 1
             self._mark_freed(app)
-            self._dirty.mark_app(app)
+            self._mark_usage(app)
 
     def _post(
         self,
@@ -164,11 +164,21 @@ class Moves:
             dirty.mark_due(app)
         if node is not None:
             self._mark_node(node, left, entered)
-        is_counted = _PENDING in entered or _ALLOCATED in entered or _LISTED in left
+        if _ALLOCATED in left or _ALLOCATED in entered:
+            self._mark_usage(app)
+            return
+        is_counted = _PENDING in entered or _LISTED in left
         # A placeholder that is stopped for a real ask is marked with that ask.
         is_stopped = not (left or entered) and request.partner is None
-        if is_counted or is_stopped or _PENDING in left or _ALLOCATED in left:
+        if is_counted or is_stopped or _PENDING in left:
             dirty.mark_app(app)
+
+    def _mark_usage(self, app: Application) -> None:
+        """The application has more or less than before."""
+        shares = self._dirty.shares
+        if shares.is_on:
+            shares.touched[app] = app.leaf
+        self._dirty.mark_app(app)
 
     def _mark_freed(self, app: Application) -> None:
         """The quotas of the application have more room, or one application less."""

@@ -188,8 +188,8 @@ class FairShares:
         for queue in queues:
             if queue.memory is not None:
                 queue.memory.follow(queue.allocated, now)
-            if queue.hours:
-                self.hours.settle(queue, now)
+        if self.hours.known:
+            self.hours.settle(queues, now)
 
     def _follow_user(self, app: Application, leaf: Queue, users: UserShares, now: float) -> None:
         used = add(app.allocated, app.placeholder_allocated)

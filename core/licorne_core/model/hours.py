@@ -1,5 +1,6 @@
 """The budgets of resource-hours of one partition, and when time changes what they say."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from licorne_core.messages.fairness import HoursReport, KeptHours, microseconds_as_hours
@@ -60,13 +61,14 @@ class HoursBook:
             self.keep(key, budget.kept(0.0))
         queue.hours = ()
 
-    def settle(self, queue: Queue, now: float) -> None:
-        """Have the budgets of a queue follow the books."""
-        for budget in queue.hours:
-            amount = queue.allocated.get(budget.limit.resource, 0)
-            if amount != budget.amount:
-                budget.follow(amount, now)
-                self._plan(budget)
+    def settle(self, queues: Iterable[Queue], now: float) -> None:
+        """Have the budgets of these queues follow the books."""
+        for queue in queues:
+            for budget in queue.hours:
+                amount = queue.allocated.get(budget.limit.resource, 0)
+                if amount != budget.amount:
+                    budget.follow(amount, now)
+                    self._plan(budget)
         self._arm()
 
     def keep(self, key: tuple[QueuePath, str], kept: KeptHours) -> None:

@@ -124,23 +124,20 @@ class HoursBudget:
     `spent` is what was true at `time`; time alone may have changed it since (`changes_at`).
     """
 
-    __slots__ = ("amount", "limit", "path", "span", "spent", "time", "used")
+    __slots__ = ("amount", "limit", "most", "path", "span", "spent", "time", "used")
 
     def __init__(self, path: str, limit: HoursLimit, now: float) -> None:
         """Start with nothing used. `path` is that of the queue."""
         self.path = path
         self.limit = limit
+        self.most = _most(limit)
+        """The limit, in amounts times microseconds."""
         self.amount = 0
         self.used = 0
         """In the window that `time` is in."""
         self.time = _microseconds(now)
         self.span = window_at(limit.window, now)
         self.spent = self.used >= self.most
-
-    @property
-    def most(self) -> int:
-        """The limit, in amounts times microseconds."""
-        return self.limit.amount * HOUR * MICROSECONDS
 
     def at(self, now: float) -> tuple[Span, int]:
         """The window of a time from the last change on, and what is used in it, if nothing changes."""
@@ -153,8 +150,13 @@ class HoursBudget:
 
     def follow(self, amount: int, now: float) -> bool:
         """Note the present usage, which was the former one until now; True if `spent` has changed."""
-        self.span, self.used = self.at(now)
-        self.time = max(self.time, _microseconds(now))
+        time = _microseconds(now)
+        if time > self.time:
+            if time < self.span.end * MICROSECONDS:
+                self.used += self.amount * (time - self.time)
+            else:
+                self.span, self.used = self.at(now)
+            self.time = time
         self.amount = amount
         before, self.spent = self.spent, self.used >= self.most
         return before != self.spent
@@ -164,7 +166,7 @@ class HoursBudget:
         self.follow(self.amount, now)
         if limit.window is not self.limit.window:
             self.span, self.used = window_at(limit.window, now), 0
-        self.limit = limit
+        self.limit, self.most = limit, _most(limit)
         self.spent = self.used >= self.most
 
     def restore(self, kept: KeptHours, until: float) -> None:
@@ -192,6 +194,10 @@ class HoursBudget:
             # The next window begins with nothing used.
             due = end + _up(self.most, self.amount)
         return due / MICROSECONDS
+
+
+def _most(limit: HoursLimit) -> int:
+    return limit.amount * HOUR * MICROSECONDS
 
 
 def _microseconds(time: float) -> int:

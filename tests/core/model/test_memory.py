@@ -1,6 +1,7 @@
 """Decayed usage and budgets of hours, in closed form."""
 
-from math import log
+from math import expm1, log
+from random import Random
 
 import pytest
 
@@ -62,6 +63,22 @@ def test_the_present_second_is_that_before_its_changes() -> None:
     assert account.at_step(11) == account.at(11.0)
 
 
+@pytest.mark.parametrize("half_life", [1e-4, 0.3, 60.0, 1e7])
+def test_changes_within_a_second_count_from_their_times_on(half_life: float) -> None:
+    """Any number of changes in a second gives the sum of the amounts, each decayed since it was in use."""
+    draw = Random(7)
+    account = Decayed(half_life, 0.25)
+    now, used, closed = 0.25, 0, 0.0
+    for _ in range(300):
+        passed = draw.choice((1e-6, 0.01, 0.1, 1.5))
+        lives = passed / half_life
+        closed = closed * 0.5**lives - used * expm1(-log(2) * lives) * half_life / log(2)
+        now, used = now + passed, draw.randrange(3)
+        account.follow({"gpu": used}, now)
+        assert account.at(now).get("gpu", 0.0) == pytest.approx(closed, rel=1e-7, abs=1e-12)
+    assert account.at(now - 1.0) == account.at(now)
+
+
 def test_another_half_life_counts_from_its_time_on() -> None:
     """What was used before keeps its value, and decays by the new half-life."""
     account = Decayed(60.0, 0.0)
@@ -70,6 +87,11 @@ def test_another_half_life_counts_from_its_time_on() -> None:
     used = account.at(30.0)["gpu"]
     account.halve_in(10.0, 40.0)
     assert account.at(50.0)["gpu"] == pytest.approx(used * 0.5 ** (10 / 60) / 2)
+    account.follow({"gpu": 1}, 50.5)
+    at_fifty, now = account.at_step(50), account.at(50.75)["gpu"]
+    account.halve_in(60.0, 50.75)
+    assert account.at_step(50) == at_fifty
+    assert account.at(50.75) == {"gpu": now}
 
 
 def test_what_is_due() -> None:

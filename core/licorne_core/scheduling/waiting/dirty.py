@@ -204,8 +204,6 @@ class Dirty:
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
         self.version += 1
-        if self.shares.is_on:
-            self.shares.touched[app] = app.leaf
 
     def mark_due(self, app: Application) -> None:
         """Mark an application that may have a step to take which was not possible before.
