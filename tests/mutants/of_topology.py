@@ -20,8 +20,8 @@ TOPOLOGY = (
     ),
     Defect(
         "divided-slices",
-        "DomainSearch._slots",
-        swap("kind . table", "self._kinds[0].table"),
+        "DomainSearch._candidates",
+        swap("slots + sums . get ( path , 0 )", "slots"),
         "domains are ordered by the slots of one kind of members",
         ("core/scheduling/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_kinds",),
     ),

@@ -45,7 +45,7 @@ Picks = list[tuple[int, Node, int]]
 class DomainSearch:
     """One search for a domain for the kinds of one gang."""
 
-    __slots__ = ("_domains", "_effort", "_inside", "_kinds", "_looks", "_slice_depth", "_slices")
+    __slots__ = ("_domains", "_effort", "_kinds", "_looks", "_slice_depth", "_slices")
 
     def __init__(
         self, kinds: Sequence[Kind], domains: Domains, slice_size: int = 0, slice_depth: int = 0
@@ -56,7 +56,6 @@ class DomainSearch:
         self._effort = Effort(STEPS)
         self._looks = 0
         self._slice_depth = slice_depth
-        self._inside: dict[int, dict[Path, list[Domain]]] = {}
         self._slices: list[Slice] = []
         for number, kind in enumerate(kinds) if slice_size else ():
             whole, rest = divmod(kind.members, slice_size)
@@ -71,16 +70,27 @@ class DomainSearch:
     def find(self, depth: int, only: Collection[Path] | None) -> Picks | None:
         """Places in the smallest domain of a depth that fits, of the paths in `only` if that is given."""
         self._looks += len(self._kinds[0].table.sums[depth])
-        candidates = [
-            (self._slots((depth, path)), path)
-            for path in self._kinds[0].table.sums[depth]
-            if (only is None or path in only) and not self.lack((depth, path))
-        ]
+        candidates = self._candidates(depth, only)
         for _, path in sorted(candidates):
+            if self._slices and self._lack_of_slices((depth, path)):
+                continue
             picks = self._pack((depth, path))
             if picks is not None:
                 return picks
         return None
+
+    def _candidates(self, depth: int, only: Collection[Path] | None) -> list[tuple[int, Path]]:
+        """The domains with slots enough, with their slots of all kinds; with slices, all that have any."""
+        wanted = [(kind.table.sums[depth], 0 if self._slices else kind.members) for kind in self._kinds]
+        sums, members = wanted[0]
+        found = [(slots, path) for path, slots in sums.items() if slots >= members]
+        if only is not None:
+            found = [one for one in found if one[1] in only]
+        for sums, members in wanted[1:]:
+            found = [
+                (slots + sums.get(path, 0), path) for slots, path in found if sums.get(path, 0) >= members
+            ]
+        return found
 
     def best(self, depth: int, only: Collection[Path] | None) -> Domain | None:
         """The domain that lacks the fewest slots, then by path; None for none."""
@@ -113,10 +123,7 @@ class DomainSearch:
     def _rooms(self, domain: Domain) -> list[Domain]:
         """The domains of the level of gang slices that are inside."""
         depth, path = domain
-        known = self._inside.get(depth)
-        if known is None:
-            known = self._inside[depth] = self._domains.grouped(depth, self._slice_depth)
-        return known.get(path, [])
+        return self._domains.grouped(depth, self._slice_depth).get(path, [])
 
     def _pack(self, domain: Domain) -> Picks | None:
         if not self._slices:

@@ -26,13 +26,14 @@ class Domains:
     and each domain has nodes.
     """
 
-    __slots__ = ("levels", "nodes")
+    __slots__ = ("_grouped", "levels", "nodes")
 
     def __init__(self, levels: tuple[str, ...], nodes: Iterable[Node]) -> None:
         """Index these nodes."""
         self.levels = levels
         self.nodes: list[dict[Path, dict[Node, None]]] = [{(): {}}, *({} for _ in levels)]
         """The nodes of each domain, by depth and path."""
+        self._grouped: dict[tuple[int, int], dict[Path, list[Domain]]] = {}
         for node in nodes:
             self.add(node)
 
@@ -56,11 +57,13 @@ class Domains:
 
     def add(self, node: Node) -> None:
         """Take a node in."""
+        self._grouped.clear()
         for depth, path in self.paths(node):
             self.nodes[depth].setdefault(path, {})[node] = None
 
     def remove(self, node: Node) -> None:
         """Remove a node, and domains that have no other."""
+        self._grouped.clear()
         for depth, path in self.paths(node):
             there = self.nodes[depth][path]
             del there[node]
@@ -71,7 +74,14 @@ class Domains:
         """The domains of the inner depth by the path of the domain of the outer depth, each in order.
 
         A domain that is itself inside of one of the inner depth has itself, and none if it is in none.
+        It is derived once as long as the nodes are the same, and never changed.
         """
+        known = self._grouped.get((outer, inner))
+        if known is None:
+            known = self._grouped[outer, inner] = self._group(outer, inner)
+        return known
+
+    def _group(self, outer: int, inner: int) -> dict[Path, list[Domain]]:
         if inner <= outer:
             paths = self.nodes[outer]
             return {path: [(outer, path)] for path in paths if not inner or path[inner - 1]}
