@@ -5,6 +5,7 @@ from mutants.operators import drop, swap
 
 MEMORY = ("core/model/test_memory",)
 SHARES = ("core/scheduling/test_fair_shares",)
+HOURS = ("core/model/test_hours",)
 
 FAIR_SHARE = (
     Defect(
@@ -69,6 +70,27 @@ FAIR_SHARE = (
         swap("self . _rests (", "self._drop("),
         "a dynamic queue that comes back has used nothing",
         SHARES,
+    ),
+    Defect(
+        "used-hours-go-with-the-partition",
+        "remove_partition",
+        drop("keep"),
+        "a partition that is dropped and brought back has all its hours again",
+        HOURS,
+    ),
+    Defect(
+        "used-hours-go-with-the-budget",
+        "HoursBook._leave",
+        drop("keep"),
+        "a budget that is dropped and brought back has all its hours again",
+        HOURS,
+    ),
+    Defect(
+        "hours-told-with-every-look",
+        "HoursBook._plan",
+        swap("budget . spent != budget . told", "budget.spent"),
+        "an event tells again and again that the hours have run out",
+        HOURS,
     ),
     Defect(
         "down-time-is-free",

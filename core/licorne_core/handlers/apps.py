@@ -209,8 +209,8 @@ def _place(
             tree.take_back(created)
             raise
     for queue in tree.newest(created):
-        partition.shares.attach(queue, now)
         partition.journal.note(queue_changed(now, queue.path, EventChange.ADD, managed=False))
+        partition.shares.attach(queue, now)
     return leaf, brought
 
 

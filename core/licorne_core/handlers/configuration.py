@@ -60,19 +60,19 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     for (name, app_id), had in marks.applications.items():
         if partition_key(name) == key:
             partition.awaited[app_id] = had
-    for name, memory in rm.memory.items():
-        if partition_key(name) == key:
-            partition.shares.restore(memory, job.now)
+    for memory in rm.memory.of(partition.name):
+        yield from partition.shares.restore(memory, job.now)
     yield PARTITION
     watched = partition.journal.on
     limited: list[Change] = []
     for visit in partition.tree.visits(config.root):
         partition.tree.settle(visit)
-        partition.shares.attach(visit.queue, job.now)
         if watched:
             _note(job, partition, (visit.queue, None, snapshot(visit.queue)), limited)
+        partition.shares.attach(visit.queue, job.now)
         yield 1
     yield from _note_limits(job, partition, limited)
+    rm.memory.forget(partition.name)
     rm.partitions[partition.name] = partition
 
 
@@ -113,10 +113,10 @@ def _settle_queues(job: CommandJob, partition: Partition, config: PartitionConfi
         before = snapshot(queue) if watched and not visit.is_new else None
         terms = terms_of(queue, enabled=was_enabled)
         partition.tree.settle(visit)
-        partition.shares.attach(queue, job.now)
         clock.on_reload(queue, terms, job.now)
         if watched:
             _note(job, partition, (queue, before, snapshot(queue)), limited)
+        partition.shares.attach(queue, job.now)
         if queue.is_empty:
             clean_later(partition, queue, job.now)
         yield 1
@@ -193,11 +193,17 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
         partition.journal.note_all(node_removed(job.now, node.node_id, total))
         yield 1
     job.tell()
+    partition.shares.settle(job.now)
     if partition.journal.on:
         queues = [(queue, snapshot(queue), None) for queue in partition.tree.walk()]
         for fact in facts(reversed(queues), job.now):
             partition.journal.note(fact)
             yield 1
+    for memory in partition.shares.kept(job.now):
+        if memory is None:
+            yield PARTITION
+        else:
+            rm.memory.keep(name, memory)
     rm.forget(name)
     registry.drop(partition)
 

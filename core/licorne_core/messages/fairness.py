@@ -6,9 +6,11 @@ from typing import Final, NamedTuple
 
 from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.values.resources import MEMORY, VCORE, Resources, in_units
-from licorne_core.values.windows import HOUR, HoursLimit
+from licorne_core.values.windows import HOUR, HoursLimit, Window
 
 BUDGET_EXHAUSTED: Final = "BUDGET_EXHAUSTED"
+BUDGET_AVAILABLE: Final = "BUDGET_AVAILABLE"
+"""Event that ends BUDGET_EXHAUSTED."""
 
 
 class UsageOwner(NamedTuple):
@@ -29,6 +31,8 @@ class KeptUsage(NamedTuple):
     """Sums by resource name, in amounts times seconds."""
     amounts: Mapping[str, int]
     """What was in use."""
+    before: Mapping[str, float]
+    """Sums of the whole second that `time` is in."""
 
 
 class KeptHours(NamedTuple):
@@ -40,6 +44,8 @@ class KeptHours(NamedTuple):
     """In amounts times microseconds, in the window of that time."""
     amount: int
     """What was in use."""
+    window: Window
+    """Kind of window; in one of another kind nothing of it is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,13 @@ from math import floor
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.messages.fairness import FairShareReport, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.events.journal import Journal
+from licorne_core.messages.fairness import FairMemory, FairShareReport, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.hours import HoursBook
 from licorne_core.model.memory import BRIDGED, MOST_IDLE, Decayed, hours_of_due, weighted
 from licorne_core.model.queues.queue import Queue
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import PartitionName, QueuePath, partition_key
 from licorne_core.values.resources import Resources, add
 from licorne_core.values.timers import Timer, Timers
 from licorne_core.values.windows import HOUR
@@ -71,13 +72,13 @@ class FairShares:
     step: int
     """The second by which queues and users are ordered at present."""
 
-    def __init__(self, timers: Timers[Timer], now: float) -> None:
+    def __init__(self, timers: Timers[Timer], journal: Journal, now: float) -> None:
         """Start without accounts."""
         self.is_on = False
         self.now = now
         self.step = floor(now)
         self.usage: dict[UsageOwner, Decayed] = {}
-        self.hours = HoursBook(timers)
+        self.hours = HoursBook(timers, journal)
         """Budgets of resource-hours."""
         self.parents: dict[Queue, None] = {}
         """Queues whose children are ordered by what they have used."""
@@ -102,8 +103,9 @@ class FairShares:
             queue.memory, queue.fair_step = account, -1
             self._idle.pop(owner, None)
         elif queue.memory is not None:
+            queue.memory.follow({}, now)
             queue.memory = None
-            self._drop(owner)
+            self._rests(owner)
         self._attach_order(queue, settings.half_life, now)
         self.hours.attach(queue, now)
         self.is_on = bool(self.parents or self.leaves or self.hours.known)
@@ -124,12 +126,13 @@ class FairShares:
             self._attach_users(queue, wanted, now)
 
     def _attach_users(self, leaf: Queue, half_life: float, now: float) -> None:
-        """The users of a leaf have accounts of that half-life from now on; 0.0 for none."""
+        """The users of a leaf have accounts of that half-life from now on; 0.0: theirs rest."""
         for owner in list(self._users.get(leaf.path, ())):
             if half_life:
                 self.usage[owner].halve_in(half_life, now)
             else:
-                self._drop(owner)
+                self.usage[owner].follow({}, now)
+                self._rests(owner)
         for app in leaf.applications.values():
             if half_life:
                 self.touched[app] = leaf
@@ -252,21 +255,66 @@ class FairShares:
         usage: dict[UsageOwner, KeptUsage] = {}
         for number, (owner, account) in enumerate(list(self.usage.items()), 1):
             time = max(now, account.time) if account.amounts else account.time
-            usage[owner] = KeptUsage(account.half_life, time, account.at(time), dict(account.amounts))
+            before = account.at_step(floor(time))
+            usage[owner] = KeptUsage(account.half_life, time, account.at(time), dict(account.amounts), before)
             if not number % _PART:
                 yield None
         yield PartitionMemory(usage=usage, hours=self.hours.kept(now))
 
-    def restore(self, memory: PartitionMemory, now: float) -> None:
-        """Remember what was kept, before any queue is attached."""
-        for owner, kept in memory.usage.items():
+    def restore(self, memory: PartitionMemory, now: float) -> Iterator[int]:
+        """Remember what was kept, before any queue is attached; each step yields its cost."""
+        for number, (owner, kept) in enumerate(memory.usage.items(), 1):
             account = Decayed(kept.half_life, min(kept.time, now))
             account.values, account.amounts = dict(kept.values), dict(kept.amounts)
+            account.before = dict(kept.before)
             account.follow({}, min(now, account.time + BRIDGED))
             self._put(owner, account)
             self._rests(owner)
+            if not number % _PART:
+                yield _PART
         for key, hours in memory.hours.items():
             self.hours.keep(key, hours)
+
+
+class KeptMemory:
+    """What the partitions of one RM remember that are not there: one of the name takes it over."""
+
+    __slots__ = ("by_name",)
+
+    by_name: dict[PartitionName, PartitionMemory]
+
+    def __init__(self, memory: FairMemory) -> None:
+        """Start with what was kept before the registration."""
+        self.by_name = dict(memory)
+
+    def of(self, name: PartitionName) -> list[PartitionMemory]:
+        """What a partition of the name, in any case of letters, is to remember."""
+        key = partition_key(name)
+        return [kept for known, kept in self.by_name.items() if partition_key(known) == key]
+
+    def forget(self, name: PartitionName) -> None:
+        """The partition is there, and remembers by itself."""
+        key = partition_key(name)
+        self.by_name = {known: kept for known, kept in self.by_name.items() if partition_key(known) != key}
+
+    def keep(self, name: PartitionName, memory: PartitionMemory) -> None:
+        """Remember for a partition that is dropped, as its configuration may come back.
+
+        All of them together have as much as one partition may remember of queues that are gone. Of
+        more, the partition that was dropped first is forgotten.
+        """
+        usage = [(owner, kept) for owner, kept in memory.usage.items() if kept.values]
+        hours = list(memory.hours.items())
+        if usage or hours:
+            self.by_name[name] = PartitionMemory(
+                usage=dict(usage[-MOST_IDLE:]), hours=dict(hours[-MOST_IDLE:])
+            )
+        while self._has_too_much():
+            del self.by_name[next(iter(self.by_name))]
+
+    def _has_too_much(self) -> bool:
+        kept = self.by_name.values()
+        return max(sum(len(one.usage) for one in kept), sum(len(one.hours) for one in kept)) > MOST_IDLE
 
 
 def usage_report(account: Decayed, divisors: Resources, weight: float, now: float) -> FairShareReport:

@@ -3,7 +3,16 @@
 from collections.abc import Iterable
 from typing import Final
 
-from licorne_core.messages.fairness import HoursReport, KeptHours, microseconds_as_hours
+from licorne_core.events.cluster import hours_changed
+from licorne_core.events.journal import Journal
+from licorne_core.messages.fairness import (
+    BUDGET_AVAILABLE,
+    BUDGET_EXHAUSTED,
+    HoursReport,
+    KeptHours,
+    hours_text,
+    microseconds_as_hours,
+)
 from licorne_core.model.memory import BRIDGED, MICROSECONDS, MOST_IDLE, HoursBudget
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import QueuePath
@@ -19,14 +28,15 @@ Key = tuple[QueuePath, str]
 class HoursBook:
     """All budgets of hours of one partition, with one deadline for the first that time changes."""
 
-    __slots__ = ("_due", "_kept", "_timers", "known")
+    __slots__ = ("_due", "_journal", "_kept", "_timers", "known")
 
-    def __init__(self, timers: Timers[Timer]) -> None:
+    def __init__(self, timers: Timers[Timer], journal: Journal) -> None:
         """Start without budgets."""
         self.known: dict[Key, HoursBudget] = {}
         self._kept: dict[Key, KeptHours] = {}
         self._due: Timers[HoursBudget] = Timers()
         self._timers = timers
+        self._journal = journal
 
     def attach(self, queue: Queue, now: float) -> None:
         """Give a queue the budgets that its settings ask for; its parent has them already."""
@@ -44,10 +54,13 @@ class HoursBook:
                 budget.change(limit, now)
             found.append(budget)
             budget.follow(queue.allocated.get(limit.resource, 0), now)
-            self._plan(budget)
+            self._plan(budget, now)
         for budget in before.values():
-            del self.known[queue.path, budget.limit.resource]
-            self._due.cancel(budget)
+            budget.follow(0, now)
+            if budget.told:
+                text = f"{BUDGET_AVAILABLE}: {budget.limit.resource}-hours are not bounded any more"
+                self._journal.note(hours_changed(now, queue.path, budget.limit.resource, text))
+            self._leave(budget)
         queue.hours = tuple(found)
         queue.has_hours = bool(found) or (queue.parent is not None and queue.parent.has_hours)
         self._arm()
@@ -55,11 +68,15 @@ class HoursBook:
     def detach(self, queue: Queue) -> None:
         """The queue is gone; what it has used is remembered."""
         for budget in queue.hours:
-            self._due.cancel(budget)
-            key = (queue.path, budget.limit.resource)
-            del self.known[key]
-            self.keep(key, budget.kept(0.0))
+            self._leave(budget)
         queue.hours = ()
+
+    def _leave(self, budget: HoursBudget) -> None:
+        """The budget is not in force any more, and nothing is in use: what was used is remembered."""
+        self._due.cancel(budget)
+        key = (budget.path, budget.limit.resource)
+        del self.known[key]
+        self.keep(key, budget.kept(0.0))
 
     def settle(self, queues: Iterable[Queue], now: float) -> None:
         """Have the budgets of these queues follow the books."""
@@ -68,11 +85,14 @@ class HoursBook:
                 amount = queue.allocated.get(budget.limit.resource, 0)
                 if amount != budget.amount:
                     budget.follow(amount, now)
-                    self._plan(budget)
+                    self._plan(budget, now)
         self._arm()
 
-    def keep(self, key: tuple[QueuePath, str], kept: KeptHours) -> None:
-        """Remember a budget whose queue may come back; of too many the oldest goes."""
+    def keep(self, key: Key, kept: KeptHours) -> None:
+        """Remember a used budget that may come back; of too many the oldest goes."""
+        self._kept.pop(key, None)
+        if not (kept.used or kept.amount):
+            return
         self._kept[key] = kept
         if len(self._kept) > MOST_IDLE:
             del self._kept[next(iter(self._kept))]
@@ -90,7 +110,7 @@ class HoursBook:
         while followed < most and (budget := self._due.take_due(now)) is not None:
             if budget.follow(budget.amount, now) and not budget.spent:
                 opened.append(budget)
-            self._plan(budget)
+            self._plan(budget, now)
             followed += 1
         self._arm()
         return followed, opened
@@ -100,7 +120,11 @@ class HoursBook:
         due = self._due.next_deadline()
         return due is not None and due <= now
 
-    def _plan(self, budget: HoursBudget) -> None:
+    def _plan(self, budget: HoursBudget, now: float) -> None:
+        """Follow a change of a budget: tell of it, and set the time of the next one."""
+        if budget.spent != budget.told:
+            budget.told = budget.spent
+            self._journal.note(hours_changed(now, budget.path, budget.limit.resource, _text(budget)))
         at = budget.changes_at()
         if at is None:
             self._due.cancel(budget)
@@ -113,6 +137,16 @@ class HoursBook:
             self._timers.cancel(_HOURS)
         elif due != self._timers.deadline(_HOURS):
             self._timers.set(_HOURS, due)
+
+
+def _text(budget: HoursBudget) -> str:
+    """What an event says of a budget that has changed."""
+    resource, amount, window = budget.limit
+    used, most = (hours_text(resource, hours) for hours in (microseconds_as_hours(budget.used), amount))
+    text = f"{used} of {most} {resource}-hours of this {window.value} used"
+    if budget.spent:
+        return f"{BUDGET_EXHAUSTED}: {text}, nothing new starts with {resource} before {budget.span.end}"
+    return f"{BUDGET_AVAILABLE}: {text}"
 
 
 def hours_report(budget: HoursBudget, now: float) -> HoursReport:

@@ -10,6 +10,7 @@ from math import expm1, floor, inf, log
 from typing import Final
 
 from licorne_core.messages.fairness import KeptHours
+from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.windows import HOUR, HoursLimit, Span, window_at
 
@@ -124,9 +125,9 @@ class HoursBudget:
     `spent` is what was true at `time`; time alone may have changed it since (`changes_at`).
     """
 
-    __slots__ = ("amount", "limit", "most", "path", "span", "spent", "time", "used")
+    __slots__ = ("amount", "limit", "most", "path", "span", "spent", "time", "told", "used")
 
-    def __init__(self, path: str, limit: HoursLimit, now: float) -> None:
+    def __init__(self, path: QueuePath, limit: HoursLimit, now: float) -> None:
         """Start with nothing used. `path` is that of the queue."""
         self.path = path
         self.limit = limit
@@ -138,6 +139,8 @@ class HoursBudget:
         self.time = _microseconds(now)
         self.span = window_at(limit.window, now)
         self.spent = self.used >= self.most
+        self.told = False
+        """`spent` as the last event has it."""
 
     def at(self, now: float) -> tuple[Span, int]:
         """The window of a time from the last change on, and what is used in it, if nothing changes."""
@@ -171,6 +174,8 @@ class HoursBudget:
 
     def restore(self, kept: KeptHours, until: float) -> None:
         """Start from what was kept; what was in use then went on until a time, in unix seconds."""
+        if kept.window is not self.limit.window:
+            return
         self.time = kept.time
         self.span = window_at(self.limit.window, kept.time / MICROSECONDS)
         self.used, self.amount = kept.used, kept.amount
@@ -179,8 +184,8 @@ class HoursBudget:
     def kept(self, now: float) -> KeptHours:
         """What is to be remembered as of `now`; while nothing is in use, as of the last change."""
         if not self.amount:
-            return KeptHours(self.time, self.used, 0)
-        return KeptHours(max(self.time, _microseconds(now)), self.at(now)[1], self.amount)
+            return KeptHours(self.time, self.used, 0, self.limit.window)
+        return KeptHours(max(self.time, _microseconds(now)), self.at(now)[1], self.amount, self.limit.window)
 
     def changes_at(self) -> float | None:
         """When time alone changes `spent`, in unix seconds; None for never."""

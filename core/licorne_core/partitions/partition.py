@@ -100,7 +100,7 @@ class Partition:
         mode = config.root.settings.backfill
         self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
-        self.shares = FairShares(self.timers, now)
+        self.shares = FairShares(self.timers, self.journal, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)

@@ -15,10 +15,10 @@ from typing import Any
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, RegisterRm
-from licorne_core.messages.fairness import PartitionMemory
 from licorne_core.messages.operators import OperatorMarks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.budgets import BudgetBook
+from licorne_core.model.fair_shares import KeptMemory
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import Agenda
 from licorne_core.partitions.jobs import Job, Jobs, Slice
@@ -176,8 +176,8 @@ class Rm:
         self.marks = request.marks
         """What operators did before the registration, and in partitions that are gone: those that are
         built take their part of it."""
-        self.memory: dict[PartitionName, PartitionMemory] = dict(request.memory)
-        """What the partitions remembered before the registration."""
+        self.memory = KeptMemory(request.memory)
+        """What partitions remembered before the registration, and before they were dropped."""
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size
@@ -250,9 +250,6 @@ class Rm:
             del self.removed[next(iter(self.removed))]
         self.context.forget(name)
         partition = self.partitions.pop(name)
-        self.memory = {
-            other: kept for other, kept in self.memory.items() if partition_key(other) != partition_key(name)
-        }
         self._keep_marks(partition)
         self.holdings.queues_changed(-len(partition.tree))
         forget_all_ended(partition)

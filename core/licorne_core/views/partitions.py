@@ -223,12 +223,16 @@ class PartitionViews:
         return _metered(self._registry.partition(partition).meter, now)
 
     def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, PartitionMemory] | None]:
-        """What each partition of an RM is to remember of usage, if anything.
+        """What each partition of an RM is to remember of usage, if anything; dropped ones too.
 
         There is a None wherever the reader may pause. Nothing for an unknown RM.
         """
         rm = self._registry.rms.get(rm_id)
-        for partition in () if rm is None else list(rm.partitions.values()):
+        if rm is None:
+            return
+        partitions = list(rm.partitions.values())
+        yield from list(rm.memory.by_name.items())
+        for partition in partitions:
             for found in partition.shares.kept(self.time(partition)):
                 if found is None:
                     yield None

@@ -19,6 +19,7 @@ import structlog
 from licorne_core.config.schema import Configuration, QueueConfig
 from licorne_core.messages.fairness import FairMemory, KeptHours, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.values.windows import Window
 from licorne_core.views import Views
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.shared import MAX_HEAD, document_of, epoch_of, packed_of
@@ -77,8 +78,6 @@ class Memories(Periodic):
         Raises:
             StoreError: the store of the deployment does not answer.
         """
-        if not (isinstance(config, Configuration) and remembers(config)):
-            return {}
         if is_live:
             return await self._live(rm_id)
         if rm_id in self._forgotten:
@@ -91,7 +90,8 @@ class Memories(Periodic):
         packed = packed_of(document.value)
         self._known[rm_id] = (packed, document.revision)
         if not packed:
-            log.info("no usage is kept, it starts at zero", rm_id=rm_id)
+            if isinstance(config, Configuration) and remembers(config):
+                log.info("no usage is kept, it starts at zero", rm_id=rm_id)
             return {}
         try:
             return await asyncio.to_thread(unpack, packed)
@@ -187,7 +187,10 @@ def _remembers(queue: QueueConfig) -> bool:
 
 
 def pack(memory: FairMemory) -> bytes:
-    """What an RM remembers as packed JSON; of too much the accounts that changed longest ago are left out."""
+    """What an RM remembers as packed JSON; of too much the accounts that changed longest ago are left out.
+
+    Budgets of hours, which stop asks, are left out last.
+    """
     usage: list[list[Any]] = [
         [name, *owner, kept.half_life, kept.time, dict(kept.values), dict(kept.amounts)]
         for name, one in memory.items()
@@ -195,12 +198,16 @@ def pack(memory: FairMemory) -> bytes:
     ]
     hours = [[name, *place, *kept] for name, one in memory.items() for place, kept in one.hours.items()]
     usage.sort(key=itemgetter(4), reverse=True)
+    hours.sort(key=itemgetter(3), reverse=True)
     while True:
         document = {"format": FORMAT, "usage": usage, "hours": hours}
         packed = zlib.compress(json.dumps(document).encode())
-        if len(packed) + MAX_HEAD <= MAX_DOCUMENT or not usage:
+        if len(packed) + MAX_HEAD <= MAX_DOCUMENT:
             return packed
-        usage = usage[: len(usage) * 3 // 4]
+        if usage:
+            usage = usage[: len(usage) * 3 // 4]
+        else:
+            hours = hours[: len(hours) * 3 // 4]
 
 
 def unpack(packed: bytes) -> FairMemory:
@@ -227,13 +234,14 @@ def _memory(document: Mapping[str, Any]) -> FairMemory:
     hours: dict[PartitionName, dict[tuple[QueuePath, str], KeptHours]] = {}
     for name, path, user, half_life, time, values, amounts in document["usage"]:
         owner = UsageOwner(QueuePath(_text(path)), _text(user))
-        kept = KeptUsage(_number(half_life), _number(time), dict(_sums(values)), dict(_counts(amounts)))
+        sums = dict(_sums(values))
+        kept = KeptUsage(_number(half_life), _number(time), sums, dict(_counts(amounts)), before=sums)
         if not kept.half_life:
             raise ValueError("a half-life is 0")
         usage.setdefault(PartitionName(_text(name)), {})[owner] = kept
-    for name, path, resource, time, used, amount in document["hours"]:
+    for name, path, resource, time, used, amount, window in document["hours"]:
         place = (QueuePath(_text(path)), _text(resource))
-        found = KeptHours(_count(time), _count(used), _count(amount))
+        found = KeptHours(_count(time), _count(used), _count(amount), Window(window))
         hours.setdefault(PartitionName(_text(name)), {})[place] = found
     names = dict.fromkeys((*usage, *hours))
     return {name: PartitionMemory(usage=usage.get(name, {}), hours=hours.get(name, {})) for name in names}

@@ -55,6 +55,7 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage
 from licorne_core.values.slices import Tuning
+from licorne_core.values.windows import Window
 from licorne_server.journal.forms import (
     AMOUNTS,
     FLAG,
@@ -122,8 +123,9 @@ _LARGE = Form(str, lambda _: Reading(str, _large))
 """A whole number from 0 up that may have more than 64 bits."""
 
 _OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
-_USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=plain(dict[str, float]), amounts=AMOUNTS)
-_HOURS = Row(KeptHours, time=WHOLE, used=_LARGE, amount=WHOLE)
+_SUMS = plain(dict[str, float])
+_USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=_SUMS, amounts=AMOUNTS, before=_SUMS)
+_HOURS = Row(KeptHours, time=WHOLE, used=_LARGE, amount=WHOLE, window=word(Window))
 _MEMORY = Row(PartitionMemory, usage=pairs(_OWNER, _USAGE), hours=pairs(_NAMED, _HOURS))
 _POLICY = Row(PredicatePolicy, deadline=NUMBER, fail_mode=word(FailMode), judges_victims=FLAG)
 _NODE = Row(

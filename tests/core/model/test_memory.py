@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from licorne_core.model.memory import Decayed, HoursBudget, hours_of_due, weighted
+from licorne_core.values.ids import QueuePath
 from licorne_core.values.windows import HoursLimit, Window
 
 MONDAY = 1_704_067_200
@@ -43,7 +44,7 @@ def test_nothing_depends_on_the_number_of_looks() -> None:
 def test_usage_below_a_unit_adds_up() -> None:
     """A thousandth of a core for a millisecond at a time counts, in both kinds of memory."""
     account = Decayed(1e6, 0.0)
-    budget = HoursBudget("root.a", HoursLimit("vcore", 1, Window.HOUR), 0.0)
+    budget = HoursBudget(QueuePath("root.a"), HoursLimit("vcore", 1, Window.HOUR), 0.0)
     for number in range(1000):
         for amount, time in ((1, number), (0, number + 0.001)):
             account.follow({"vcore": amount}, time)
@@ -108,7 +109,7 @@ def test_a_weight_of_zero_comes_last() -> None:
 
 def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
     """A budget of hours from a Monday on."""
-    return HoursBudget("root.a", HoursLimit("gpu", amount, window), MONDAY)
+    return HoursBudget(QueuePath("root.a"), HoursLimit("gpu", amount, window), MONDAY)
 
 
 def test_hours_are_used_up_and_come_back() -> None:

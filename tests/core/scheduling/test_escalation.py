@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from licorne_core.config.schema import NodeSortPolicy, QueueConfig
+from licorne_core.events.journal import Journal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request, RequestEvent
@@ -43,7 +44,7 @@ class World:
         index = NodeIndex(nodes, Tuning())
         wakeups = Wakeups(nodes, PartitionName("[rm]default"))
         self.waiting = wakeups.waiting
-        self.dirty = Dirty(tree, index, wakeups, FairShares(self.timers, 0.0))
+        self.dirty = Dirty(tree, index, wakeups, FairShares(self.timers, Journal(), 0.0))
         self.escalation = Escalation(self.dirty, self.waiting, self.timers)
         self.back_off = wakeups.blockers.get(BackOff, self.app)
         self.now = 100.0

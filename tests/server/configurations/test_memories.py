@@ -12,6 +12,7 @@ from licorne_core.config import load
 from licorne_core.messages.commands import RemoveRm
 from licorne_core.messages.fairness import FairMemory, KeptHours, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.values.windows import Window
 from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.memories import Memories, key_of, pack, unpack
 from licorne_server.configurations.reloading import Default
@@ -150,8 +151,8 @@ async def test_usage_of_a_forgotten_rm_is_deleted(tmp_path: Path) -> None:
 
 MEMORY = {
     DEFAULT: PartitionMemory(
-        usage={OWNER: KeptUsage(60.0, 1e6, {"vcore": 12.5}, {"vcore": 2})},
-        hours={(OWNER.path, "gpu"): KeptHours(10**12, 10**25, 3)},
+        usage={OWNER: KeptUsage(60.0, 1e6, {"vcore": 12.5}, {"vcore": 2}, {"vcore": 12.5})},
+        hours={(OWNER.path, "gpu"): KeptHours(10**12, 10**25, 3, Window.WEEK)},
     )
 }
 
@@ -164,10 +165,10 @@ def test_packing() -> None:
 @pytest.mark.parametrize(
     ("kept", "why"),
     [
-        (KeptUsage(0.0, 1.0, {}, {}), "half-life is 0"),
-        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}), "nan is no number from 0 up"),
-        (KeptUsage(60.0, 1.0, {"vcore": -1.0}, {}), "-1.0 is no number from 0 up"),
-        (KeptUsage(60.0, 1.0, {}, {"vcore": -1}), "-1 is no whole number from 0 up"),
+        (KeptUsage(0.0, 1.0, {}, {}, {}), "half-life is 0"),
+        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}, {}), "nan is no number from 0 up"),
+        (KeptUsage(60.0, 1.0, {"vcore": -1.0}, {}, {}), "-1.0 is no number from 0 up"),
+        (KeptUsage(60.0, 1.0, {}, {"vcore": -1}, {}), "-1 is no whole number from 0 up"),
     ],
 )
 def test_numbers_that_cannot_be(kept: KeptUsage, why: str) -> None:

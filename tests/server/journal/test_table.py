@@ -26,6 +26,7 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage
 from licorne_core.values.slices import Tuning
+from licorne_core.values.windows import Window
 from licorne_server.journal.codec import Entries, entry, heading, together
 from licorne_server.journal.digest import LEFT_OUT, SUMMED
 from licorne_server.journal.records import Digest, Header, Unreadable
@@ -46,8 +47,12 @@ MARKS = OperatorMarks(
 )
 MEMORY = {
     PARTITION: PartitionMemory(
-        usage={UsageOwner(QUEUE, "anna"): KeptUsage(3600.0, 1700000000.5, {"vcore": 0.25}, {"vcore": 2000})},
-        hours={(QUEUE, "memory"): KeptHours(1_700_000_000_500_000, 2**90, 2**40)},
+        usage={
+            UsageOwner(QUEUE, "anna"): KeptUsage(
+                3600.0, 1700000000.5, {"vcore": 0.25}, {"vcore": 2000}, {"vcore": 0.125}
+            )
+        },
+        hours={(QUEUE, "memory"): KeptHours(1_700_000_000_500_000, 2**90, 2**40, Window.MONTH)},
     )
 }
 ASK = Ask(

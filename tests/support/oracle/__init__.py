@@ -44,6 +44,7 @@ from support.oracle.budgets import Budgets
 from support.oracle.config import partitions_of, text_of
 from support.oracle.cordons import act
 from support.oracle.lives import remove
+from support.oracle.memory import Memory
 from support.oracle.notices import look_after, take_word_of_notice
 from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
@@ -68,6 +69,7 @@ class Oracle:
         self.most_assumed = most_assumed
         self.partitions: dict[str, PartitionOracle] = {}
         self.cordons: dict[str, dict[str, CordonRecord]] = {}
+        self.memories: dict[str, Memory] = {}
         self.budgets = Budgets(self.partitions)
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
@@ -151,8 +153,9 @@ class Oracle:
         self.policies.pop(rm_id, None)
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             del self.partitions[name]
-        for name in [name for name in self.cordons if name.startswith(f"[{rm_id}]")]:
-            del self.cordons[name]
+        for known in (self.cordons, self.memories):
+            for name in [name for name in known if name.startswith(f"[{rm_id}]")]:
+                del known[name]
 
     def _update(
         self,
@@ -288,14 +291,18 @@ class Oracle:
         self.configs[rm_id] = text
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             if name not in configs:
-                del self.partitions[name]
+                self.memories[name] = self.partitions.pop(name).memory
         for name, config in configs.items():
             if name in self.partitions:
                 before = mode(self.partitions[name].queues)
                 self.partitions[name].reload(config, now)
                 follow_backfill(self.partitions[name], before, now)
             else:
-                self.partitions[name] = self._empty(rm_id, name.partition("]")[2], config)
+                partition = self._empty(rm_id, name.partition("]")[2], config)
+                # What was used in a partition that goes counts in the next one of its name.
+                partition.memory = self.memories.pop(name, partition.memory)
+                partition.memory.follow(partition.queues, now)
+                self.partitions[name] = partition
 
     def _of(self, rm_id: str, item: Item | Act) -> PartitionOracle | None:
         """The partition that an item names: bare, or by the full name with the RM's own id."""

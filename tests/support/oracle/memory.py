@@ -74,26 +74,28 @@ class Memory:
 
     def advance(self, queues: dict[str, QueueRecord], apps: dict[str, AppRecord], now: float) -> None:
         """What is in use has been in use since the last time, if a queue has a half-life or a budget."""
+        last, self.time = self.time, now
         if not any(queue.half_life or budgets(queue) for queue in queues.values()):
             return
-        last, self.time = self.time, now
         self._open(queues, now)
         for app in apps.values():
             self._open_user(queues, app, now)
         if last is None or now <= last:
             return
         for (path, user), account in self.accounts.items():
-            account.stretches.append(Stretch(last, now, _in_use(apps, path, user)))
-        for (path, _, _), stretches in self.hours.items():
-            stretches.append(Stretch(last, now, _in_use(apps, path, "")))
+            if path in queues and _half_life(queues, path, user):
+                account.stretches.append(Stretch(last, now, _in_use(apps, path, user)))
+        for (path, *budget), stretches in self.hours.items():
+            if path in queues and budget in [[*one[:2]] for one in budgets(queues[path])]:
+                stretches.append(Stretch(last, now, _in_use(apps, path, "")))
 
     def follow(self, queues: dict[str, QueueRecord], now: float) -> None:
-        """The queues have other settings from now on; what is not to be remembered is forgotten."""
-        for path, user in list(self.accounts):
-            if path in queues and not _half_life(queues, path, user):
-                del self.accounts[path, user]
+        """The queues have other settings from now on; windows of another kind begin with nothing used."""
         for path, resource, window in list(self.hours):
-            if path in queues and (resource, window) not in {one[:2] for one in budgets(queues[path])}:
+            windows = (
+                [one[1] for one in budgets(queues[path]) if one[0] == resource] if path in queues else []
+            )
+            if windows not in ([], [window]):
                 del self.hours[path, resource, window]
         self.time = now
         self._open(queues, now)
