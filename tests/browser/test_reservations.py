@@ -1,5 +1,6 @@
-"""Reserved nodes on the page: for whom, how much is kept, and why the ask does not run."""
+"""Room for others on the page: reserved nodes, for whom and why they do not run; victims under notice."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -35,18 +36,30 @@ partitions:
         queues:
           - {name: etl}
           - {name: nightly, resources: {max: {vcore: 8}}}
+  - name: shared
+    placementrules: [{name: provided}]
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: guest, properties: {preemption.notice: 1h}}
+          - {name: owner, resources: {guaranteed: {vcore: 8}}, properties: {preemption.delay: 1ms}}
 """
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def address() -> AsyncIterator[str]:
-    """One node is reserved for etl, which waits for room, and one for nightly at its maximum."""
+    """One node is reserved for etl, which waits for room, and one for nightly at its maximum.
+
+    In another partition a guest is under notice for an owner.
+    """
     async with (
         running(settings()) as server,
         Client(server.grpc_address, rm_id="main", config=CONFIG, version="7.5") as main,
     ):
         await main.ready()
         await _reserve(server, main)
+        await _notify(server, main)
         yield f"http://{server.http_address}/ui"
 
 
@@ -65,6 +78,27 @@ async def _reserve(server: Server, main: Client) -> None:
     await eventually(lambda: _idle(views, partition) == 1)
     await main.ask([_ask("busy", "waits", 3_000)])
     await eventually(lambda: views.partition(partition).pending_asks == 3)
+
+
+async def _notify(server: Server, main: Client) -> None:
+    views, name = server.scheduler.views, "shared"
+    partition = PartitionName("[main]shared")
+    await main.add_nodes([Node(node_id="s1", capacity={"vcore": 8_000}, partition=name)])
+    await main.submit_applications(
+        [
+            Application(application_id=app, queue=f"root.{app}", user="bob", partition=name)
+            for app in ("guest", "owner")
+        ]
+    )
+    size = {"vcore": 4_000}
+    for key in ("g1", "g2"):
+        await main.ask([Ask(key=key, application_id="guest", resources=size, partition=name)])
+    await eventually(lambda: views.partition(partition).allocations == 2)
+    ask = Ask(key="wants", application_id="owner", resources=size, partition=name, allow_preempt_other=True)
+    await main.ask([ask])
+    await eventually(
+        lambda: any(found.notice is not None for found in listed(views.allocations(partition, "guest")))
+    )
 
 
 def _idle(views: "Views", partition: PartitionName) -> int:
@@ -106,3 +140,18 @@ async def test_a_node_says_for_whom_it_is_reserved(page: Page, address: str) -> 
     await expect(table).to_contain_text("cannot run since")
     await page.set_viewport_size({"width": 360, "height": 740})
     assert await fits(page)
+
+
+@pytest.mark.parametrize("where", ["application/{}/guest", "node/{}/s1"])
+async def test_a_victim_under_notice_says_for_whom(page: Page, address: str, where: str) -> None:
+    """The allocations of application and node name the ask that gets the room, and the deadline."""
+    await page.goto(f"{address}#/{where.format(quote('[main]shared', safe=''))}")
+    rows = page.get_by_role("table", name="Allocations").get_by_role("row")
+    marks = rows.filter(has_text="under notice").get_by_role("cell").last
+    await expect(marks).to_have_text(re.compile(r"under notice\s*for wants, stops at \d\d:\d\d"))
+    await expect(rows.filter(has_text="under notice")).to_have_count(1)
+    await page.set_viewport_size({"width": 360, "height": 740})
+    assert await fits(page)
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await marks.get_by_role("link", name="wants").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("wants")

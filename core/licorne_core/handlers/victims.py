@@ -170,6 +170,7 @@ def _give_notice(
         lost=max(0.0, lost),
     )
     outcome.notices.append((partition, notice))
+    partition.counters.notices_given += 1
     partition.journal.note(victim_noticed(now, request.ask, _whom(record), deadline))
 
 
@@ -184,9 +185,12 @@ def answer_notices(rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
             continue
         notice = partition.ledger.notices[request]
         if not answer.later:
+            partition.counters.notices_ready += 1
+            notice.has_answered = True
             notice.stops_at = now
             notice_over(partition, _timer(request), now, outcome)
         elif not notice.has_answered:
+            partition.counters.notices_later += 1
             notice.has_answered = True
             notice.stops_at = min(notice.deadline, now + answer.later)
             partition.timers.set(_timer(request), notice.stops_at)
@@ -204,10 +208,12 @@ def notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome
         if request.allocation is not None:
             look_again(partition, partition.nodes.by_id[request.allocation.node_id], now)
         outcome.notices.append((partition, Withdrawal(app.app_id, request.key)))
+        partition.counters.notices_withdrawn += 1
         partition.journal.note(victim_spared(now, request.ask, _whom(notice.record)))
     elif now < notice.stops_at:
         partition.timers.set(timer, notice.stops_at)
     else:
+        partition.counters.notices_unanswered += not notice.has_answered
         outcome.release(partition, stop_noticed(partition, app, request, now))
 
 

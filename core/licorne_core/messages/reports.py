@@ -47,6 +47,8 @@ class Census:
     """Number of nodes reserved for asks of a queue, by ``able`` or ``idle`` (see reviews)."""
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
     """Reserved resources on these nodes."""
+    noticed: int
+    """Allocations under notice of preemption."""
     preemptions: Mapping[str, int]
     """Victims so far, by the rule by which they had to go."""
 

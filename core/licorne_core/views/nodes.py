@@ -22,23 +22,44 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 from licorne_core.views.topology import TopologyReport, topology
 
 
+class NoticeReport(NamedTuple):
+    """The notice of an allocation: when it will be preempted, in unix seconds, and for which ask.
+
+    For a lowered maximum there is only the queue.
+    """
+
+    deadline: float
+    app_id: AppId
+    key: AllocationKey
+    queue: QueuePath
+
+
 class AllocationReport(NamedTuple):
     """An allocation that the RM knows; times are in unix seconds, 0.0 for none."""
 
     allocation: Allocation
     stopping: str = ""
     """Reason why the RM was told to stop it; empty for one that is not stopping."""
-    notice_deadline: float = 0.0
-    """Time at which it will be preempted."""
+    notice: NoticeReport | None = None
+    """Notice of its preemption; None for none."""
     checkpoint: float = 0.0
     """Time up to which its work is kept, as its RM says."""
 
 
 def allocation_report(partition: Partition, request: Request, allocation: Allocation) -> AllocationReport:
     """The allocation of a request, as it is now."""
+    return AllocationReport(
+        allocation, why_stopped(request), _notice(partition, request), request.checkpoint or 0.0
+    )
+
+
+def _notice(partition: Partition, request: Request) -> NoticeReport | None:
     notice = partition.ledger.notices.get(request)
-    stops_at = 0.0 if notice is None else notice.stops_at
-    return AllocationReport(allocation, why_stopped(request), stops_at, request.checkpoint or 0.0)
+    if notice is None:
+        return None
+    record = notice.record
+    queue = record.victim_queue if record.beneficiary_queue is None else record.beneficiary_queue
+    return NoticeReport(notice.stops_at, record.beneficiary_app_id, record.beneficiary_key, queue.path)
 
 
 class _Reading(NamedTuple):

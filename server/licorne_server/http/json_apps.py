@@ -10,7 +10,7 @@ from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Source
-from licorne_core.views.nodes import NodeReport, ReservationReport
+from licorne_core.views.nodes import NodeReport, NoticeReport, ReservationReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import (
     drain_json,
@@ -112,18 +112,23 @@ def allocation_json(
     common: JsonObject,
     allocation: Allocation,
     stopping: str = "",
-    notice_deadline: float = 0.0,
+    notice: NoticeReport | None = None,
     checkpoint: float = 0.0,
 ) -> JsonObject:
     """An allocation; `common` holds the fields shared by all in the same list.
 
-    `stopping` is the reason why the RM was told to stop it, empty for none. For the times see
-    `AllocationReport`; they are left out if there are none.
+    `stopping` is the reason why the RM was told to stop it, empty for none. For the rest see
+    `AllocationReport`; what there is not is left out.
     """
     found = {**_allocation(allocation), **common}
     found |= {"preempted": stopping == "preempted", "stopping": stopping}
-    if notice_deadline:
-        found["noticeDeadline"] = nanoseconds(notice_deadline)
+    if notice is not None:
+        found["noticeDeadline"] = nanoseconds(notice.deadline)
+        found["noticeFor"] = {
+            "applicationId": notice.app_id,
+            "allocationKey": notice.key,
+            "queueName": notice.queue,
+        }
     if checkpoint:
         found["checkpoint"] = nanoseconds(checkpoint)
     return found

@@ -85,6 +85,22 @@ _PARTITION = (
         {"replaced": "counters.placeholders_replaced", "timed_out": "counters.placeholders_timed_out"},
         "how",
     ),
+    counter("licorne_preemption_notices_total", "Notices of preemption.", "counters.notices_given"),
+    counter(
+        "licorne_preemption_notice_answers_total",
+        "Answers of RMs to notices of preemption; none for victims that were stopped at the deadline.",
+        {
+            "ready": "counters.notices_ready",
+            "later": "counters.notices_later",
+            "none": "counters.notices_unanswered",
+        },
+        "answer",
+    ),
+    counter(
+        "licorne_preemption_notices_withdrawn_total",
+        "Notices of preemption that were taken back.",
+        "counters.notices_withdrawn",
+    ),
 )
 _CENSUS = (
     gauge("licorne_pending_asks", "Asks that wait.", lambda census: sum(census.pending.values())),
@@ -101,6 +117,7 @@ _CENSUS = (
         "preemptions",
         "rule",
     ),
+    gauge("licorne_allocations_under_notice", "Allocations that will be preempted.", "noticed"),
 )
 
 

@@ -135,7 +135,8 @@ def allocation_message(report: AllocationReport) -> pb.Allocation:
     """One allocation, with the notice or the stop of a victim."""
     message = _allocation_message(report.allocation)
     message.stopping = report.stopping
-    message.notice_deadline = nanoseconds(report.notice_deadline)
+    if report.notice is not None:
+        message.notice_deadline = nanoseconds(report.notice.deadline)
     message.checkpoint = nanoseconds(report.checkpoint)
     return message
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from licorne_core.messages.commands import StopApplication
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer, NoticesGiven
-from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from support.core.builders import (
     RM,
     app,
@@ -22,6 +22,7 @@ from support.core.builders import (
 )
 from support.core.driver import Driver, released
 
+DEFAULT = PartitionName("[rm1]default")
 GUEST = AppId("guest")
 
 
@@ -125,3 +126,31 @@ def test_a_maximum_that_is_raised_again_spares_its_victim() -> None:
     assert len(noticed(driver.wait(5))) == 1
     driver.do(reload(text(2)))
     assert not released(driver.wait(120))
+
+
+def test_notices_and_their_answers_are_counted() -> None:
+    """Each notice counts once, and each answer by its kind; none is no answer at the deadline."""
+
+    def counted() -> tuple[int, int, int, int, int]:
+        found = driver.views.counters(DEFAULT)
+        answers = found.notices_ready, found.notices_later, found.notices_unanswered
+        return found.notices_given, *answers, found.notices_withdrawn
+
+    driver = town()
+    wanted(driver, "k1")
+    assert counted() == (1, 0, 0, 0, 0)
+    answered(driver, "young", 30.0)
+    answered(driver, "young", 40.0)
+    driver.wait(30.0)
+    driver.do(releases(release("guest", "young")))
+    # The one that said later is stopped when it said, and the next says nothing.
+    assert counted() == (1, 0, 1, 0, 0)
+    wanted(driver, "k2")
+    driver.wait(60.0)
+    driver.do(releases(release("guest", "old")))
+    assert counted() == (2, 0, 1, 1, 0)
+    driver = town(apart=True)
+    wanted(driver, "k1", "k2")
+    answered(driver, "young", 0.0)
+    driver.do(*(releases(release("owner", key)) for key in ("k1", "k2")))
+    assert counted() == (2, 1, 0, 0, 1)

@@ -115,7 +115,7 @@ class UnderNotice:
     stops_at: float = inf
     """Time at which the victim is stopped; the RM may have named an earlier one."""
     has_answered: bool = False
-    """True if the RM has named it."""
+    """True if the RM has named it, or was ready."""
 
     def __post_init__(self) -> None:
         """Without an answer the victim is stopped at the deadline."""

@@ -25,6 +25,7 @@ from licorne_server.http.ui.rows import (
     calendar_row,
     node_allocation_row,
     node_row,
+    notice_row,
     preemption_row,
     reservation_row,
     usage_row,
@@ -125,7 +126,8 @@ async def allocations(request: web.Request) -> web.StreamResponse:
         return text in item[0].key.lower() or text in item[0].node_id.lower()
 
     def row(item: AllocationReport) -> JsonObject:
-        return {**allocation_json(common, *item), "priority": item[0].ask.priority}
+        more = {"priority": item.allocation.ask.priority, "notice": notice_row(item.notice)}
+        return {**allocation_json(common, *item), **more}
 
     found = views.allocations(partition, app)
     return await by_place(request, maker, found, fits, row, report.allocation_count)
@@ -179,10 +181,8 @@ async def allocations_on(request: web.Request) -> web.StreamResponse:
         return text in ask.key.lower() or text in ask.app_id.lower()
 
     def row(item: AllocationReport) -> JsonObject:
-        allocation, stopping = item.allocation, item.stopping
-        app_id = allocation.ask.app_id
-        report = app_of(app_id) if app_id else None
-        return node_allocation_row(allocation, stopping, report)
+        app_id = item.allocation.ask.app_id
+        return node_allocation_row(item, app_of(app_id) if app_id else None)
 
     report = await maker.once(lambda: views.node(partition, node))
     foreign = (AllocationReport(allocation) for allocation in views.foreign_on(partition, node))

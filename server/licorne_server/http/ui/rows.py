@@ -8,13 +8,12 @@ from typing import NamedTuple, TypeVar
 
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
-from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Moment, Source, renamed
-from licorne_core.views.nodes import NodeReport, ReservationReport
+from licorne_core.views.nodes import AllocationReport, NodeReport, NoticeReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
@@ -196,9 +195,22 @@ _node = _row(
 )
 
 
-def node_allocation_row(allocation: Allocation, stopping: str, app: AppReport | None) -> JsonObject:
+def notice_row(notice: NoticeReport | None) -> JsonObject | None:
+    """When an allocation under notice will be preempted, and for whom; None for others."""
+    if notice is None:
+        return None
+    deadline = milliseconds(notice.deadline)
+    return {
+        "deadline": deadline,
+        "forApplication": notice.app_id,
+        "forKey": notice.key,
+        "forQueue": notice.queue,
+    }
+
+
+def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonObject:
     """One allocation on a node, and its application; None for one of another scheduler."""
-    ask = allocation.ask
+    allocation, ask = found.allocation, found.allocation.ask
     return {
         "key": ask.key,
         "application": ask.app_id,
@@ -208,7 +220,8 @@ def node_allocation_row(allocation: Allocation, stopping: str, app: AppReport | 
         "since": milliseconds(allocation.allocation_time),
         "priority": ask.priority,
         "placeholder": ask.placeholder,
-        "stopping": stopping,
+        "stopping": found.stopping,
+        "notice": notice_row(found.notice),
         "foreign": app is None,
     }
 

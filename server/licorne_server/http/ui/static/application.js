@@ -8,7 +8,7 @@ import { CODES, codeInWords } from "./codes.js";
 import { commandLine, named, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
 import { badge, choice, el, facts, link, place, searchField, section } from "./dom.js";
-import { reasonLink } from "./reason.js";
+import { reasonLink, stopMarks } from "./reason.js";
 import { change, to, toAsk, toNode, toQueue } from "./route.js";
 import { choosePartition, now } from "./store.js";
 import { PagedList, sortedTable } from "./table.js";
@@ -168,7 +168,7 @@ function listOfAllocations(partition, id, path, { placed = "" }) {
       { name: "Since", sort: "allocationTime", cell: (row) => when(fromNanoseconds(row.allocationTime)) },
       { name: "Had waited", sort: "allocationDelay", number: true, wide: true, cell: (row) => span(Math.max(0, Number(row.allocationDelay) / 1e6)) },
       { name: "Marks", kind: "bare", cell: (row) => {
-        const marks = [row.placeholder && badge("placeholder", "quiet"), row.placeholderUsed && badge("took a placeholder’s place", "quiet"), row.stopping && badge(`stopping: ${row.stopping}`, "warn")].filter(Boolean);
+        const marks = [row.placeholder && badge("placeholder", "quiet"), row.placeholderUsed && badge("took a placeholder’s place", "quiet"), ...stopMarks(partition, row)].filter(Boolean);
         return marks.length ? el("span", { class: "marks" }, marks) : "–";
       } },
     ],

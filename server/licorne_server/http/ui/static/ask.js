@@ -18,6 +18,7 @@ const VERDICTS = {
   pending: ["Waits", "bad"],
   waiting: ["About to be tried", "plain"],
   replacing: ["Replaces a placeholder", "plain"],
+  noticed: ["Under notice", "warn"],
   stopping: ["Stopping", "warn"],
   preempted: ["Preempted", "warn"],
 };

@@ -7,6 +7,7 @@ import { commandLine, named, ofThe } from "./copy.js";
 import { Detail } from "./detail.js";
 import { badge, el, facts, link, note, place, searchField, section } from "./dom.js";
 import { nodeMarks } from "./nodes.js";
+import { stopMarks } from "./reason.js";
 import { change, to, toApp, toAsk, toQueue } from "./route.js";
 import { choosePartition, now } from "./store.js";
 import { PagedList, sortedTable, table } from "./table.js";
@@ -131,7 +132,11 @@ function listOfAllocations(partition, id, q) {
       { name: "Size", sort: "resources.vcore", cell: (row) => brief(row.resources) },
       { name: "Priority", sort: "priority", number: true, cell: (row) => priority(row.priority) },
       { name: "Since", sort: "since", cell: (row) => when(row.since) },
-      { name: "Marks", kind: "bare", cell: (row) => (row.stopping ? badge(`stopping: ${row.stopping}`, "warn") : row.placeholder ? badge("placeholder", "quiet") : "–") },
+      { name: "Marks", kind: "bare", cell: (row) => {
+        const marks = stopMarks(partition, row);
+        if (!marks.length && row.placeholder) marks.push(badge("placeholder", "quiet"));
+        return marks.length ? el("span", { class: "marks" }, marks) : "–";
+      } },
     ],
   });
 }

@@ -1,0 +1,76 @@
+"""Notices of preemption for readers: REST, the page, metrics and messages of `State`."""
+
+import pytest
+
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
+from licorne_server.http import scrape
+from licorne_server.services.reports import allocation_message
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
+from support.core.steps import listed
+from support.server.http_site import MINE, Site
+
+ANSWERS = ("ready", "later", "none")
+DEFAULT = PartitionName("[rm1]default")
+QUEUES = (
+    "[{name: guest, properties: {preemption.notice: 60s}}, "
+    "{name: owner, resources: {guaranteed: {memory: 2}}, properties: {preemption.delay: 5s}}]"
+)
+
+
+@pytest.fixture
+def noticed(site: Site) -> Site:
+    """Two guests on a node, of which the younger is under notice for the owner."""
+    driver = site.driver
+    driver.do(
+        register(config(QUEUES)),
+        nodes(node("n1", memory=2)),
+        apps(app("guest", "root.guest"), app("owner", "root.owner")),
+        asks(ask("guest", "old", memory=1, policy="s", created=driver.now - 9)),
+        asks(ask("guest", "young", memory=1, policy="s")),
+        asks(ask("owner", "o1", memory=1, policy="o")),
+    )
+    driver.wait(5.0)
+    return site
+
+
+async def test_a_notice_is_shown_with_its_allocation(noticed: Site) -> None:
+    """The lists of application and node say until when and for whom; of others there is nothing."""
+    deadline = noticed.driver.now + 60.0
+    whom = {"forApplication": "owner", "forKey": "o1", "forQueue": "root.owner"}
+    for path in ("application/guest/allocations", "node/n1/allocations"):
+        found = await noticed.get(f"{MINE}/{path}")
+        notices = {row.get("key") or row["allocationKey"]: row["notice"] for row in found["rows"]}
+        assert notices == {"old": None, "young": {"deadline": deadline * 1000, **whom}}
+    [shown] = [one for one in await noticed.get("/ws/v1/partition/default/nodes") if one["nodeID"] == "n1"]
+    rest = {row["allocationKey"]: row for row in shown["allocations"]}
+    assert rest["young"]["noticeDeadline"] == deadline * 1e9
+    assert rest["young"]["noticeFor"] == {
+        "applicationId": "owner",
+        "allocationKey": "o1",
+        "queueName": "root.owner",
+    }
+    assert not {"noticeDeadline", "noticeFor"} & rest["old"].keys()
+    reports = listed(noticed.driver.views.allocations(DEFAULT, "guest"))
+    assert [allocation_message(one).notice_deadline for one in reports] == [0, deadline * 1e9]
+    explained = await noticed.get(f"{MINE}/application/guest/explain?key=young")
+    assert explained["verdict"] == "noticed"
+
+
+async def test_notices_have_metrics(noticed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notices, their answers and those under notice now are counted by partition."""
+    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
+
+    async def counted() -> dict[str, float]:
+        samples = await noticed.metrics()
+        names = {name.replace('partition="default",rm="rm1"', ""): value for name, value in samples.items()}
+        return {name: value for name, value in names.items() if "notice" in name}
+
+    answers = {f'licorne_preemption_notice_answers_total{{answer="{kind}",}}': 0.0 for kind in ANSWERS}
+    given = {"licorne_preemption_notices_total{}": 1.0, "licorne_preemption_notices_withdrawn_total{}": 0.0}
+    now = "licorne_allocations_under_notice{}"
+    assert await counted() == {**answers, **given, now: 1.0}
+    ready = NoticeAnswer(AppId("guest"), AllocationKey("young"))
+    noticed.driver.do(AnswerNotices(rm_id=RmId(RM), answers=[ready]))
+    answers['licorne_preemption_notice_answers_total{answer="ready",}'] = 1.0
+    assert await counted() == {**answers, **given, now: 0.0}
