@@ -6,6 +6,7 @@ from math import log
 
 import pytest
 
+from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.fairness import FairMemory, HoursCheck, UsageOwner
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
@@ -276,3 +277,17 @@ def test_hours_long_ago_do_not_go_on() -> None:
     second.views.now = lambda: second.now
     [report] = second.views.queue(DEFAULT, "root.a").hours_budgets
     assert report.used == pytest.approx(3000 * 600 / 3600)
+
+
+def test_users_follow_the_size_of_the_cluster_at_once() -> None:
+    """What users have used is measured by what is due now, in the very turn in which that changes."""
+    driver = Driver()
+    text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
+    driver.do(register(text), nodes(node("n1", vcore=4, gpu=4)))
+    driver.do(apps(app("x", "root.a", user="ann"), app("y", "root.a", user="bob")))
+    driver.do(asks(ask("x", "k1", gpu=1)), asks(ask("y", "k2", vcore=2)))
+    driver.wait(100.0)
+    assert not placed(driver.do(asks(ask("x", "k3", vcore=3), ask("y", "k4", vcore=3))))
+    # Ann has a quarter of all GPUs and Bob half of the cores: then it is all GPUs, and less than half.
+    smaller = nodes(node("n1", NodeAction.UPDATE, vcore=5, gpu=1))
+    assert placed(driver.do(smaller)) == [("y", "k4", "n1")]

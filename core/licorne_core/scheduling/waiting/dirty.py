@@ -131,11 +131,16 @@ class Ranks:
                     wakeups.reserved.queue_key_changed(queue, key)
                 if wakeups.replacing.ready:
                     wakeups.replacing.queue_key_changed(queue, key)
-        for leaf in shares.leaves:
+        self._rekey_apps()
+
+    def _rekey_apps(self) -> None:
+        """Order applications by what their users have used, in the leaves that do."""
+        reserved = self._wakeups.reserved
+        for leaf in self._shares.leaves:
             for app in leaf.ranking.items():
                 leaf.ranking.rekey(app, app_key(app, leaf))
-                if wakeups.reserved.ready:
-                    wakeups.reserved.app_key_changed(app)
+                if reserved.ready:
+                    reserved.app_key_changed(app)
 
     def derive_shares(self) -> list[Queue]:
         """Derive every share anew; return the leaves: cluster size or settings have changed."""
@@ -146,6 +151,7 @@ class Ranks:
             derive_denominators(queue)
         if self._shares.is_on:
             self._shares.forget_shares()
+            self._rekey_apps()
         for queue in reversed(queues):
             settle_priority(queue)
         return [queue for queue in queues if queue.is_leaf]
