@@ -53,6 +53,17 @@ EXTRA = {
     "predicates": {"checks", "checks_per_allocation", "nodes_per_check", "requests", "responses"},
     "gang": {"gangs", "members_per_second", "confirmations", "requests", "responses"},
     "preempt": {"victims", "victims_per_second", "requests", "responses"},
+    "notice": {
+        "victims",
+        "victims_per_second",
+        "requests",
+        "responses",
+        "notices",
+        "quiet_per_second",
+        "quiet_percent",
+        "quiet_cpu_us_per_allocation",
+        "cpu_percent_of_quiet",
+    },
     "storm": {"quiet_per_second", "quiet_percent"},
 }
 

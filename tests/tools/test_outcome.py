@@ -202,6 +202,7 @@ class Steps(Progress):
             "predicates": "placing",
             "gang": "placing",
             "preempt": "placing",
+            "notice": "placing",
             "storm": "placing",
         }.items()
     ],

@@ -40,6 +40,7 @@ def test_full_size_is_what_is_advertised() -> None:
     assert sizes["predicates"] == (2, 1, 10_000, 5000)
     assert sizes["gang"] == (10, 100, 50, 5000)
     assert sizes["preempt"] == (100, 1, 20, 5000)
+    assert sizes["notice"] == sizes["preempt"]
     assert sizes["storm"] == (10, 1, 1000, 5000)
 
 

@@ -25,9 +25,10 @@ from licorne.si.v1.si_pb2 import (
 )
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import BenchError, Progress, Replies, Rm, together
+from licorne_tools.bench.driver import Allocating, BenchError, Progress, Replies, Rm, together
 from licorne_tools.bench.load import RM, Load, Options, joined, timed
 from licorne_tools.bench.scenarios import Scenario
+from licorne_tools.bench.session_rm import SessionRm
 
 Size = tuple[int, int]
 """Milli-cores and bytes."""
@@ -38,14 +39,22 @@ LENDER_APPS = 10
 AT_ONCE = "1ms"
 # Victims of each claim on a full cluster, and the least allocations on a node.
 VICTIMS, FEWEST_HELD = 2, 10
+# Longer than any run: each victim is ready before.
+LONG_NOTICE = "1h"
 # In a storm, in units: allocations of a node, shortage of the greedy ask, surplus of the lender.
 LENT, LACKING, SPARE = 8, 4, 3
 
 
-def full_configuration(scenario: Scenario) -> str:
-    """A lender without a guarantee, and leaves with guarantees for all their claims."""
+def full_configuration(scenario: Scenario, notice: str = "") -> str:
+    """A lender without a guarantee, and leaves with guarantees for all their claims.
+
+    The lender's victims have that notice; empty for none.
+    """
     due = times(claim(), scenario.apps * scenario.asks)
-    return workload.config([leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))])
+    lender = leaf(LENDER)
+    if notice:
+        lender["properties"]["preemption.notice"] = notice
+    return workload.config([lender, *(leaf(name, due) for name in workload.queue_names(scenario))])
 
 
 def full_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
@@ -167,6 +176,42 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
         return replace(load, extra=claims.figures(len(load.responses)))
 
 
+async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """The same over a session, by an RM whose victims are stopped at once, and by one that hears of them."""
+    quiet = await claimed(server, scenario, QUIET_RM, "", options.progress)
+    load = await claimed(server, scenario, RM, LONG_NOTICE, options.progress)
+    rates = [each.allocations / each.seconds for each in (quiet, load)]
+    costs = [each.cost.server / each.allocations * 1e6 for each in (quiet, load)]
+    more = {
+        "quiet_per_second": rates[0],
+        "quiet_percent": rates[1] / rates[0] * 100,
+        "quiet_cpu_us_per_allocation": costs[0],
+        "cpu_percent_of_quiet": costs[1] / costs[0] * 100,
+    }
+    return replace(load, extra={**load.extra, **more})
+
+
+async def claimed(
+    server: ServerProcess, scenario: Scenario, rm_id: str, notice: str, progress: Progress
+) -> Load:
+    """Asks of queues below their guarantees, over a session."""
+    async with SessionRm(server.target, rm_id, progress=progress) as rm:
+        await rm.open(
+            full_configuration(scenario, notice),
+            full_nodes(scenario),
+            chain(lender_applications(), workload.applications(scenario)),
+            batch=scenario.batch,
+            asked=False,
+        )
+        count = held(scenario) * scenario.nodes
+        progress.step("filling", of=count)
+        await rm.place(workload.session_requests(lent(count, workload.LARGEST), scenario.batch), count)
+        claims = Claims(rm, scenario)
+        load = await timed(server, claims.press(), scenario.pods, progress)
+        figures = claims.figures(len(load.responses))
+        return replace(load, extra={**figures, "notices": rm.traffic.notices})
+
+
 async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """The same asks of two RMs; one RM has an ask ahead that preemption cannot help."""
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
@@ -216,7 +261,7 @@ class Claims:
     At most every other node is claimed at a time, so that a search always finds one.
     """
 
-    def __init__(self, rm: Rm, scenario: Scenario) -> None:
+    def __init__(self, rm: Allocating, scenario: Scenario) -> None:
         """Send nothing yet."""
         self._rm = rm
         self._replies = Replies(rm, scenario.batch)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import asynccontextmanager, suppress
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import grpc
 
@@ -93,6 +93,23 @@ async def limited(seconds: float, spare: float = 0.0, failure: str = "not done a
         raise BenchError(f"{failure} {seconds:.0f} s") from None
     except grpc.aio.AioRpcError as error:
         raise BenchError(f"{error.code().name}: {error.details()}") from None
+
+
+class Allocating(Protocol):
+    """An RM whose asks and releases are sent, and whose allocations are read, over either wire."""
+
+    @property
+    def rm_id(self) -> str:
+        """The id of the RM."""
+        ...
+
+    async def write(self, message: bytes) -> None:
+        """Send one AllocationRequest."""
+        ...
+
+    async def read(self) -> tuple[bytes, AllocationResponse]:
+        """The next AllocationResponse, raw and parsed; BenchError for a rejection."""
+        ...
 
 
 class Rm:
@@ -316,7 +333,7 @@ def refuse(rejected: Iterable[object]) -> None:
 class Replies:
     """Sends asks and confirmations, at most `batch` in a message, and counts the messages."""
 
-    def __init__(self, rm: Rm, batch: int) -> None:
+    def __init__(self, rm: Allocating, batch: int) -> None:
         """Send nothing yet."""
         self._rm = rm
         self._batch = batch

@@ -69,6 +69,7 @@ OVERVIEW = {
     "P99 MS": "latency_p99_ms",
     "VICTIMS/S": "victims_per_second",
     "OF QUIET %": "quiet_percent",
+    "CPU OF QUIET %": "cpu_percent_of_quiet",
     "ECHO/S": "echo_per_second",
     "ECHO CPU US": "echo_cpu_us_per_allocation",
     "OF ECHO %": "echo_percent",

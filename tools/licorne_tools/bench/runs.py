@@ -13,7 +13,7 @@ from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ceiling, echo
-from licorne_tools.bench.confirming import gang, preempt, storm
+from licorne_tools.bench.confirming import gang, notice, preempt, storm
 from licorne_tools.bench.driver import BenchError, Progress, limited
 from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
@@ -250,5 +250,6 @@ LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load
     Kind.ASKED: burst,
     Kind.GANG: gang,
     Kind.PREEMPT: preempt,
+    Kind.NOTICE: notice,
     Kind.STORM: storm,
 }

@@ -19,6 +19,7 @@ class Kind(Enum):
     ASKED = "everything at once, and the RM decides which nodes will do"
     GANG = "placeholders at once, and real allocations that take their places"
     PREEMPT = "a full cluster, and asks that others have to make way for"
+    NOTICE = "a full cluster, and asks that others make way for without and with notice"
     STORM = "everything at once, without and with an ask that preemption cannot help"
 
 
@@ -186,6 +187,14 @@ SCENARIOS = {
             Kind.PREEMPT,
             queues=100,
             asks=20,
+        ),
+        Scenario(
+            "notice",
+            "preempt over a session: victims stopped at once, and with notice",
+            Kind.NOTICE,
+            queues=100,
+            asks=20,
+            wire=Wire.SESSION,
         ),
         Scenario(
             "storm",

@@ -15,6 +15,7 @@ import grpc
 
 from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
+    AllocationRequest,
     AllocationResponse,
     ApplicationRequest,
     NodeInfo,
@@ -26,10 +27,13 @@ from licorne.v1.session_pb2 import (
     Callbacks,
     Hello,
     NodeRefusal,
+    NoticeAnswer,
+    NoticeAnswers,
     PredicateAnswer,
     PredicateAnswers,
     PredicateChecks,
     Predicates,
+    PreemptionNotices,
     ReplayBegin,
     ReplayEnd,
     UpdateRequest,
@@ -46,12 +50,13 @@ ACK = UpdateRequest(ack=Ack()).SerializeToString()
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts of messages and checks since the replay."""
+    """Counts of messages, checks and notices since the replay."""
 
     requests: int = 0
     responses: int = 0
     checks: int = 0
     nodes_asked: int = 0
+    notices: int = 0
 
 
 class SessionRm:
@@ -116,14 +121,14 @@ class SessionRm:
     ) -> None:
         """Register, and replay nodes and applications, `batch` of them in each request.
 
-        With `asked` the RM requests predicate checks.
+        With `asked` the RM requests predicate checks. It hears notices of preemption.
         """
         hello = Hello(
             rm_id=self.rm_id,
             instance=1,
             protocol=1,
             registration=RegisterResourceManagerRequest(version="bench", config=config),
-            callbacks=Callbacks(predicates=Predicates() if asked else None),
+            callbacks=Callbacks(predicates=Predicates() if asked else None, preemption_notices=True),
         )
         await self._call.write(UpdateRequest(hello=hello).SerializeToString())
         self.progress.step("replaying nodes and applications")
@@ -153,6 +158,36 @@ class SessionRm:
             return await together(self._send_all(requests), self._placed(expected))
         finally:
             late.cancel()
+
+    async def write(self, message: bytes) -> None:
+        """Send one AllocationRequest, in bytes."""
+        await self._send(UpdateRequest(allocations=AllocationRequest.FromString(message)).SerializeToString())
+
+    async def read(self) -> tuple[bytes, AllocationResponse]:
+        """The next AllocationResponse, raw and parsed; victims under notice are ready at once."""
+        while True:
+            _, response = await self._read()
+            if self._received - self._acknowledged >= ACK_EVERY:
+                await self._put(ACK)
+            match response.WhichOneof("message"):
+                case "preemption_notices":
+                    await self._be_ready(response.preemption_notices)
+                case "allocations":
+                    self._check(response.allocations)
+                    self.progress.advance(len(response.allocations.new))
+                    return response.allocations.SerializeToString(), response.allocations
+
+    async def _be_ready(self, told: PreemptionNotices) -> None:
+        self.traffic.notices += len(told.notices)
+        answers = [
+            NoticeAnswer(
+                partition_name=told.partition_name,
+                application_id=notice.application_id,
+                allocation_key=notice.allocation_key,
+            )
+            for notice in told.notices
+        ]
+        await self._send(UpdateRequest(notice_answers=NoticeAnswers(answers=answers)).SerializeToString())
 
     async def _send_all(self, requests: Iterable[bytes]) -> None:
         for request in requests:
