@@ -8,8 +8,10 @@ from typing import Any
 from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.keys import Kind
+from licorne_core.values.ageing import Ageing
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
+from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items, parse_quantity
 from licorne_core.values.tags import is_level
 from licorne_core.values.windows import DAY, HoursLimit, Window
@@ -128,6 +130,44 @@ def _read_weight(text: str) -> float:
     if not 0 <= weight <= 1:
         raise UnusableError("is no number from 0 to 1, such as 0.5")
     return weight
+
+
+AGEING_STEPS = 100
+"""Steps of ageing where the text has no bound."""
+
+
+def _read_ageing(text: str) -> Ageing | None:
+    """A gain for each duration with a bound, such as ``1/1h max 50``; ``off`` for none."""
+    if text.strip().lower() == "off":
+        return None
+    gain, _, rest = text.partition("/")
+    every, *bound = rest.split() or [""]
+    seconds = parse_duration(every)
+    if seconds is None or (bound and (len(bound) != 2 or bound[0].lower() != "max")):
+        raise UnusableError("is no gain for each duration, such as 1/1h or 1/1h max 50")
+    if not 1 <= seconds <= 365 * DAY:
+        raise UnusableError("has a duration that is not from 1s to 8760h")
+    step = int(gain) if _INTEGER.matches(gain.strip()) else 0
+    if not 1 <= step <= INT32_MAX:
+        raise UnusableError(f"has a gain that is no whole number from 1 to {INT32_MAX}")
+    if not bound:
+        return Ageing(step, seconds, min(AGEING_STEPS * step, INT32_MAX))
+    most = int(bound[1]) if _INTEGER.matches(bound[1]) else 0
+    if not step <= most <= INT32_MAX:
+        raise UnusableError(f"has a max that is no whole number from the gain to {INT32_MAX}")
+    return Ageing(step, seconds, most)
+
+
+def _write_ageing(terms: Ageing | None) -> str:
+    return "off" if terms is None else f"{terms.step}/{terms.every:g}s max {terms.most}"
+
+
+AGEING = Form(
+    Kind.GAIN,
+    _read_ageing,
+    _write_ageing,
+    allowed=f"duration from 1s to 8760h, N from 1, M from N and by default {AGEING_STEPS} times N; or `off`",
+)
 
 
 def read_hours(resource: str, text: str) -> HoursLimit:

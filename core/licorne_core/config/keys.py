@@ -33,6 +33,7 @@ class Kind(Enum):
     AMOUNT_LIST = "amounts in one text"
     NAME_LIST = "names, separated by commas"
     NUMBER = "number"
+    GAIN = "`N/duration`, `N/duration max M`"
     HOURS = "amount, `/` and `hour`, `day`, `week` or `month`"
 
 

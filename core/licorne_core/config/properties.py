@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from licorne_core.config.forms import (
+    AGEING,
     AMOUNTS,
     DELAY,
     FLAG,
@@ -81,6 +82,14 @@ _PROPERTIES = (
         "`enabled`: priority first; `disabled`: priority only breaks ties",
         "2.4",
         "any",
+    ),
+    _property(
+        "ageing",
+        "ageing",
+        AGEING,
+        "an application is ordered by a priority that is N higher for each duration that its oldest ask "
+        "has waited, at most M. Preemption disregards it",
+        "5.2",
     ),
     _property(
         PRIORITY_OFFSET,

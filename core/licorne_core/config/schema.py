@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from licorne_core.values.ageing import Ageing
 from licorne_core.values.errors import Place
 from licorne_core.values.names import Acl, Pattern, is_pattern
 from licorne_core.values.resources import Items, Resources
@@ -81,6 +82,7 @@ class QueueSettings:
     swap_seconds: int = 300
     half_life: float = 0.0
     weight: float = 1.0
+    ageing: Ageing | None = None
     hours: tuple[HoursLimit, ...] = ()
 
 

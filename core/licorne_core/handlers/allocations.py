@@ -383,7 +383,7 @@ def _ask_back(partition: Partition, app: Application, request: Request, now: flo
     if request.partner is not None:
         roll_back(partition, app, request.partner, PairEvent.ENDED, now)
     setback = _setback(partition.ask_backoff, request, now)
-    allocation = partition.allocations.ask_back(app, request, setback)
+    allocation = partition.allocations.ask_back(app, request, setback, now)
     partition.counters.allocations_failed_on_rm += 1
     note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now, ask_gone=False)
     partition.journal.note(failed_on_rm(now, request.ask, *setback))

@@ -150,7 +150,7 @@ class _Change(OutcomeJob):
             now = "its own again" if marks.priority is None else str(marks.priority)
             self._tell(f"priority of all asks is {now}, set")
         if leaf is not was_in:
-            yield from _prepare(partition, app, self.now)
+            yield from _prepare(partition, app, leaf, self.now)
             _move(partition, app, leaf, self.now)
             self._tell(f"moved from {was_in.path} to {leaf.path}")
         self.tell()
@@ -243,13 +243,14 @@ def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str
     return ""
 
 
-def _prepare(partition: Partition, app: Application, now: float) -> Iterator[int]:
-    """Nothing of it waits for what is in its present queue."""
+def _prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+    """Nothing of it waits for what is in its present queue, and it ages as in its next one."""
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
         # The delay of preemption is the leaf's.
         partition.escalation.start_afresh(group, now)
         yield 1
+    yield from partition.ageing.change(app, leaf.settings.ageing, now)
 
 
 def _move(partition: Partition, app: Application, leaf: Queue, now: float) -> None:

@@ -100,6 +100,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group, job.now)
             yield 1
+        yield from partition.ageing.change(app, app.leaf.settings.ageing, job.now)
     partition.wakeups.kept_nodes.clear()
 
 

@@ -17,10 +17,11 @@ from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
-from licorne_core.scheduling.order import settle_priority
+from licorne_core.scheduling.ageing import count_aged
 from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import NodeId
+from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import charge, refund
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.timers import Due, Timer
@@ -217,6 +218,8 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
         partition.places.forget(app)
     leave_leaf(partition, app, now)
     partition.escalation.forget(app)
+    if app.ages is not None:
+        partition.ageing.forget(app)
     del partition.applications[app.app_id]
     if app.marks.hold is not None or app.marks.change is not None:
         partition.rm.unmarked.append((partition.name, app.app_id))
@@ -244,7 +247,7 @@ def leave_leaf(partition: Partition, app: Application, now: float) -> None:
         for queue in leaf.lineage:
             refund(queue.pending, tuple(app.pending_total.items()))
         leaf.priorities.remove_all(app.priorities)
-        settle_priority(leaf)
+        count_aged(leaf, NO_PRIORITY if app.ages is None else app.ages.priority, NO_PRIORITY)
         partition.dirty.mark_leaf(leaf)
     clean_later(partition, leaf, now)
 
@@ -258,7 +261,7 @@ def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
         for queue in leaf.lineage:
             charge(queue.pending, tuple(app.pending_total.items()))
         leaf.priorities.add_all(app.priorities)
-        settle_priority(leaf)
+        count_aged(leaf, NO_PRIORITY, NO_PRIORITY if app.ages is None else app.ages.priority)
     _count_running(leaf, AppState.COMPLETED, app.state)
     partition.dirty.mark_state(app)
 

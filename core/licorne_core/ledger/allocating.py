@@ -85,7 +85,7 @@ class Allocations:
         if request.shadow is not None:
             shadow = request.shadow
             self._counters.note_eta_error(shadow.confidence, now - shadow.first_told)
-        self._asks.leave(app, request)
+        self._asks.leave(app, request, now)
         ask = request.ask
         allocation = Allocation(ask, node.node_id, request.create_time, now)
         book(ask.ask_class.items, node, app, placeholder=ask.placeholder)
@@ -168,15 +168,15 @@ class Allocations:
 
     def release(self, app: Application, request: Request) -> Allocation:
         """Free an allocation; nothing is left of the request."""
-        return self._end(app, request, RequestEvent.RELEASE)
+        return self._end(app, request, RequestEvent.RELEASE, 0.0)
 
-    def ask_back(self, app: Application, request: Request, setback: Setback) -> Allocation:
+    def ask_back(self, app: Application, request: Request, setback: Setback, now: float) -> Allocation:
         """Free an allocation that could not be run: it waits again, last among its equals.
 
         It is not tried before its back-off is over.
         """
         self._asks.set_back(app, request, setback)
-        allocation = self._end(app, request, RequestEvent.ASK_BACK)
+        allocation = self._end(app, request, RequestEvent.ASK_BACK, now)
         app.arrivals += 1
         request.arrival = app.arrivals
         request.is_queued = False
@@ -186,11 +186,11 @@ class Allocations:
         request.ask = replace(request.ask, node_id=None)
         return allocation
 
-    def _end(self, app: Application, request: Request, event: RequestEvent) -> Allocation:
+    def _end(self, app: Application, request: Request, event: RequestEvent, now: float) -> Allocation:
         allocation = _allocation_of(request)
         if request.ask.placeholder:
             self._placeholders.end(app, request, event)
-        self._moves.move(app, request, event)
+        self._moves.move(app, request, event, now=now)
         self._count_release(app)
         return allocation
 
@@ -301,7 +301,7 @@ class Pairs:
             place = Allocation(request.ask, node.node_id, placeholder.create_time, now)
         request.partner, placeholder.partner = placeholder, request
         app.gang.take(placeholder)
-        self._moves.move(app, request, event, place=place)
+        self._moves.move(app, request, event, place=place, now=now)
         if request.reservation is not None:
             self._reservations.end(request.reservation, now)
 

@@ -71,7 +71,7 @@ class Moves:
         """Let the event happen.
 
         `place` is the request's allocation from now on, if it is given one. `now`, in unix seconds,
-        counts for one that is pending again.
+        counts for one that was pending, or is again.
         """
         node = self._node_of(request, place)
         left, entered = self._post(app, request, event, place, now)
@@ -98,7 +98,7 @@ class Moves:
         """Post the request with another size in its place."""
         place = request.allocation
         kept = tuple(a for a in (_PREEMPTING, _ALLOCATED) if a in ACCOUNTS[request.state])
-        self._leave(kept, app, request)
+        self._leave(kept, app, request, 0.0)
         self._leave_node(request)
         app.holdings.memory += ask.footprint - request.ask.footprint
         request.ask = ask
@@ -131,7 +131,7 @@ class Moves:
         if group is not None:
             # It may be pending again, or asked about: its class is known all the time.
             group.assumed += 1
-        self._leave(left, app, request)
+        self._leave(left, app, request, now)
         if place is not None:
             self._leave_node(request)
             self._enter_node(request, place)
@@ -238,11 +238,11 @@ class Moves:
             elif account is not _PENDING:
                 self._count(account, app, request, 1)
             elif request.key in app.backing_off:
-                self._pending.rest(app, request)
+                self._pending.rest(app, request, now)
             else:
                 self._pending.enter(app, request, now)
 
-    def _leave(self, accounts: Accounts, app: Application, request: Request) -> None:
+    def _leave(self, accounts: Accounts, app: Application, request: Request, now: float) -> None:
         ask = request.ask
         for account in accounts:
             if account is _ALLOCATED:
@@ -259,9 +259,9 @@ class Moves:
             elif account is not _PENDING:
                 self._count(account, app, request, -1)
             elif request.key in app.backing_off:
-                self._pending.end_rest(app, request)
+                self._pending.end_rest(app, request, now)
             else:
-                self._pending.leave(app, request)
+                self._pending.leave(app, request, now)
 
     def _count(self, account: Account, app: Application, request: Request, by: int) -> None:
         """Count the request in an account, or (`by` -1) do so no more."""

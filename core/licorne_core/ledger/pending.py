@@ -6,6 +6,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, Setback
 from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.ageing import AgeClock
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
@@ -74,6 +75,7 @@ class PendingAsks:
     """Books the account of pending asks, in the order of all of them as well."""
 
     __slots__ = (
+        "_ageing",
         "_dirty",
         "_escalation",
         "_index",
@@ -92,8 +94,10 @@ class PendingAsks:
         escalation: Escalation,
         reservations: Reservations,
         shadows: Shadows,
+        ageing: AgeClock,
     ) -> None:
         """Book in one partition."""
+        self._ageing = ageing
         self._shadows = shadows
         self._index = index
         self._wakeups = wakeups
@@ -126,7 +130,7 @@ class PendingAsks:
 
     def try_again(self, app: Application, request: Request, now: float) -> None:
         """Its back-off is over."""
-        self.end_rest(app, request)
+        self.end_rest(app, request, now)
         self.enter(app, request, now)
 
     def drop(self, app: Application, request: Request, now: float) -> None:
@@ -140,9 +144,9 @@ class PendingAsks:
         request.follow(RequestEvent.RELEASE)
         unlist(app, request)
         if request.key in app.backing_off:
-            self.end_rest(app, request)
+            self.end_rest(app, request, now)
         else:
-            self.leave(app, request)
+            self.leave(app, request, now)
         self._dirty.mark_app(app)
         if request.reservation is not None:
             self._reservations.end(request.reservation, now)
@@ -163,7 +167,7 @@ class PendingAsks:
         other.setback = request.setback
         if rests and other.setback is not None:
             self.set_back(app, other, other.setback)
-            self.rest(app, other)
+            self.rest(app, other, now)
         else:
             self.enter(app, other, now)
         return other
@@ -183,6 +187,8 @@ class PendingAsks:
         book_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.add(request.priority):
             settle_priority(leaf)
+        if app.ages is not None:
+            self._ageing.came(app, app.ages, request, now)
         if was_first:
             self._wakeups.waiting.rank(group)
         wants = group.reservation_request or group.preemption_request or group.start_request
@@ -201,7 +207,7 @@ class PendingAsks:
         """A member of a gang has come or gone: the others may be placed now."""
         self._wakeups.waiting.try_whole(app)
 
-    def leave(self, app: Application, request: Request) -> None:
+    def leave(self, app: Application, request: Request, now: float) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
         if request.shadow is not None:
             self._shadows.end(request.shadow)
@@ -214,6 +220,8 @@ class PendingAsks:
         unbook_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
+        if app.ages is not None:
+            self._ageing.follow(app, app.ages, now)
         if group.waiting:
             self._wakeups.waiting.rank(group)
         if app.gang.is_parked and app.gang.has_member(ask):
@@ -225,7 +233,7 @@ class PendingAsks:
             self._escalation.forget_group(group)
         self.forget_if_idle(app, group)
 
-    def rest(self, app: Application, request: Request) -> None:
+    def rest(self, app: Application, request: Request, now: float) -> None:
         """A request is pending, and is one of those that back off."""
         leaf: Queue = app.leaf
         app.pending_count += 1
@@ -233,9 +241,11 @@ class PendingAsks:
         book_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.add(request.priority):
             settle_priority(leaf)
+        if app.ages is not None:
+            self._ageing.came(app, app.ages, request, now)
         self._dirty.mark_app(app)
 
-    def end_rest(self, app: Application, request: Request) -> None:
+    def end_rest(self, app: Application, request: Request, now: float) -> None:
         """A request does not back off any more; it may be tried again, or is not wanted."""
         leaf: Queue = app.leaf
         del app.backing_off[request.key]
@@ -245,6 +255,8 @@ class PendingAsks:
         unbook_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
+        if app.ages is not None:
+            self._ageing.follow(app, app.ages, now)
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:
         """Forget the class of a group that waits for no node or answer any more."""

@@ -29,6 +29,7 @@ from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
+from licorne_core.scheduling.ageing import AgeClock
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.lost_places import LostPlaces
@@ -103,6 +104,8 @@ class Partition:
         self.shares = FairShares(self.timers, self.journal, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
+        self.ageing = AgeClock(self.dirty, self.timers)
+        """The applications whose priority rises while they wait."""
         self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
         """The shadow starts that blocked asks hold."""
         self.reservations = Reservations(
@@ -133,7 +136,14 @@ class Partition:
         """Make the modules that book asks, allocations and nodes."""
         keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
-            self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations, self.shadows
+            self.index,
+            self.wakeups,
+            self.dirty,
+            keeping,
+            self.escalation,
+            self.reservations,
+            self.shadows,
+            self.ageing,
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(

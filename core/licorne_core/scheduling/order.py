@@ -50,9 +50,13 @@ GROWTH: Final = 2**40
 def app_key(app: Application, leaf: Queue) -> Key:
     """Place of an application in its leaf by the leaf's sort policy (spec § 5.2).
 
-    An elastic gang that has its minimum comes behind all others.
+    Its priority is the highest of its asks, with the bonus of the oldest where the leaf has ageing. An
+    elastic gang that has its minimum comes behind all others.
     """
     priority, submitted = -app.priorities.top, app.submission_time
+    ages = app.ages
+    if ages is not None:
+        priority = min(priority, -ages.priority)
     settings, elastic = leaf.settings, app.gang.elastic
     grows = elastic is not None and elastic.has_minimum
     if settings.app_sort is AppSortPolicy.FAIR:

@@ -32,6 +32,7 @@ class Due(StrEnum):
     DRAIN = "stop an allocation of a drained node"
     NOTICE = "stop a victim under notice"
     HOURS = "follow the hours of budgets"
+    AGEING = "order older applications anew"
     PLACE = "keep no longer the place"
 
 

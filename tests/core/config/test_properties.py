@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.values.ageing import Ageing
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.windows import HoursLimit, Window
 from support.core.configurations import find, loaded, partition_text, root
@@ -49,6 +50,7 @@ def test_inheritance() -> None:
         "fairshare.half-life": "1h",
         "fairshare.weight": "0",
         "budget.gpu-hours": "5/day",
+        "ageing": "1/1h",
         "team": "blue",
     }
     assert merge_properties(parent, {"team": "red", "quota.preemption.delay": "1m"}) == {
@@ -58,6 +60,7 @@ def test_inheritance() -> None:
         "preemption.policy": "default",
         "preemption.delay": "10s",
         "fairshare.half-life": "1h",
+        "ageing": "1/1h",
         "quota.preemption.delay": "1m",
         "team": "red",
     }
@@ -103,6 +106,7 @@ def test_settings() -> None:
             "budget.vcore-hours": "1500m / Month",
             "topology.levels": "zone, rack",
             "topology.swap-seconds": "0",
+            "ageing": "1/1h MAX 50",
         },
         warnings,
     )
@@ -134,6 +138,7 @@ def test_settings() -> None:
         ),
         topology_levels=("zone", "rack"),
         swap_seconds=0,
+        ageing=Ageing(1, 3600.0, 50),
     )
     assert warnings == []
     standard = asdict(QueueSettings())
@@ -192,6 +197,43 @@ def test_bad_values_count_as_not_given(key: str, value: str) -> None:
     assert settings_of({key: value}, warnings) == QueueSettings()
     (warning,) = warnings
     assert warning.startswith(f"{key}: '{value}' is n")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1", "is no gain for each duration, such as 1/1h or 1/1h max 50"),
+        ("1/soon", "is no gain for each duration, such as 1/1h or 1/1h max 50"),
+        ("1/1h 50", "is no gain for each duration, such as 1/1h or 1/1h max 50"),
+        ("1/1h max", "is no gain for each duration, such as 1/1h or 1/1h max 50"),
+        ("1/999ms", "has a duration that is not from 1s to 8760h"),
+        ("1/8761h", "has a duration that is not from 1s to 8760h"),
+        ("0/1h", "has a gain that is no whole number from 1 to 2147483647"),
+        ("1.5/1h", "has a gain that is no whole number from 1 to 2147483647"),
+        ("2147483648/1h", "has a gain that is no whole number from 1 to 2147483647"),
+        ("5/1h max 4", "has a max that is no whole number from the gain to 2147483647"),
+        ("5/1h max 2147483648", "has a max that is no whole number from the gain to 2147483647"),
+    ],
+)
+def test_bad_ageing(text: str, why: str) -> None:
+    """What cannot be understood of ageing is named, and there is none."""
+    warnings: list[str] = []
+    assert settings_of({"ageing": text}, warnings) == QueueSettings()
+    assert warnings == [f"ageing: '{text}' {why}; taken as off"]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("1/1h max 50", Ageing(1, 3600.0, 50)),
+        (" 10 / 30m ", Ageing(10, 1800.0, 1000)),
+        ("2147483647/1s", Ageing(2**31 - 1, 1.0, 2**31 - 1)),
+        ("Off", None),
+    ],
+)
+def test_ageing(text: str, terms: Ageing | None) -> None:
+    """A gain, a duration and a bound; without a bound a hundred gains."""
+    assert settings_of({"ageing": text}).ageing == terms
 
 
 @pytest.mark.parametrize(

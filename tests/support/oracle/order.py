@@ -153,7 +153,7 @@ def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
 
 def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
     """Priority, usage (fair only), submission time, id."""
-    priority = -app.priority()
+    priority = -leaf.priority_of(app, look.now)
     if leaf.app_order != "fair":
         if leaf.priority_first:
             return (priority, app.submitted, app.app_id)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cache
 
-from support.oracle.books import Amounts
+from support.oracle.books import Amounts, AppRecord
 from support.oracle.terms import LimitRecord
 
 
@@ -46,6 +46,18 @@ class QueueRecord:
     def priority_first(self) -> bool:
         """True if priority goes before fairness and time."""
         return self.properties.get("application.sort.priority", "enabled").lower() != "disabled"
+
+    def priority_of(self, app: AppRecord, now: float) -> int:
+        """The priority that an application is ordered by in this leaf: the older its asks the higher."""
+        written = self.properties.get("ageing", "off")
+        if written == "off":
+            return app.priority()
+        terms, _, most = written.partition(" max ")
+        gain, _, every = terms.partition("/")
+        oldest = min(ask.created for ask in app.asks.values())
+        spans = max(0, int((now - oldest) // seconds(every)))
+        bound = int(most or min(100 * int(gain), 2**31 - 1))
+        return min(2**31 - 1, app.priority() + min(bound, int(gain) * spans))
 
     @property
     def backoff(self) -> int:

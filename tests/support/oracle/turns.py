@@ -16,7 +16,7 @@ SEARCH_INTERVAL = 15.0
 
 def look_at(partition: PartitionOracle, now: float) -> Look:
     """The partition as it is."""
-    usage = Usage(partition.queues, partition.apps, partition.nodes)
+    usage = Usage(partition.queues, partition.apps, partition.nodes, now)
     for node in partition.nodes.values():
         if node.reserved and node.node_id not in usage.reserved:
             partition.preemption.given_up += 1

@@ -28,8 +28,9 @@ class Usage:
         queues: dict[str, QueueRecord],
         apps: dict[str, AppRecord],
         nodes: dict[str, NodeRecord],
+        now: float = 0.0,
     ) -> None:
-        """Add up everything."""
+        """Add up everything, with the priorities that there are at `now`."""
         self.cluster = total(node.capacity for node in nodes.values())
         self.allocated: dict[str, Amounts] = {path: {} for path in queues}
         self.kept: dict[str | Tracker, Amounts] = {}
@@ -46,7 +47,7 @@ class Usage:
         self.tracked: dict[Tracker, Amounts] = {}
         self.tracked_apps: dict[Tracker, set[str]] = {}
         for app in apps.values():
-            self._count(app)
+            self._count(app, queues[app.queue], now)
         for app in apps.values():
             for ask in app.asks.values():
                 if ask.is_promised:
@@ -54,7 +55,7 @@ class Usage:
         for path in sorted(queues, key=lambda path: -path.count(".")):
             self._hand_up(queues[path])
 
-    def _count(self, app: AppRecord) -> None:
+    def _count(self, app: AppRecord, leaf: QueueRecord, now: float) -> None:
         """Add an application to its leaf, to its nodes and to its user and group."""
         allocated = total(allocation.ask.size for allocation in app.allocations.values())
         reals = [one.ask for one in app.allocations.values() if not one.ask.placeholder]
@@ -79,7 +80,7 @@ class Usage:
         if app.asks:
             add_to(self.pending[app.queue], total(ask.size for ask in app.asks.values()))
             before = self.waiting_priority[app.queue]
-            here = app.priority()
+            here = leaf.priority_of(app, now)
             self.waiting_priority[app.queue] = here if before is None else max(before, here)
 
     def _keep(self, app: AppRecord, ask: AskRecord, apps: dict[str, AppRecord]) -> None:

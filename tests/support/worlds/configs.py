@@ -25,6 +25,12 @@ def written(size: Amounts) -> dict[str, str]:
 REMEMBERING = 0.25
 """Share of partitions that remember what was used."""
 
+AGEINGS = ["1/1s", "2/1s max 9", "3/5s max 4", "1/30s max 2", "2147483647/2s", "off"]
+"""Gains of priority by age."""
+
+AGEING = 0.2
+"""Share of partitions in which old asks come earlier."""
+
 NAMED = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}, {"groups": ["ops"]}]
 EVERYBODY = [{"users": ["*"]}, {"groups": ["*"]}]
 
@@ -117,6 +123,7 @@ class ConfigMaker:
         self.of_reservations = Random(beside.random())
         self.of_memory = Random(beside.random())
         self.remembers = self.of_memory.random() < REMEMBERING
+        self.ages = self.of_memory.random() < AGEING
         self.topology = topology
         self.preempts = preempts
         self.creates = creates
@@ -198,6 +205,8 @@ class ConfigMaker:
             properties.update(_of_reservations(self.of_reservations))
         if self.remembers:
             properties.update(_of_memory(self.of_memory))
+        if self.ages and self.of_memory.random() < 0.6:
+            properties["ageing"] = self.of_memory.choice(AGEINGS)
         if rng.random() < 0.1:
             properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
             properties["application.unschedasks.backoff.delay"] = "4s"

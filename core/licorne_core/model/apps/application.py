@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from licorne_core.events.allocations import Owner
 from licorne_core.events.apps import Bound
 from licorne_core.messages.operators import UNMARKED, ApplicationMarks
+from licorne_core.model.apps.ages import Ages
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest, StartRequest
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
@@ -122,6 +123,8 @@ class Application:
     """Its ask groups by class, task group and kind; a few are kept when they are idle."""
     priorities: PriorityCounts
     """The priorities of its pending requests."""
+    ages: Ages | None
+    """Its pending requests by age; None where its leaf has no ageing."""
     ranking: Ranking[GroupItem]
     """Its groups in the order in which they are tried."""
     blocker: Any
@@ -185,6 +188,7 @@ class Application:
         self.highest = {}
         self.gang = gang or Gang()
         self.priorities = PriorityCounts()
+        self.ages = None
         self.groups = {}
         self.ranking = Ranking()
         self.blocker = None
@@ -275,6 +279,7 @@ class Application:
         self.groups.clear()
         self.ranking.clear()
         self.deadlines.clear()
+        self.ages = None
 
     def take(self, request: Request, allocation: Allocation) -> None:
         """Count a booked request; the last one booked is the last among its requests."""

@@ -60,6 +60,7 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import INT64_MIN, charge, describe, equals
 from licorne_core.values.timers import Due, Timer
+from licorne_core.views.audit.ages import check_ages, top_priority
 from licorne_core.views.audit.recount import Concern, audit
 from licorne_core.views.audit.rules import check_gang, check_memory, check_preemption, check_waiting, require
 from licorne_core.views.audit.starts import check_starts
@@ -269,6 +270,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     resting = {request.key: request for request in pending if request.group is None}
     require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
     _same("A4", f"{at}: top priority", _top(r.priority for r in pending), app.priorities.top)
+    check_ages(partition, app, pending)
     require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     # In the middle of a large command an application may be on its way out.
     if not (_fits_state(app) or Hold.UNFINISHED in partition.holds):
@@ -300,7 +302,7 @@ def _fits_state(app: Application) -> bool:
 def _check_queue(queue: Queue) -> None:
     at = f"queue {queue.path}"
     if queue.is_leaf:
-        top = _top(app.priorities.top for app in queue.applications.values())
+        top = _top(top_priority(app) for app in queue.applications.values())
         require("A3", not queue.children, f"{at} is a leaf and has children")
     else:
         top = _top(child.counted_priority for child in queue.children.values())

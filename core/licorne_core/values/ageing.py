@@ -1,0 +1,26 @@
+"""Ageing: the longer the oldest ask of an application waits, the higher the priority it is ordered by."""
+
+from math import inf
+from typing import NamedTuple
+
+
+class Ageing(NamedTuple):
+    """Terms of a leaf: `step` for every `every` seconds that an ask has waited, at most `most` in all."""
+
+    step: int
+    every: float
+    most: int
+
+    def bonus(self, created: float, now: float) -> tuple[int, float]:
+        """The bonus of an ask that came at `created`, and the time of its next step, inf for none.
+
+        Times are in unix seconds. The next step is always later than `now`.
+        """
+        steps = max(0, int((now - created) / self.every))
+        # The quotient may be off by one where the time is that of a step.
+        if created + (steps + 1) * self.every <= now:
+            steps += 1
+        elif steps and created + steps * self.every > now:
+            steps -= 1
+        bonus = min(self.most, steps * self.step)
+        return bonus, inf if bonus == self.most else created + (steps + 1) * self.every

@@ -1,0 +1,197 @@
+"""Ageing: an old ask of low priority comes before younger ones, and nobody is stopped for it (spec § 5.2)."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.values.ageing import Ageing
+from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.timers import Due, Timer
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    change,
+    config,
+    hold,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import START, Driver, keys, released
+
+DEFAULT = PartitionName("[rm1]default")
+AGEING = "ageing: 1/1m max 5"
+LEAVES = "[{{name: a, properties: {{{0}}}}}, {{name: b}}]"
+
+
+def waiting(properties: str, *, queue: str = "root.a", slots: int = 1) -> Driver:
+    """A full cluster, and an application `old` with an ask of priority 0 in a leaf with the properties."""
+    driver = Driver(reservations=False)
+    driver.do(
+        register(config(LEAVES.format(properties))),
+        nodes(node("n1", vcore=slots)),
+        apps(app("run", "root.b"), app("old", queue), app("young", "root.a"), app("other", "root.b")),
+        asks(ask("run", "r", vcore=slots)),
+        asks(ask("old", "o", vcore=1)),
+    )
+    return driver
+
+
+def served(driver: Driver, seconds: float, rival: str = "young", priority: int = 2) -> list[str]:
+    """Keys in the order in which they are placed, once another application has come and all is free."""
+    driver.wait(seconds)
+    driver.do(asks(ask(rival, "y", vcore=1, priority=priority)))
+    return keys(driver.do(releases(release("run", "r"))))
+
+
+def bonus(driver: Driver, app_id: str = "old") -> int:
+    """What the age of the application adds to its priority."""
+    ages = driver.scheduler.partitions[DEFAULT].applications[AppId(app_id)].ages
+    return 0 if ages is None else ages.bonus
+
+
+@pytest.mark.parametrize(
+    ("properties", "seconds", "priority", "first"),
+    [
+        (AGEING, 119.0, 2, "y"),
+        (AGEING, 120.0, 2, "o"),
+        (AGEING, 299.0, 5, "y"),
+        (AGEING, 300.0, 5, "o"),
+        (AGEING, 86_400.0, 6, "y"),
+        ("ageing: 1/1m", 86_400.0, 100, "o"),
+        ("ageing: 1/1m", 86_400.0, 101, "y"),
+        ("ageing: 2147483647/1s, application.sort.policy: fair", 1.0, 2**31 - 1, "o"),
+        ("", 86_400.0, 2, "y"),
+        ("ageing: off", 86_400.0, 2, "y"),
+    ],
+)
+def test_an_old_ask_comes_before_younger_ones(
+    properties: str, seconds: float, priority: int, first: str
+) -> None:
+    """So long after it came, and not before, it passes a priority, up to the bound and never past it."""
+    assert served(waiting(properties), seconds, priority=priority) == [first]
+
+
+@pytest.mark.parametrize(
+    ("more", "priority", "first"),
+    [("", 2, "o"), ("", 4, "y"), ("priority.offset: '10'", 12, "o"), ("priority.policy: fence", 1, "y")],
+)
+def test_the_queues_above_follow(more: str, priority: int, first: str) -> None:
+    """The leaf comes before its sibling with the aged priority, under its offset; a fence hides it."""
+    driver = waiting(", ".join(filter(None, (AGEING, more))))
+    assert served(driver, 180.0, rival="other", priority=priority) == [first]
+
+
+def test_the_bonus_is_that_of_the_oldest_ask_left() -> None:
+    """Once the oldest ask is placed, its application falls back in the same turn."""
+    driver = waiting(AGEING, slots=3)
+    driver.wait(240.0)
+    driver.do(asks(ask("old", "p", vcore=1)))
+    assert served(driver, 60.0) == ["o", "y", "p"]
+    assert bonus(driver) == 0
+
+
+def test_the_wait_counts_from_the_time_at_which_the_ask_was_made() -> None:
+    """An ask that an RM brings back after a restart is as old as it was, also on hold and after a move."""
+    driver = Driver(reservations=False)
+    driver.do(
+        register(config(LEAVES.format(AGEING))),
+        nodes(node("n1", vcore=1)),
+        apps(app("run", "root.b"), app("old", "root.b"), app("young", "root.a")),
+        asks(ask("run", "r", vcore=1)),
+        asks(ask("old", "o", vcore=1, created=START - 100.0)),
+        hold("old"),
+    )
+    driver.wait(20.0)
+    assert bonus(driver) == 0
+    driver.do(change("old", queue="root.a"))
+    assert bonus(driver) == 2
+    driver.do(hold("old", held=False))
+    assert served(driver, 0.0) == ["o"]
+
+
+def test_a_priority_of_an_operator_ages_too() -> None:
+    """The bonus is added to the priority that an operator gives an application."""
+    driver = waiting(AGEING)
+    driver.do(change("old", priority=-10))
+    assert served(driver, 120.0, priority=-7) == ["y"]
+    driver = waiting(AGEING)
+    driver.do(change("old", priority=-10))
+    assert served(driver, 120.0, priority=-8) == ["o"]
+
+
+def test_a_reload_counts_at_once() -> None:
+    """Turned on, changed and turned off: asks are as old as they are, and without it nothing is kept."""
+    driver = waiting("")
+    partition = driver.scheduler.partitions[DEFAULT]
+    driver.wait(200.0)
+    assert Timer(Due.AGEING) not in partition.timers
+    found = []
+    for properties in (AGEING, "ageing: 7/100s", "ageing: 1/1s max 9", "ageing: off"):
+        driver.do(reload(config(LEAVES.format(properties))))
+        found.append((bonus(driver), Timer(Due.AGEING) in partition.timers))
+    assert found == [(3, True), (14, True), (9, False), (0, False)]
+    assert partition.applications[AppId("old")].ages is None
+
+
+def preempting(priority: int) -> Driver:
+    """A queue below its guarantee waits; what runs has priority 3, and may be stopped."""
+    driver = Driver()
+    leaves = "[{name: rich}, {name: poor, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"
+    driver.do(
+        register(config(leaves % "ageing: 300/1m max 300, preemption.delay: 1s")),
+        nodes(node("n1", vcore=1)),
+        apps(app("rich", "root.rich"), app("poor", "root.poor")),
+        asks(ask("rich", "r", vcore=1, priority=3, policy="s")),
+        asks(ask("poor", "p", vcore=1, priority=priority, policy="o")),
+    )
+    return driver
+
+
+def test_age_gives_no_right_to_preempt() -> None:
+    """An ask that is ordered by 300 has nobody of priority 3 stopped, as its own priority is 0."""
+    driver = preempting(0)
+    assert released(driver.wait(120.0)) == []
+    assert bonus(driver, "poor") == 300
+    (stopped,) = released(preempting(3).wait(60.0))
+    assert stopped[:2] == ("rich", "r")
+
+
+def test_age_protects_from_no_preemption() -> None:
+    """What was placed by its age is stopped for a younger ask of higher priority."""
+    driver = Driver(reservations=False)
+    leaves = "[{name: a, properties: {%s}}, {name: b, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"
+    driver.do(
+        register(config(leaves % (AGEING, "preemption.delay: 1s"))),
+        nodes(node("n1", vcore=1)),
+        apps(app("run", "root.a"), app("old", "root.a"), app("young", "root.b")),
+        asks(ask("run", "r", vcore=1)),
+        asks(ask("old", "o", vcore=1, policy="s")),
+    )
+    driver.wait(300.0)
+    driver.do(asks(ask("young", "y", vcore=1, priority=1, policy="o")))
+    assert keys(driver.do(releases(release("run", "r")))) == ["o"]
+    (stopped,) = released(driver.wait(60.0))
+    assert stopped[:2] == ("old", "o")
+
+
+@given(
+    st.floats(1.0, 31_536_000.0),
+    st.floats(-(2.0**33), 2.0**33),
+    st.floats(0.0, 1e6),
+)
+def test_each_step_comes_when_it_was_told(every: float, created: float, waited: float) -> None:
+    """The next step is later than now, and adds exactly one gain, whatever the rounding of times."""
+    terms = Ageing(2, every, 2**31 - 1)
+    now = created + waited
+    have, at = terms.bonus(created, now)
+    assert now < at < inf
+    assert terms.bonus(created, at)[0] == have + 2
+    assert terms.bonus(created, created - 1.0) == (0, created + every)

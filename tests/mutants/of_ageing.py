@@ -1,0 +1,44 @@
+"""Ageing: the order follows the oldest ask, up and down and to its bound, and nothing else does."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, swap
+
+AGES = ("core/scheduling/test_ageing",)
+
+AGEING = (
+    Defect(
+        "age-without-bound",
+        "Ageing.bonus",
+        swap("min ( self . most , steps * self . step )", "steps * self.step"),
+        "an application that waits for long comes before everything",
+        AGES,
+    ),
+    Defect(
+        "leaf-does-not-age",
+        "AgeClock.follow",
+        drop("count_aged"),
+        "a leaf keeps its place among its siblings however old its asks are",
+        AGES,
+    ),
+    Defect(
+        "age-outlives-its-ask",
+        "PendingAsks.leave",
+        drop("_ageing"),
+        "younger asks inherit the bonus of one that was placed",
+        AGES,
+    ),
+    Defect(
+        "age-of-what-is-gone",
+        "Ages.oldest",
+        swap("not heap [ 0 ] [ 1 ] . is_pending", "False"),
+        "an ask that was placed or released goes on ageing",
+        AGES,
+    ),
+    Defect(
+        "moved-without-age",
+        "changes:_prepare",
+        drop("change"),
+        "an application that is moved ages as in the queue that it left",
+        AGES,
+    ),
+)
