@@ -279,6 +279,13 @@ def _hours(n: int) -> Iterator[Command]:
     yield asks(*(ask(f"app-{number}", "k", vcore=2000, on_node="n1") for number in range(n)))
 
 
+def _ageing(n: int) -> Iterator[Command]:
+    """Applications with asks of the same age, and no node."""
+    yield register(config("[{name: a, properties: {ageing: 1/1h max 1}}]"))
+    yield apps(*(app(f"app-{number}", "root.a") for number in range(n)))
+    yield asks(*(ask(f"app-{number}", "k", vcore=2) for number in range(n)))
+
+
 Scene = Callable[[int], Iterator[Command]]
 
 SCENES: dict[Due, tuple[Scene, ...]] = {
@@ -309,6 +316,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.NOTICE: (_noticed,),
     Due.HOURS: (_hours,),
     Due.PLACE: (_lost,),
+    Due.AGEING: (_ageing,),
 }
 
 
