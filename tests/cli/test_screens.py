@@ -185,6 +185,7 @@ def explain() -> None:
             summary="exceeds the maximum of queue root.batch by memory=1Gi,vcore=500m",
             asks_ahead=103_482,
             applications_ahead=1_204,
+            age_bonus=12,
             checks=[
                 Check(
                     kind="application",

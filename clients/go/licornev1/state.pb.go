@@ -1539,8 +1539,10 @@ type Application struct {
 	Change *OperatorMark `protobuf:"bytes,28,opt,name=change,proto3" json:"change,omitempty"`
 	// The priority of all its asks, whatever their own are; absent unless an operator gave it.
 	OperatorPriority *int32 `protobuf:"varint,29,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What the age of its oldest ask adds to the priority by which it is ordered; 0 without ageing.
+	AgeBonus      int32 `protobuf:"varint,30,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Application) Reset() {
@@ -1772,6 +1774,13 @@ func (x *Application) GetChange() *OperatorMark {
 func (x *Application) GetOperatorPriority() int32 {
 	if x != nil && x.OperatorPriority != nil {
 		return *x.OperatorPriority
+	}
+	return 0
+}
+
+func (x *Application) GetAgeBonus() int32 {
+	if x != nil {
+		return x.AgeBonus
 	}
 	return 0
 }
@@ -4933,6 +4942,8 @@ type ExplainResponse struct {
 	Preemption *Preemption `protobuf:"bytes,9,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	// When the ask is expected to start; absent unless backfill is on for its partition.
 	ExpectedStart *ExpectedStart `protobuf:"bytes,10,opt,name=expected_start,json=expectedStart,proto3" json:"expected_start,omitempty"`
+	// Of an ask that waits: what the age of its application adds to the priority by which that is ordered.
+	AgeBonus      int32 `protobuf:"varint,11,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5035,6 +5046,13 @@ func (x *ExplainResponse) GetExpectedStart() *ExpectedStart {
 		return x.ExpectedStart
 	}
 	return nil
+}
+
+func (x *ExplainResponse) GetAgeBonus() int32 {
+	if x != nil {
+		return x.AgeBonus
+	}
+	return 0
 }
 
 // When an ask is expected to start.
@@ -6517,7 +6535,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x15GetApplicationRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xdc\f\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xf9\f\n" +
 	"\vApplication\x12%\n" +
 	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
@@ -6550,7 +6568,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x11placeholder_count\x18\x1a \x01(\rR\x10placeholderCount\x12,\n" +
 	"\x04hold\x18\x1b \x01(\v2\x18.licorne.v1.OperatorMarkR\x04hold\x120\n" +
 	"\x06change\x18\x1c \x01(\v2\x18.licorne.v1.OperatorMarkR\x06change\x120\n" +
-	"\x11operator_priority\x18\x1d \x01(\x05H\x00R\x10operatorPriority\x88\x01\x01\x1a<\n" +
+	"\x11operator_priority\x18\x1d \x01(\x05H\x00R\x10operatorPriority\x88\x01\x01\x12\x1b\n" +
+	"\tage_bonus\x18\x1e \x01(\x05R\bageBonus\x1a<\n" +
 	"\x0eAllocatedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -6916,7 +6935,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
-	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\"\x9c\x03\n" +
+	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\"\xb9\x03\n" +
 	"\x0fExplainResponse\x12%\n" +
 	"\x0eallocation_key\x18\x01 \x01(\tR\rallocationKey\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
@@ -6931,7 +6950,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"preemption\x18\t \x01(\v2\x16.licorne.v1.PreemptionR\n" +
 	"preemption\x12@\n" +
 	"\x0eexpected_start\x18\n" +
-	" \x01(\v2\x19.licorne.v1.ExpectedStartR\rexpectedStart\"\x92\x01\n" +
+	" \x01(\v2\x19.licorne.v1.ExpectedStartR\rexpectedStart\x12\x1b\n" +
+	"\tage_bonus\x18\v \x01(\x05R\bageBonus\"\x92\x01\n" +
 	"\rExpectedStart\x12\x1f\n" +
 	"\tstarts_at\x18\x01 \x01(\x03B\x020\x01R\bstartsAt\x12\x1e\n" +
 	"\n" +

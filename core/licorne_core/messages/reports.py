@@ -107,6 +107,8 @@ class Explanation:
     checks: tuple[Check, ...] = ()
     asks_ahead: int = 0
     applications_ahead: int = 0
+    age_bonus: int = 0
+    """What the age of the application adds to the priority by which it is ordered, while the ask waits."""
     node_id: str = ""
     is_victim: bool = False
     """True if a record has the beneficiary or the reason of its preemption.

@@ -54,6 +54,7 @@ def explain_message(report: Explanation, may_see: MaySee) -> pb.ExplainResponse:
         checks=[_check_message(_seen(check, may_see)) for check in report.checks],
         asks_ahead=report.asks_ahead,
         applications_ahead=report.applications_ahead,
+        age_bonus=report.age_bonus,
     )
 
 

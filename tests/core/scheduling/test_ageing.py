@@ -25,6 +25,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import START, Driver, keys, released
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 AGEING = "ageing: 1/1m max 5"
@@ -77,6 +78,15 @@ def test_an_old_ask_comes_before_younger_ones(
 ) -> None:
     """So long after it came, and not before, it passes a priority, up to the bound and never past it."""
     assert served(waiting(properties), seconds, priority=priority) == [first]
+
+
+def test_reports_say_the_bonus() -> None:
+    """The report of the application and the explanation of its ask have what its age adds."""
+    driver = waiting(AGEING)
+    driver.wait(180.0)
+    report, explained = driver.views.application(DEFAULT, "old"), driver.views.explain(DEFAULT, "old", "o")
+    assert (report.max_priority, report.age_bonus, last(explained).age_bonus) == (0, 3, 3)
+    assert driver.views.queue(DEFAULT, "root.a").priority == 3
 
 
 @pytest.mark.parametrize(

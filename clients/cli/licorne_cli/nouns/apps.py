@@ -190,6 +190,7 @@ APPS = Listing[Application](
         Column("HELD", "hold", marked, optional=True),
         Column("WANTED", "pending", human_resources, wide=True),
         Column("SET PRIORITY", "", set_priority, wide=True),
+        Column("AGE BONUS", "age_bonus", wide=True),
         Column("GROUPS", "groups", lambda groups: ",".join(groups) or NOTHING, wide=True),
         Column("RESERVATIONS", "reservations", wide=True),
         Column("FINISHED", "finished_time", age, key=neg, wide=True),

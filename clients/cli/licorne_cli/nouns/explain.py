@@ -183,6 +183,10 @@ def print_explanation(response: ExplainResponse) -> None:
             f"ahead of it: {counted(response.asks_ahead, 'ask')} of the application,"
             f" {counted(response.applications_ahead, 'application')} of the queue"
         )
+        if response.age_bonus:
+            print_sentence(
+                f"for its age the application is ordered by a priority {response.age_bonus} higher"
+            )
     if response.checks:
         print()
         print_table(HEADERS, [row(check) for check in response.checks], heads=2)

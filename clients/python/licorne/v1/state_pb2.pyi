@@ -1086,6 +1086,7 @@ class Application(_message.Message):
     HOLD_FIELD_NUMBER: _builtins.int
     CHANGE_FIELD_NUMBER: _builtins.int
     OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
+    AGE_BONUS_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
@@ -1111,6 +1112,8 @@ class Application(_message.Message):
     """Placeholders that are allocated. They are in `allocation_count`."""
     operator_priority: _builtins.int
     """The priority of all its asks, whatever their own are; absent unless an operator gave it."""
+    age_bonus: _builtins.int
+    """What the age of its oldest ask adds to the priority by which it is ordered; 0 without ageing."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1173,10 +1176,11 @@ class Application(_message.Message):
         hold: Global___OperatorMark | None = ...,
         change: Global___OperatorMark | None = ...,
         operator_priority: _builtins.int | None = ...,
+        age_bonus: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "change", b"change", "hold", b"hold", "operator_priority", b"operator_priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "age_bonus", b"age_bonus", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__operator_priority: _TypeAlias = _typing.Literal["operator_priority"]  # noqa: Y015
     _WhichOneofArgType__operator_priority: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority"]  # noqa: Y015
@@ -3184,6 +3188,7 @@ class ExplainResponse(_message.Message):
     APPLICATIONS_AHEAD_FIELD_NUMBER: _builtins.int
     PREEMPTION_FIELD_NUMBER: _builtins.int
     EXPECTED_START_FIELD_NUMBER: _builtins.int
+    AGE_BONUS_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
@@ -3199,6 +3204,8 @@ class ExplainResponse(_message.Message):
     """Asks of the same application that come first."""
     applications_ahead: _builtins.int
     """Applications of the same queue that come first."""
+    age_bonus: _builtins.int
+    """Of an ask that waits: what the age of its application adds to the priority by which that is ordered."""
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Check]:
         """All checks in the order in which they are made."""
@@ -3224,10 +3231,11 @@ class ExplainResponse(_message.Message):
         applications_ahead: _builtins.int = ...,
         preemption: Global___Preemption | None = ...,
         expected_start: Global___ExpectedStart | None = ...,
+        age_bonus: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expected_start", b"expected_start", "preemption", b"preemption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "expected_start", b"expected_start", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_bonus", b"age_bonus", "allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "expected_start", b"expected_start", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -148,6 +148,7 @@ _detail = _row(
     backoffUntil="backoff_until",
     maxAllocated="max_allocated",
     maxPriority="max_priority",
+    ageBonus="age_bonus",
     stateLog=lambda app: [{"time": milliseconds(time), "state": state} for time, state in app.state_log],
     gangStyle="gang_style",
     placeholderCount="placeholder_count",

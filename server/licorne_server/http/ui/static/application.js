@@ -87,6 +87,7 @@ function shown(partition, id, app) {
       ["Most that it had", Object.keys(app.maxAllocated).length ? resources(app.maxAllocated) : ""],
       ["Waits for", app.pendingAsks ? `${resources(app.pending)} in ${counted(app.pendingAsks, "ask")}` : "nothing"],
       ["Highest priority", app.pendingAsks ? priority(app.maxPriority) : ""],
+      ["Added for its age", app.ageBonus ? priority(app.ageBonus) : ""],
       ["Priority of the operator", app.priority === null || app.priority === undefined ? "" : priority(app.priority)],
       ["Changed", app.change ? byWhom(app.change) : ""],
       ["Submitted", el("span", {}, when(app.submitted), `, ${span(now() - app.submitted)} ago`)],
