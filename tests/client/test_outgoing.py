@@ -1,12 +1,21 @@
 """Requests on their way out: items packed into few, and replays of everything."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from licorne import Allocation, Application, Ask, Node, Termination
 from licorne.cache import Cache
-from licorne.outgoing import MAX_BYTES, Packer, Replay
+from licorne.outgoing import Packer, Replay
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import ReplayEnd, UpdateRequest
+from licorne.v1.session_pb2 import NoticeAnswer, ReplayEnd, UpdateRequest
+
+CASES = json.loads(
+    (Path(__file__).parents[2] / "clients" / "conformance" / "joining.json").read_text(encoding="utf-8")
+)["cases"]
+"""What may join what, for the clients of all languages."""
 
 
 def asks(*keys: str) -> list[si.Allocation]:
@@ -27,16 +36,42 @@ def taken(packer: Packer) -> list[UpdateRequest]:
     return requests
 
 
-def words(requests: list[UpdateRequest]) -> list[str]:
-    """What the requests say, one text each."""
-    return [
-        " ".join(
-            [f"+{item.allocationKey}" for item in request.allocations.allocations]
-            + [f"-{r.allocationKey}" for r in request.allocations.releases.allocationsToRelease]
-        )
-        or str(request.WhichOneof("message"))
-        for request in requests
-    ]
+def put(packer: Packer, item: str) -> None:
+    """Queue an item of a case."""
+    match item.split():
+        case ["node", name, action]:
+            packer.nodes([si.NodeInfo(nodeID=name, action=si.NodeInfo.ActionFromRM.Value(action))])
+        case ["submit", name]:
+            packer.new_applications([si.AddApplicationRequest(applicationID=name)])
+        case ["remove", name]:
+            packer.removed_applications([si.RemoveApplicationRequest(applicationID=name)])
+        case ["ask", key, *size]:
+            filler = "x" * int(size[0]) if size else ""
+            packer.allocations([si.Allocation(allocationKey=key, taskGroupName=filler)])
+        case ["release", key]:
+            packer.releases(releases(key))
+        case _:
+            packer.notice_answers([NoticeAnswer(allocation_key=item.split()[1])])
+
+
+def items_of(request: UpdateRequest) -> list[str]:
+    """The items of a request as a case names them, additions first."""
+    told = [f"node {n.nodeID} {si.NodeInfo.ActionFromRM.Name(n.action)}" for n in request.nodes.nodes]
+    told += [f"submit {item.applicationID}" for item in request.applications.new]
+    told += [f"remove {item.applicationID}" for item in request.applications.remove]
+    for ask in request.allocations.allocations:
+        told.append(f"ask {ask.allocationKey} {len(ask.taskGroupName) or ''}".strip())
+    told += [f"release {r.allocationKey}" for r in request.allocations.releases.allocationsToRelease]
+    return told + [f"answer {answer.allocation_key}" for answer in request.notice_answers.answers]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_items_join_as_every_client_joins_them(case: Any) -> None:
+    """The requests are those of the case, with all items in their order."""
+    packer = Packer(case["max_items"])
+    for item in case["items"]:
+        put(packer, item)
+    assert [items_of(request) for request in taken(packer)] == case["requests"]
 
 
 def test_calls_share_a_request() -> None:
@@ -45,48 +80,8 @@ def test_calls_share_a_request() -> None:
     packer.allocations(asks("a"))
     packer.allocations(asks("b", "c"))
     assert packer.items == 3
-    assert words(taken(packer)) == ["+a +b +c"]
+    assert [items_of(request) for request in taken(packer)] == [["ask a", "ask b", "ask c"]]
     assert packer.items == 0
-
-
-def test_order_survives_packing() -> None:
-    """An ask made after a release is in a later message, because releases come last in one."""
-    packer = Packer()
-    packer.allocations(asks("a"))
-    packer.releases(releases("a"))
-    packer.releases(releases("b"))
-    packer.allocations(asks("a"))
-    assert words(taken(packer)) == ["+a -a -b", "+a"]
-
-
-def test_kinds_keep_their_order() -> None:
-    """Nodes, applications and asks leave in the order of the calls."""
-    packer = Packer()
-    packer.nodes([si.NodeInfo(nodeID="n")])
-    packer.new_applications([si.AddApplicationRequest(applicationID="x")])
-    packer.removed_applications([si.RemoveApplicationRequest(applicationID="x")])
-    packer.new_applications([si.AddApplicationRequest(applicationID="x")])
-    packer.allocations(asks("a"))
-    assert words(taken(packer)) == ["nodes", "applications", "applications", "+a"]
-
-
-def test_no_request_exceeds_the_limits() -> None:
-    """A message carries at most `max_items` items and about half a MiB."""
-    packer = Packer(max_items=2)
-    packer.allocations(asks("a", "b", "c"))
-    assert words(taken(packer)) == ["+a +b", "+c"]
-    packer = Packer()
-    packer.allocations([si.Allocation(allocationKey="k" * 100_000) for _ in range(12)])
-    requests = taken(packer)
-    assert sum(len(request.allocations.allocations) for request in requests) == 12
-    assert max(request.ByteSize() for request in requests) < MAX_BYTES + 1000
-
-
-def test_a_giant_item_travels_alone() -> None:
-    """An item above the size limit is not held back: the server has to judge it."""
-    packer = Packer()
-    packer.allocations(asks("a", "k" * (MAX_BYTES + 1), "b"))
-    assert len(taken(packer)) == 3
 
 
 def ask(key: str, partition: str = "default") -> Ask:

@@ -48,6 +48,20 @@ CLIENT = (
         nth=2,
     ),
     Defect(
+        "added-behind-a-removal",
+        "Packer._tail",
+        without("_removing"),
+        "an ask that was made after a release is handled before it",
+        ("client/test_outgoing",),
+    ),
+    Defect(
+        "asleep-within-the-window",
+        "Outgoing.hold",
+        without("_may_wait"),
+        "what comes within a window while nothing is queued waits for a heartbeat",
+        ("client/test_join_window",),
+    ),
+    Defect(
         "nobody-is-forced",
         "Replay.requests",
         swap("force", "False"),

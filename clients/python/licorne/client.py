@@ -34,11 +34,12 @@ from licorne.events import Event, application_of
 from licorne.fields import check_registration
 from licorne.model import DEFAULT_PARTITION, Allocation, Application, Ask, Node, Termination
 from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
-from licorne.outgoing import Packer
+from licorne.outgoing import MAX_JOIN_WINDOW, Packer
 from licorne.preemption_calls import PreemptionCalls
 from licorne.session import Session, Stats
 from licorne.state_client import StateCalls
 from licorne.v1.state_pb2 import ExplainResponse
+from licorne.values import seconds
 
 
 class Client:
@@ -80,6 +81,7 @@ class Client:
         token: Token | None = None,
         retry: RetryConfig | None = None,
         limits: Limits | None = None,
+        join_window: float = MAX_JOIN_WINDOW,
         instance: int | None = None,
         predicates: Predicates | None = None,
         judge_victims: JudgeVictims | None = None,
@@ -101,6 +103,10 @@ class Client:
 
         `token` is a bearer token that identifies this RM, where it has no certificate: a file, or a
         function that returns the token. Without `tls` it is sent to this machine only.
+
+        `join_window` is the time in seconds (up to 0.002) for which items wait for others, to leave
+        with them as one message. They wait only while many are under way: one ask at a time is sent
+        at once. 0 sends everything at once.
 
         `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns
         the nodes that it refuses, each with the reason. An async function runs as a task, a plain
@@ -151,7 +157,7 @@ class Client:
         session = Session(rm_id, instance, registration, resend=limits.resend, callbacks=callbacks.wire())
         self.rm_id = rm_id
         self._context = ClientContext(
-            session, limits, callbacks, GangOptions(confirm=confirm, resubmit=resubmit)
+            session, limits, callbacks, GangOptions(confirm=confirm, resubmit=resubmit), _checked(join_window)
         )
         dialer = Dialer(target, tls, token)
         retry = retry or RetryConfig()
@@ -323,6 +329,13 @@ class Client:
         """The same events in lists, one for each message of the server: cheaper in bulk."""
         while (batch := await self._context.inbox.next_batch()) is not None:
             yield batch
+
+
+def _checked(join_window: float) -> float:
+    """The window as it is. Raises ValueError if it is out of its range."""
+    if problem := seconds("join_window", join_window, 0, MAX_JOIN_WINDOW):
+        raise ValueError(problem)
+    return join_window
 
 
 def _of_update(error: CallFailed | NotFound) -> LicorneError:

@@ -117,7 +117,9 @@ ACK_EVERY = 64
 class ClientContext:
     """The cache, the session and the queues of one client."""
 
-    def __init__(self, session: Session, limits: Limits, callbacks: Callbacks, gangs: GangOptions) -> None:
+    def __init__(
+        self, session: Session, limits: Limits, callbacks: Callbacks, gangs: GangOptions, join_window: float
+    ) -> None:
         """Start without state."""
         self.session = session
         self.cache = Cache()
@@ -126,7 +128,7 @@ class ClientContext:
         self.callbacks = CallbackRunners(callbacks, self._answer, self._dump, self.stats, limits.events)
         self.wake = asyncio.Event()
         """Set when the writer of the stream may have something to do."""
-        self.outgoing = Outgoing(limits.outgoing)
+        self.outgoing = Outgoing(limits.outgoing, join_window)
         self.inbox = Inbox(limits.events, self.consumed)
         self.live = asyncio.Event()
         """Set while a stream is up with a session that needs no replay; for ever after the end."""
@@ -172,7 +174,8 @@ class ClientContext:
         """
         if self.outgoing.is_open:
             add(self.outgoing.packer, items)
-            self.wake.set()
+            if not self.outgoing.is_held:
+                self.wake.set()
 
     async def send(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
         """Queue items for the session, and wait while too much is queued."""

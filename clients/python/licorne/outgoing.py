@@ -1,8 +1,9 @@
-"""The queue of unsent requests, with a bound for their callers, and what packs items into requests."""
+"""The queue of unsent requests, with a bound for their callers, and what joins items into requests."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import TypeVar
 
 from licorne import wire
@@ -25,10 +26,13 @@ MAX_BYTES = 512 * 1024
 
 
 class Packer:
-    """A queue of requests. Items are added to the last request while it has room.
+    """A queue of requests. Items are joined into the last request as far as that keeps their order.
 
-    A request takes no addition after its first removal. The server handles all additions of a
-    request before its removals, so this keeps the order of the calls.
+    An item joins the last request if that has items of the same kind, has room, and has no removal
+    that the item would come behind as an addition: the server handles the additions of a request
+    before its removals, and each of them in order. Otherwise it begins a request of its own. Nothing
+    joins an earlier request, so no item overtakes another. `clients/conformance/joining.json` has
+    cases for all languages.
     """
 
     def __init__(self, max_items: int = 1000) -> None:
@@ -105,6 +109,11 @@ class Packer:
         self.items += 1
         return self._requests[-1]
 
+    @property
+    def takes_more(self) -> bool:
+        """True if there is one request only, and it has room: it may be joined by what comes next."""
+        return len(self._requests) == 1 and self._counts[0] < self.max_items and self._bytes < MAX_BYTES
+
     def take(self) -> UpdateRequest | None:
         """Take off the oldest request; None if there is none."""
         if not self._requests:
@@ -117,6 +126,36 @@ class Packer:
         self._requests.clear()
         self._counts.clear()
         self.items = 0
+
+
+MAX_JOIN_WINDOW = 0.002
+"""Seconds: the longest window. It is short beside the deadline of any predicate check."""
+
+BUSY = 8
+"""Items in one request, or requests that the server has not processed, at which a window begins. An RM
+that waits for the answer to one ask before it makes the next never has as many under way."""
+
+
+class JoinWindow:
+    """Keeps requests apart by a window while many items are on their way.
+
+    A request that shows no load opens no window: what comes next is sent at once. So one ask at a
+    time never waits. Times are those of one clock that never goes back.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Begin without load. With 0 seconds nothing ever waits."""
+        self._seconds = seconds
+        self._until = -inf
+
+    def sent(self, items: int, unprocessed: int, now: float) -> None:
+        """Note a request with so many items that is sent now, behind so many unprocessed ones."""
+        is_busy = items >= BUSY or unprocessed >= BUSY
+        self._until = now + self._seconds if is_busy else -inf
+
+    def left(self, now: float) -> float:
+        """Seconds that the next request should wait for more items; 0 to send it now."""
+        return max(0.0, self._until - now)
 
 
 A = TypeVar("A")
@@ -132,8 +171,11 @@ class Outgoing:
     open without a stream while the session can be resumed.
     """
 
-    def __init__(self, limit: int) -> None:
-        """Let about `limit` items wait."""
+    def __init__(self, limit: int, join_window: float) -> None:
+        """Let about `limit` items wait, and join those that come within a window, in seconds."""
+        self._window = JoinWindow(join_window)
+        self._holds = False
+        """True while the writer waits for the end of the window with one request queued."""
         self.packer = Packer()
         """The requests made of the caller's items."""
         self._answers: deque[PredicateAnswer] = deque()
@@ -192,8 +234,32 @@ class Outgoing:
         """Queue the answer to a question for the state behind answers and before all items."""
         self._dump = dump
 
-    def next(self) -> UpdateRequest | None:
-        """Take off the request to send next; None if there is none."""
+    def hold(self, now: float) -> float:
+        """Seconds for which the writer leaves the only queued request to be joined; 0 to go on."""
+        left = self._window.left(now)
+        self._holds = left > 0 and self._may_wait
+        return left if self._holds else 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """True if what is queued may wait until the writer's hold is over, so that nobody wakes it."""
+        return self._holds and self._may_wait
+
+    @property
+    def _may_wait(self) -> bool:
+        """True unless something has to leave now.
+
+        A full request has nothing to wait for, nor one that another was queued behind, nor one that a
+        caller waits for. Answers and dumps never wait.
+        """
+        return (
+            self.packer.takes_more
+            and self.packer.items < self._limit
+            and not (self._answers or self._victims or self._dump)
+        )
+
+    def next(self, now: float, unprocessed: int) -> UpdateRequest | None:
+        """Take off the request to send now, behind so many unprocessed ones; None if there is none."""
         if self._answers:
             answers = PredicateAnswers(answers=_first(self._answers))
             return UpdateRequest(predicate_answers=answers)
@@ -203,7 +269,10 @@ class Outgoing:
         if self._dump is not None:
             dump, self._dump = self._dump, None
             return UpdateRequest(state_dump=dump)
+        queued = self.packer.items
         request = self.packer.take()
+        if request is not None:
+            self._window.sent(queued - self.packer.items, unprocessed, now)
         if self.packer.items < self._limit:
             self._room.set()
         return request

@@ -74,6 +74,11 @@ class Session:
         return self._sent
 
     @property
+    def unprocessed(self) -> int:
+        """Number of requests that were sent, and that the server has not said to have processed."""
+        return self._sent - self._processed
+
+    @property
     def dealt_with(self) -> int:
         """Number of the last response that the caller has processed."""
         return self._consumed

@@ -252,7 +252,9 @@ class Stream:
             await self._call.write(state.session.acknowledging(repeat))
         timed_out = False
         while True:
-            if (request := state.outgoing.next()) is not None:
+            if held := self._held():
+                await self._woken(held)
+            elif (request := self._next()) is not None:
                 await self._call.write(state.session.outgoing(request))
             elif state.leaving.is_set() or self.retry_after is not None:
                 return await self._part()
@@ -261,9 +263,18 @@ class Stream:
             elif timed_out:
                 await self._call.write(UpdateRequest(heartbeat=Heartbeat()))
             else:
-                timed_out = not await self._woken()
+                timed_out = not await self._awake()
                 continue
             timed_out = False
+
+    def _held(self) -> float:
+        """Seconds for which the next request waits for more items; 0 if it does not."""
+        if self._context.leaving.is_set() or self.retry_after is not None:
+            return 0.0
+        return self._context.outgoing.hold(self._loop.time())
+
+    def _next(self) -> UpdateRequest | None:
+        return self._context.outgoing.next(self._loop.time(), self._context.session.unprocessed)
 
     async def _replay(self) -> None:
         state = self._context
@@ -281,19 +292,25 @@ class Stream:
         await self._call.write(goodbye)
         await self._call.done_writing()
 
-    async def _woken(self) -> bool:
+    async def _awake(self) -> bool:
         """Wait for work. Returns False if it is time for an acknowledgement or a heartbeat."""
-        state = self._context
-        patience = ACK_DELAY if state.session.unacknowledged else self._heartbeat / 2
+        patience = ACK_DELAY if self._context.session.unacknowledged else self._heartbeat / 2
+        if await self._woken(patience):
+            return True
+        since = self._reading_since
+        if since is not None and self._loop.time() - since > SILENCE * self._heartbeat:
+            raise ConnectionLost("the server has fallen silent")
+        return False
+
+    async def _woken(self, patience: float) -> bool:
+        """Wait so many seconds for something to do; returns False if there is nothing."""
+        wake = self._context.wake
         try:
             async with asyncio.timeout(patience):
-                await state.wake.wait()
+                await wake.wait()
         except TimeoutError:
-            since = self._reading_since
-            if since is not None and self._loop.time() - since > SILENCE * self._heartbeat:
-                raise ConnectionLost("the server has fallen silent") from None
             return False
-        state.wake.clear()
+        wake.clear()
         return True
 
 
