@@ -41,6 +41,10 @@ type Config struct {
 	Retry Retry
 	// Limits bounds what the client keeps in memory. The zero value means the defaults.
 	Limits Limits
+	// JoinWindow is how long items wait for others, to leave with them as one message; 2 ms at the most.
+	// They wait only while many are under way: one ask at a time is sent at once. 0 sends everything at
+	// once, and nil means 2 ms.
+	JoinWindow *time.Duration
 	// Logger gets what the client has to say. Nil means slog.Default.
 	Logger *slog.Logger
 }

@@ -37,6 +37,14 @@ func TestInvalidConfig(t *testing.T) {
 		`Retry.Stable is -1s: it must not be negative`:            func(c *licorne.Config) { c.Retry.Stable = -time.Second },
 		`Retry.Initial is 876000h0m0s: it must be below 70 years`: func(c *licorne.Config) { c.Retry.Initial = 100 * 365 * 24 * time.Hour },
 		`Limits.ResendBytes is -1: it must not be negative`:       func(c *licorne.Config) { c.Limits.ResendBytes = -1 },
+		`JoinWindow is -1ns: it must be between 0s and 2ms`: func(c *licorne.Config) {
+			window := time.Duration(-1)
+			c.JoinWindow = &window
+		},
+		`JoinWindow is 3ms: it must be between 0s and 2ms`: func(c *licorne.Config) {
+			window := 3 * time.Millisecond
+			c.JoinWindow = &window
+		},
 		`Handlers.Check is nil: Predicates are set, so somebody must answer the checks`: func(c *licorne.Config) {
 			c.Predicates = &licorne.PredicateOptions{}
 		},

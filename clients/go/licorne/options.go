@@ -33,6 +33,14 @@ func (c Config) complete() (Config, error) {
 	if c.Limits, err = c.Limits.complete(); err != nil {
 		return c, err
 	}
+	window := maxJoinWindow
+	if c.JoinWindow != nil {
+		window = *c.JoinWindow
+	}
+	if window < 0 || window > maxJoinWindow {
+		return c, invalid("JoinWindow", window.String(), "it must be between 0s and 2ms")
+	}
+	c.JoinWindow = &window
 	if c.Predicates != nil {
 		predicates := *c.Predicates
 		if err := predicates.complete(); err != nil {

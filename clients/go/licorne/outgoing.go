@@ -2,6 +2,7 @@ package licorne
 
 import (
 	"sync"
+	"time"
 
 	"licorne.dev/clients/go/licornev1"
 )
@@ -22,6 +23,10 @@ type outgoing struct {
 	packer  packer
 	answers []queuedAnswer
 	dumps   []*licornev1.StateDump
+	// window keeps requests with items apart while many are on their way.
+	window joinWindow
+	// holds says that the writer waits for the end of the window with one request queued.
+	holds bool
 	// limit is how many bytes may wait in the packer.
 	limit int
 	// open says whether there is a session to queue for, and streaming whether that has a stream.
@@ -66,13 +71,36 @@ func (o *outgoing) seal() {
 	o.packer.seal(first)
 }
 
-// next takes off the request to send next; nil if there is none. Answers come before all items that
-// are not sealed: the server waits for them, and their order among the items is free.
-func (o *outgoing) next() *batch {
+// hold is how long the writer leaves the only queued request to be joined; 0 to go on.
+func (o *outgoing) hold(now time.Time) time.Duration {
+	left := o.window.left(now)
+	o.holds = left > 0 && o.mayWait()
+	if !o.holds {
+		return 0
+	}
+	return left
+}
+
+// held says whether what is queued may wait until the writer's hold is over, so that nobody wakes it.
+func (o *outgoing) held() bool { return o.holds && o.mayWait() }
+
+// mayWait says that nothing has to leave now. A full request has nothing to wait for, nor one that another
+// was queued behind, nor one that a caller waits for. Answers and dumps never wait.
+func (o *outgoing) mayWait() bool {
+	return o.packer.takesMore() && o.packer.bytes <= o.limit && len(o.answers) == 0 && len(o.dumps) == 0
+}
+
+// next takes off the request to send now, behind so many unprocessed ones; nil if there is none. Answers
+// come before all items that are not sealed: the server waits for them, and their order among the items is
+// free.
+func (o *outgoing) next(unprocessed uint64, now time.Time) *batch {
 	if o.packer.sealed == 0 && (len(o.answers) > 0 || len(o.dumps) > 0) {
 		return o.nextCallback()
 	}
 	b := o.packer.take()
+	if b != nil {
+		o.window.sent(b.items, unprocessed, now)
+	}
 	if b != nil && o.packer.bytes <= o.limit && o.packer.bytes+b.bytes > o.limit {
 		o.room.Broadcast()
 	}

@@ -19,10 +19,12 @@ type batch struct {
 	removing bool
 }
 
-// packer is a queue of requests. Items go into the last request while it has room.
+// packer is a queue of requests. Items are joined into the last request as far as that keeps their order.
 //
-// A request takes no addition after its first removal. The server handles all additions of a request
-// before its removals, so this keeps the order of the calls.
+// An item joins the last request if that has items of the same kind, has room, and has no removal that the
+// item would come behind as an addition: the server handles the additions of a request before its removals,
+// and each of them in order. Otherwise it begins a request of its own. Nothing joins an earlier request, so
+// no item overtakes another. conformance/joining.json of the clients has cases for all languages.
 type packer struct {
 	// maxItems is the most items of one request.
 	maxItems int
@@ -113,6 +115,11 @@ func (p *packer) tail(size int, removal bool, kind func(*licornev1.UpdateRequest
 	p.items++
 	p.bytes += size
 	return last
+}
+
+// takesMore says whether there is one request only, and it has room: it may be joined by what comes next.
+func (p *packer) takesMore() bool {
+	return len(p.batches) == 1 && p.sealed == 0 && p.batches[0].items < p.maxItems && p.bytes < maxMessageBytes
 }
 
 // take takes off the oldest request; nil if there is none.

@@ -2,6 +2,7 @@ package licorne_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +93,26 @@ func TestOrder(t *testing.T) {
 	wanted := "ask k1,ask k2,release k1,ask k3,CREATE n1,submit a1,remove a1,submit a1,ask k4,ask k5,ask k6,ask k7"
 	if got := strings.Join(lines, ","); got != wanted {
 		t.Fatalf("the server was told\n%s\nand not\n%s", got, wanted)
+	}
+}
+
+// Items that wait for others leave in their order when the window is over, though nothing else happens.
+func TestWindowEnds(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	stream, _ := server.register()
+	r.ready()
+	var wanted, got []string
+	for i := range 30 {
+		key := fmt.Sprintf("k%d", i)
+		r.asks(ask(key))
+		wanted = append(wanted, "ask "+key)
+	}
+	for len(got) < len(wanted) {
+		got = append(got, said(stream.next())...)
+	}
+	if !slices.Equal(got, wanted) {
+		t.Fatalf("the server was told\n%q\nand not\n%q", got, wanted)
 	}
 }
 

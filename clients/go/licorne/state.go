@@ -49,6 +49,7 @@ func newState(config Config, log *slog.Logger) *state {
 		leaving: make(chan struct{}),
 	}
 	s.out.limit = config.Limits.OutgoingBytes
+	s.out.window.length = *config.JoinWindow
 	s.out.room = sync.NewCond(&s.mu)
 	s.inbox.limit = config.Limits.IncomingItems
 	s.inbox.changed = sync.NewCond(&s.mu)
@@ -79,7 +80,9 @@ func (s *state) update(note func(queue *packer)) error {
 		return nil
 	}
 	note(&s.out.packer)
-	s.wakeWriter()
+	if !s.out.held() {
+		s.wakeWriter()
+	}
 	for s.out.packer.bytes > s.out.limit && s.failure == nil {
 		if !s.out.streaming {
 			// No stream takes what is queued. The cache has everything, so the queue is given up for

@@ -26,10 +26,10 @@ func (st *stream) write() error {
 	defer timer.Stop()
 	timedOut := false
 	for {
-		request, last := st.next(timedOut)
+		request, last, hold := st.next(timedOut)
 		if request == nil {
 			over := false
-			if timedOut, over = st.idle(timer); over {
+			if timedOut, over = st.idle(timer, hold); over {
 				return nil
 			}
 			continue
@@ -78,17 +78,22 @@ func (st *stream) repeat(b *batch) error {
 	return st.call.Send(b.request)
 }
 
-// next is what to send next; nil if there is nothing. After a timeout it is an acknowledgement or a
-// heartbeat at the least. Nothing follows the last one, a goodbye, which comes after what is sealed.
-func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bool) {
+// next is what to send next; nil if there is nothing, or if it is left to be joined for so long. After a
+// timeout it is an acknowledgement or a heartbeat at the least. Nothing follows the last one, a goodbye,
+// which comes after what is sealed.
+func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bool, hold time.Duration) {
 	s := st.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ending := (s.isLeaving() || st.drained.Load() >= 0) && s.out.packer.sealed == 0
 	if !ending {
-		if b := s.out.next(); b != nil {
+		now := time.Now()
+		if hold = s.out.hold(now); hold > 0 {
+			return nil, false, hold
+		}
+		if b := s.out.next(s.session.sent-s.session.processed, now); b != nil {
 			s.sending(b)
-			return b.request, false
+			return b.request, false, 0
 		}
 	}
 	owed := s.session.unacknowledged()
@@ -103,10 +108,10 @@ func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bo
 		request = &licornev1.UpdateRequest{Message: heartbeat}
 		s.session.acknowledge(request)
 	default:
-		return nil, false
+		return nil, false, 0
 	}
 	s.stats.Sent++
-	return request, last
+	return request, last, 0
 }
 
 // goodbye is the last request of a stream. It is numbered, and never sent again.
@@ -118,15 +123,18 @@ func (st *stream) goodbye() *licornev1.UpdateRequest {
 	return request
 }
 
-// idle waits for work. It says whether the time for an acknowledgement or a heartbeat came first, and
-// whether the stream is over.
-func (st *stream) idle(timer *time.Timer) (timedOut, over bool) {
-	patience := st.heartbeat / 2
-	st.state.mu.Lock()
-	if st.state.session.unacknowledged() > 0 {
-		patience = ackDelay
+// idle waits for work, or until a hold is over. It says whether the time for an acknowledgement or a
+// heartbeat came first, and whether the stream is over.
+func (st *stream) idle(timer *time.Timer, hold time.Duration) (timedOut, over bool) {
+	patience := hold
+	if patience == 0 {
+		patience = st.heartbeat / 2
+		st.state.mu.Lock()
+		if st.state.session.unacknowledged() > 0 {
+			patience = ackDelay
+		}
+		st.state.mu.Unlock()
 	}
-	st.state.mu.Unlock()
 	timer.Reset(patience)
 	select {
 	case <-st.state.wake:
@@ -134,7 +142,7 @@ func (st *stream) idle(timer *time.Timer) (timedOut, over bool) {
 		runtime.Gosched()
 		return false, false
 	case <-timer.C:
-		return true, false
+		return hold == 0, false
 	case <-st.readDone:
 		return false, true
 	}

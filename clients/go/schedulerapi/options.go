@@ -43,6 +43,9 @@ type Options struct {
 	Retry licorne.Retry
 	// Limits bounds what is kept in memory. The zero value means the defaults.
 	Limits licorne.Limits
+	// JoinWindow is how long items wait for others while many are under way, as in licorne.Config. Nil
+	// means 2 ms, and 0 that everything is sent at once.
+	JoinWindow *time.Duration
 	// Logger gets what the adapter has to say. Nil means slog.Default.
 	Logger *slog.Logger
 	// MetricsHook is called with what was measured, from any goroutine. It must return at once.
@@ -111,6 +114,7 @@ func (o Options) config(request *si.RegisterResourceManagerRequest) licorne.Conf
 		Predicates:  &licorne.PredicateOptions{Deadline: o.PredicateDeadline, InOrder: true},
 		Retry:       o.Retry,
 		Limits:      o.Limits,
+		JoinWindow:  o.JoinWindow,
 		Logger:      o.Logger,
 	}
 }

@@ -136,6 +136,8 @@ func (s *server) run(grpc, http string) {
 	s.t.Fatal("the server does not listen")
 }
 
+func (s *server) pid() int { return s.process.Process.Pid }
+
 // kill ends the server as a crash would.
 func (s *server) kill() {
 	_ = s.process.Process.Kill()

@@ -1,13 +1,21 @@
 package shimtest
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/api"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"licorne.dev/clients/go/schedulerapi"
 )
 
 // benchQueues are five leaves beside each other.
@@ -26,13 +34,46 @@ var shapes = []struct{ nodes, apps, pods int }{
 	{5000, 80, 125},
 }
 
+// benched are the cores, and Licorne with an adapter that sends everything at once.
+var benched = append(slices.Clone(backends), struct {
+	name  string
+	start func(testing.TB) backend
+}{"licorne-unjoined", func(t testing.TB) backend { return unjoined{startLicorne(t)} }})
+
+// unjoined is a server whose adapter joins nothing.
+type unjoined struct{ *server }
+
+func (u unjoined) scheduler() api.SchedulerAPI {
+	if u.running == nil {
+		u.running = u.with(func(options *schedulerapi.Options) { options.JoinWindow = new(time.Duration) })
+	}
+	return u.running
+}
+
+// usedBy is how many seconds of a processor the server has used. The in-process core has no such part.
+func usedBy(core backend) (seconds float64, known bool) {
+	asker, known := core.(interface{ pid() int })
+	if !known {
+		return 0, false
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", asker.pid()))
+	if err != nil {
+		return 0, false
+	}
+	// Behind the name, which may hold blanks, user and system time are fields 12 and 13, in ticks.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100, true
+}
+
 // BenchmarkPods measures how fast pods are bound, with all predicates on, in the way of the shim's own
 // benchmark: pods of 10 thousandths of a core, which end a second after they were bound. Run it with
 // -benchtime 1x.
 func BenchmarkPods(b *testing.B) {
 	for _, shape := range shapes {
 		count := 5 * shape.apps * shape.pods
-		for _, one := range backends {
+		for _, one := range benched {
 			b.Run(fmt.Sprintf("%dpods/%dnodes/%s", count, shape.nodes, one.name), func(b *testing.B) {
 				for range b.N {
 					bench(b, one.start(b), shape.nodes, shape.apps, shape.pods)
@@ -51,6 +92,7 @@ func bench(b *testing.B, core backend, nodes, apps, podsOfApp int) {
 	w := &watch{cluster: c, all: make(chan struct{}), ended: make(chan struct{}), wanted: 5 * apps * podsOfApp}
 	c.onBind = w.bound
 	c.startShim(core.scheduler(), benchQueues)
+	before, _ := usedBy(core)
 	added := time.Now()
 	for _, queue := range []string{"root.a", "root.b", "root.c", "root.d", "root.e"} {
 		for app := range apps {
@@ -64,6 +106,9 @@ func bench(b *testing.B, core backend, nodes, apps, podsOfApp int) {
 	b.ReportMetric(float64(w.wanted)/w.last.Sub(w.first).Seconds(), "pods/s")
 	b.ReportMetric(w.last.Sub(added).Seconds(), "s/all")
 	b.ReportMetric(0, "ns/op")
+	if after, known := usedBy(core); known {
+		b.ReportMetric((after-before)*1e6/float64(w.wanted), "server-µs/pod")
+	}
 	c.bound()
 	c.stopShim()
 }

@@ -7,14 +7,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
-// The environment variables. Their values are names of files in PEM.
+// The environment variables whose values are names of files in PEM.
 const (
 	authorityFile   = "LICORNE_CA"
 	certificateFile = "LICORNE_CERT"
 	keyFile         = "LICORNE_KEY"
 )
+
+// joinWindow is the environment variable with the time for which items wait for others.
+const joinWindow = "LICORNE_JOIN_WINDOW"
+
+// JoinWindow is nil, which means the usual one, if the variable is not set. The error names it.
+func JoinWindow() (*time.Duration, error) {
+	text := os.Getenv(joinWindow)
+	if text == "" {
+		return nil, nil
+	}
+	window, err := time.ParseDuration(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is %q: it must be a time such as 1ms, or 0", joinWindow, text)
+	}
+	return &window, nil
+}
 
 // TLS is nil, which means plain text, if none of the variables is set. A set of which a part is missing
 // is an error that names it. The authority is read once. The certificate and the key are read for every

@@ -41,6 +41,23 @@ func TestIncompleteSets(t *testing.T) {
 	}
 }
 
+// The window is that of the variable. Without it the client's own counts, and what is no time is refused.
+func TestJoinWindow(t *testing.T) {
+	if window, err := JoinWindow(); window != nil || err != nil {
+		t.Fatalf("without the variable the window is %v, %v", window, err)
+	}
+	for text, wanted := range map[string]time.Duration{"0": 0, "1500us": 1500 * time.Microsecond} {
+		t.Setenv(joinWindow, text)
+		if window, err := JoinWindow(); err != nil || *window != wanted {
+			t.Errorf("%s is %v, %v", text, window, err)
+		}
+	}
+	t.Setenv(joinWindow, "1")
+	if _, err := JoinWindow(); err == nil || err.Error() != `LICORNE_JOIN_WINDOW is "1": it must be a time such as 1ms, or 0` {
+		t.Errorf("1 is refused by %v", err)
+	}
+}
+
 // Without any of the files the connection is plain text. Files that are wrong are named.
 func TestFiles(t *testing.T) {
 	if config, err := TLS(); config != nil || err != nil {

@@ -5,7 +5,8 @@
 // LICORNE_TARGET is host:port of the server, 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT
 // and LICORNE_KEY are files of TLS: the authority that the server's certificate is checked by, and the
 // shim's own certificate and key, which are read for every connection. LICORNE_CA may be set alone.
-// Without any of them the connection is plain text.
+// Without any of them the connection is plain text. LICORNE_JOIN_WINDOW is how long items wait for others
+// under load, 2ms if it is not set; 0 sends everything at once.
 package main
 
 import (
@@ -48,15 +49,20 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	window, err := transport.JoinWindow()
+	if err != nil {
+		return err
+	}
 	nodes, stopNodes := listNodes()
 	defer stopNodes()
 	cluster := objects.Of(nodes)
 	ended := make(chan error, 1)
 	scheduler, err := schedulerapi.New(schedulerapi.Options{
-		Target:  target(),
-		TLS:     security,
-		Cluster: cluster,
-		Ended:   func(err error) { ended <- err },
+		Target:     target(),
+		TLS:        security,
+		Cluster:    cluster,
+		JoinWindow: window,
+		Ended:      func(err error) { ended <- err },
 	})
 	if err != nil {
 		return err
