@@ -27,6 +27,13 @@ var listening = regexp.MustCompile(`listening grpc=(\S+)`)
 // function that kills it.
 func realServer(t *testing.T, address string, flags ...string) (string, func()) {
 	t.Helper()
+	address, _, kill := startServer(t, address, flags...)
+	return address, kill
+}
+
+// startServer does what realServer does, and returns the id of the process too.
+func startServer(t testing.TB, address string, flags ...string) (string, int, func()) {
+	t.Helper()
 	if os.Getenv("LICORNE_BIN") == "" {
 		t.Fatal("LICORNE_BIN must name the program licorne, as `make test-go` does: this test starts it")
 	}
@@ -47,11 +54,11 @@ func realServer(t *testing.T, address string, flags ...string) (string, func()) 
 	t.Cleanup(kill)
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if found := listening.FindStringSubmatch(lines.Text()); found != nil {
-			return found[1], kill
+			return found[1], program.Process.Pid, kill
 		}
 	}
 	t.Fatal("the server does not say where it listens")
-	return "", nil
+	return "", 0, nil
 }
 
 // ledger counts what the handlers of an RM were told of each ask.
