@@ -2,6 +2,7 @@ package shimtest
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,13 +55,17 @@ func TestAnnotationsAndLabelsReachTheServer(t *testing.T) {
 	c.addPods(first, aPod("app", "app-1", 1500), aPod("plain", "plain-0", 100))
 	on := c.comesToBind("app-0", "app-1", "plain-0")
 	tags := map[string]map[string]string{}
-	for id, rack := range map[string]string{"n1": "r1", "n2": "r2"} {
-		attributes, here := core.nodeTags(id)
-		if attributes["rack"] != rack {
-			t.Errorf("%s has the attributes %v", id, attributes)
+	// A pod is bound when its node is accepted; the server books it when it has the answer.
+	until(t, func() bool {
+		for _, id := range []string{"n1", "n2"} {
+			_, here := core.nodeTags(id)
+			maps.Copy(tags, here)
 		}
-		for key, value := range here {
-			tags[key] = value
+		return len(tags) == len(on)
+	}, func() any { return tags })
+	for id, rack := range map[string]string{"n1": "r1", "n2": "r2"} {
+		if attributes, _ := core.nodeTags(id); attributes["rack"] != rack {
+			t.Errorf("%s has the attributes %v", id, attributes)
 		}
 	}
 	if got := tags["uid-app-0"]["licorne/runtime"]; got != "60" {
