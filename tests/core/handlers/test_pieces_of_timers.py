@@ -39,13 +39,13 @@ from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
 
-FEW, MANY = 2_500, 5_000
+FEW, MANY = 1_250, 2_500
 """Both are more than any tick ends together, and twice as many more than any looks at."""
 
 GROWTH = 1.25
 DAY = 86_400.0
-MOST_TICKS = 150
-"""Asks that are never answered are asked about for ever."""
+MOST_TICKS = 15
+"""Some deadlines come again for ever: so many ticks are three rounds of each."""
 
 DYNAMIC = "placementrules: [{name: provided, create: true}]"
 
@@ -101,7 +101,7 @@ def _gone(n: int) -> Iterator[Command]:
 
 def _gone_among_others(n: int) -> Iterator[Command]:
     """One dynamic queue to remove, and very many that stay."""
-    others = ", ".join(f"{{name: q{number}}}" for number in range(7 * n // 4))
+    others = ", ".join(f"{{name: q{number}}}" for number in range(7 * n // 2))
     p = "{name: p, parent: true, submitacl: '*'}"
     yield register(config(f"[{p}, {others}]", rest=DYNAMIC))
     yield apps(app("one", "root.p.q"))
@@ -137,9 +137,9 @@ def _reserved(n: int) -> Iterator[Command]:
 def _overdue(n: int) -> Iterator[Command]:
     """Full nodes whose allocations never end, and an ask with a shadow start."""
     yield register(config("[{name: a}]", properties="{backfill: easy}"))
-    yield nodes(*(node(f"n{number}", vcore=2) for number in range(n)))
+    yield nodes(*(node(f"n{number}", vcore=2) for number in range(2 * n)))
     yield apps(app("one", "root.a", tags={RUNTIME: "60"}))
-    yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(n)))
+    yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(2 * n)))
     yield asks(ask("one", "large", vcore=2))
 
 
@@ -237,16 +237,16 @@ def _many_above_max(n: int, delay: str = "5s") -> Iterator[Command]:
 
 def _some_time_above_max(n: int) -> Iterator[Command]:
     """Leaves that have more than their maxima, and much time until they are enforced."""
-    yield from _many_above_max(7 * n // 4, delay="480h")
+    yield from _many_above_max(7 * n // 2, delay="480h")
 
 
 def _drained(n: int) -> Iterator[Command]:
     """A node with very many allocations, and so much time that one goes in more than a week."""
     yield register(config("[{name: a}]"))
-    yield nodes(node("n1", vcore=n))
+    yield nodes(node("n1", vcore=2 * n))
     yield apps(app("one", "root.a"))
-    yield asks(*(ask("one", f"k{number}", vcore=1, on_node="n1") for number in range(n)))
-    yield drain("n1", 9 * DAY * n)
+    yield asks(*(ask("one", f"k{number}", vcore=1, on_node="n1") for number in range(2 * n)))
+    yield drain("n1", 18 * DAY * n)
 
 
 def _noticed(n: int) -> Iterator[Command]:
