@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 
 from licorne_core.model.nodes.node import RESERVED, Node
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import Items
+from licorne_core.values.resources import EMPTY, Items
 
 Most = Callable[[int, int, Sequence[int]], int]
 """Most members of a kind that a room takes beside the given numbers of the kinds before it."""
-
-_NOTHING: dict[str, int] = {}
 
 
 class Effort:
@@ -143,7 +141,7 @@ def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequ
 
 
 def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
-    kept = _NOTHING if ask_class.required_node is not None else node.kept
+    kept = EMPTY if ask_class.required_node is not None else node.kept
     available = free_for(node, ask_class) if node.plans else node.available
     if taken:
         available = dict(available)

@@ -21,7 +21,7 @@ from licorne_core.model.runtimes import Confidence
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.start_search import extended
 from licorne_core.values.asks import Ask, AskClass
-from licorne_core.values.resources import Items, charge
+from licorne_core.values.resources import Items, charge, refund
 
 MOST_LOOKS = 200_000
 """Allocations, groups of asks and nodes that one guess looks at; beyond that the start is unknown."""
@@ -209,9 +209,9 @@ class Projection:
             while self._fits(ask_class, node, time):
                 if not all(_holds(room, ask_class.items) for room in rooms):
                     return
-                charge(self._free_on(node), _negated(ask_class.items))
+                refund(self._free_on(node), ask_class.items)
                 for room in rooms:
-                    _post(room, _negated(ask_class.items))
+                    _post(room, ask_class.items, -1)
                 found.append(node)
                 if len(found) == count:
                     return
@@ -227,7 +227,7 @@ class Projection:
         for room in node.plans.values():
             if time < room.end and time + ask_class.runtime > room.start:
                 free = dict(free)
-                charge(free, _negated(room.items))
+                refund(free, room.items)
         return all(free.get(name, 0) >= value for name, value in ask_class.items)
 
     def _pass(self, time: float) -> Iterator[None]:
@@ -251,7 +251,7 @@ class Projection:
         free = self._free.get(node)
         if free is None:
             free = self._free[node] = dict(node.available)
-            charge(free, _negated(node.kept.items()))
+            refund(free, tuple(node.kept.items()))
         return free
 
     def _room(self, quota: Quota) -> dict[str, int]:
@@ -261,20 +261,16 @@ class Projection:
         return room
 
 
-def _negated(items: Iterable[tuple[str, int]]) -> Items:
-    return tuple((name, -value) for name, value in items)
-
-
 def _holds(room: Mapping[str, int], items: Items) -> bool:
     """True if the amounts fit into what is left of the types that a maximum names."""
     return all(room.get(name, value) >= value for name, value in items)
 
 
-def _post(room: dict[str, int], items: Items) -> None:
+def _post(room: dict[str, int], items: Items, times: int = 1) -> None:
     """Add to what is left of the types that a maximum names."""
     for name, value in items:
         if name in room:
-            room[name] += value
+            room[name] += times * value
 
 
 def _applications(queue: Queue) -> Iterator[Application | None]:

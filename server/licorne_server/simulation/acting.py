@@ -43,7 +43,7 @@ from licorne_server.simulation.lives import CONFIRMED, End, Lives, Place
 from licorne_server.simulation.lookup import request_of
 from licorne_server.simulation.player import Player
 
-Of = tuple[PartitionName, AppId]
+AppPlace = tuple[PartitionName, AppId]
 """An application."""
 
 
@@ -87,12 +87,12 @@ class _Event(NamedTuple):
 class Acting:
     """What runs in a core, and what its RMs do next without being told."""
 
-    running: dict[Of, dict[AllocationKey, Running]]
+    running: dict[AppPlace, dict[AllocationKey, Running]]
     """Allocations that the core has placed."""
-    early: dict[Of, dict[AllocationKey, None]]
+    early: dict[AppPlace, dict[AllocationKey, None]]
     """Those that have ended here, and perhaps not live."""
 
-    def __init__(self, player: Player, lives: Lives, gone: Callable[[Of], None]) -> None:
+    def __init__(self, player: Player, lives: Lives, gone: Callable[[AppPlace], None]) -> None:
         """Act in this player's core; `gone` is called after an allocation of an application has ended."""
         self.carried = Carried()
         self.running = {}
@@ -177,7 +177,7 @@ class Acting:
             del self.early[place[:2]]
         return True
 
-    def forget(self, of: Of) -> None:
+    def forget(self, of: AppPlace) -> None:
         """An application is over."""
         self.running.pop(of, None)
         self.early.pop(of, None)

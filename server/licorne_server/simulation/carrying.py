@@ -42,7 +42,7 @@ from licorne_core.model.apps.requests import STOPPING, RequestState, is_ask
 from licorne_core.partitions.jobs import LargeCommand
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from licorne_server.simulation.acting import Acting, Carried, Of
+from licorne_server.simulation.acting import Acting, AppPlace, Carried
 from licorne_server.simulation.lives import CONFIRMED, End, Lives, Place
 from licorne_server.simulation.lookup import partition_meant, request_of
 from licorne_server.simulation.player import Player
@@ -67,9 +67,9 @@ class Carrying:
         self._scheduler = player.scheduler
         self._lives = lives
         self._acting = Acting(player, lives, self._end_if_over)
-        self._new: dict[Of, NewApplication] = {}
+        self._new: dict[AppPlace, NewApplication] = {}
         # Applications that their RMs have ended, with the command for it.
-        self._over: dict[Of, Command] = {}
+        self._over: dict[AppPlace, Command] = {}
         # Since when an RM tells again what it has, and what it has not told.
         self._untold: dict[RmId, tuple[float, dict[Place, None]]] = {}
         # Nodes, applications and allocations that it has told.
@@ -249,7 +249,7 @@ class Carrying:
         self._acting.ends(place)
         return True
 
-    def _end(self, of: Of, command: Command) -> None:
+    def _end(self, of: AppPlace, command: Command) -> None:
         """An RM ends an application: now, or once the work that it did live is done."""
         partition = self._scheduler.partitions[of[0]]
         app = partition.applications.get(of[1])
@@ -264,7 +264,7 @@ class Carrying:
         self._over[of] = command
         self._end_if_over(of)
 
-    def _end_if_over(self, of: Of) -> None:
+    def _end_if_over(self, of: AppPlace) -> None:
         command = self._over.get(of)
         if command is None:
             return

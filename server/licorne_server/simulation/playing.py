@@ -37,8 +37,9 @@ from licorne_core.messages.effects import (
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, RmId, UserGroup
-from licorne_core.values.resources import Resources, charge
+from licorne_core.values.resources import Resources
 from licorne_core.values.slices import Tuning
+from licorne_core.values.tags import RUNTIME
 from licorne_server.simulation.agenda import Agenda
 from licorne_server.simulation.cluster import NodeKind, updates_of
 from licorne_server.simulation.player import Player, Watcher
@@ -47,7 +48,6 @@ from licorne_server.simulation.workload import Job
 RM: Final = RmId("simulation")
 DEFAULT_GANG_TIMEOUT: Final = 900.0
 """Seconds that a gang keeps the room of some of its members, as the server has it."""
-RUNTIME_TAG: Final = "licorne/runtime"
 MAX_TIMEOUTS: Final = 1_000
 """Times that a gang may time out before it is given up."""
 FIRST_PAUSE: Final = 60.0
@@ -184,19 +184,14 @@ class Playing:
         app_id = AppId(job.job if course.submissions == 1 else f"{job.job}#{course.submissions}")
         live = _Live(course, app_id, job.members)
         self._live[app_id] = live
-        total: dict[str, int] = {}
-        if job.gang:
-            for group in job.groups:
-                for name, amount in group.ask_class.items:
-                    total[name] = total.get(name, 0) + amount * group.number
         new = NewApplication(
             app_id=app_id,
             queue_name=job.queue,
             partition=self._partition,
             user=UserGroup(job.user, (job.group,)),
-            tags={RUNTIME_TAG: str(job.declared)} if job.declared else {},
+            tags={RUNTIME: str(job.declared)} if job.declared else {},
             execution_timeout=self._timeout if job.gang else 0,
-            placeholder_ask=total,
+            placeholder_ask=job.amounts if job.gang else {},
             gang_scheduling_style="Hard" if job.gang else "",
         )
         self._send(UpdateApplications(rm_id=RM, new=[new]))
@@ -381,8 +376,4 @@ def used(courses: Sequence[Course]) -> Iterator[tuple[float, float, Resources]]:
     """Start, end and amounts of the runs that were not lost."""
     for course in courses:
         if course.start is not None and course.end is not None:
-            amounts: dict[str, int] = {}
-            for group in course.job.groups:
-                for _ in range(group.number):
-                    charge(amounts, group.ask_class.items)
-            yield course.start, course.end, amounts
+            yield course.start, course.end, course.job.amounts

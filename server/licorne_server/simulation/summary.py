@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from licorne_core.values.ids import PartitionName, bare_partition, rm_of
 from licorne_core.values.resources import Resources
-from licorne_server.simulation.waits import Course, Waits, shares
+from licorne_server.simulation.waits import Course, Waits, add_amounts, shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Tally:
         self.waiting += other.waiting
         self.waits = self.waits.plus(other.waits)
         self.victims += other.victims
-        _add(self.lost, other.lost)
+        add_amounts(self.lost, other.lost)
 
     def row(self, rm_id: str = "", partition: str = "", queue: str = "") -> QueueSummary:
         """The totals as measures."""
@@ -113,14 +113,13 @@ class Usage:
 
     def add(self, used: Resources, capacity: Resources, seconds: float) -> None:
         """So many seconds had these amounts."""
-        for total, amounts in ((self.used, used), (self.capacity, capacity)):
-            for name, amount in amounts.items():
-                total[name] = total.get(name, 0.0) + amount * seconds
+        add_amounts(self.used, used, seconds)
+        add_amounts(self.capacity, capacity, seconds)
 
     def add_all(self, other: "Usage") -> None:
         """Add those of another partition."""
-        _add(self.used, other.used)
-        _add(self.capacity, other.capacity)
+        add_amounts(self.used, other.used)
+        add_amounts(self.capacity, other.capacity)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -173,8 +172,3 @@ class Totals(NamedTuple):
                     tally.waiting += 1
                     tally.waits.add(seconds)
                 yield name, path, tally
-
-
-def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:
-    for name, amount in amounts.items():
-        total[name] = total.get(name, 0.0) + amount

@@ -86,9 +86,8 @@ class Point:
         self.waiting += other.waiting
         self.placed += other.placed
         self.waited += other.waited
-        for mine, others in ((self.used, other.used), (self.capacity, other.capacity)):
-            for name, amount in others.items():
-                mine[name] = mine.get(name, 0.0) + amount
+        add_amounts(self.used, other.used)
+        add_amounts(self.capacity, other.capacity)
 
 
 class Course:
@@ -139,6 +138,12 @@ def _extend(point: Point, seconds: float, waiting: int, used: Resources, capacit
         for name, amount in amounts.items():
             if name in mine or len(mine) < MOST_TYPES:
                 mine[name] = mine.get(name, 0.0) + amount * seconds
+
+
+def add_amounts(total: dict[str, float], amounts: Mapping[str, float], times: float = 1.0) -> None:
+    """Add so many times these amounts to a running total."""
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0.0) + amount * times
 
 
 def shares(used: Mapping[str, float], capacity: Mapping[str, float]) -> dict[str, float]:

@@ -55,6 +55,15 @@ class Job(NamedTuple):
         """Number of members."""
         return sum(group.number for group in self.groups)
 
+    @property
+    def amounts(self) -> Resources:
+        """Amounts of all members together."""
+        total: dict[str, int] = {}
+        for group in self.groups:
+            for name, amount in group.ask_class.items:
+                total[name] = total.get(name, 0) + amount * group.number
+        return total
+
 
 class Workload(NamedTuple):
     """Jobs in the order of their submission, and those left out, by reason."""
