@@ -99,6 +99,20 @@ def test_the_loss_of_a_victim_that_is_spared_is_none() -> None:
     assert noticed(driver.wait(20)) == ["young"]
 
 
+def test_a_placeholder_gets_no_notice() -> None:
+    """It has no work to lose: it is released at once, and its RM is told of no deadline."""
+    driver = Driver()
+    guest = "{name: guest, properties: {preemption.notice: 60s}}"
+    owner = "{name: owner, resources: {guaranteed: {memory: 1}}, properties: {preemption.delay: 5s}}"
+    driver.do(register(config(f"[{guest}, {owner}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("guest", "root.guest", gang={"memory": 1}), app("owner", "root.owner")))
+    driver.do(asks(ask("guest", "p", memory=1, group="g", placeholder=True, policy="s")))
+    driver.do(asks(ask("owner", "k", memory=1, policy="o")))
+    effects = driver.wait(5)
+    assert [key for _, key, *_ in released(effects)] == ["p"]
+    assert noticed(effects) == []
+
+
 def test_an_operator_does_not_wait_for_a_notice() -> None:
     """An application that is ended has its victims stopped at once."""
     driver = town()

@@ -21,10 +21,15 @@ def runtimes_of(*seconds: float) -> Runtimes:
     return runtimes
 
 
-@pytest.mark.parametrize("number", range(FEWEST_SAMPLES))
+@pytest.mark.parametrize("number", range(3))
 def test_few_runs_are_no_number(number: int) -> None:
-    """Before there are enough runs the runtime is unknown, and has no number."""
+    """Before the third run the runtime is unknown, and has no number."""
     assert runtimes_of(*[7.0] * number).expected(LEAF, SHAPE) == (None, Confidence.UNKNOWN)
+
+
+def test_three_runs_have_a_median() -> None:
+    """The third run ends what is unknown."""
+    assert runtimes_of(7.0, 9.0, 8.0).expected(LEAF, SHAPE) == (8.0, Confidence.LEARNT)
 
 
 def test_a_declared_runtime_goes_before_what_ran() -> None:

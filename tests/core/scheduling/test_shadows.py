@@ -190,6 +190,14 @@ def test_one_ask_holds_a_start_at_a_time_and_the_next_follows_at_once() -> None:
     assert starts(driver) == {"next": (150.0, ["n0"])}
 
 
+def test_sixteen_asks_hold_starts_at_a_time() -> None:
+    """With `conservative` the first sixteen of seventeen blocked asks hold starts, one after the other."""
+    driver = world(10, properties="{backfill: conservative}")
+    driver.do(asks(job("first", "runs", 10, 100)))
+    driver.do(asks(*(job("second", f"k{number:02}", 10, 50) for number in range(17))))
+    assert starts(driver) == {f"k{number:02}": (100.0 + 50.0 * number, ["n0"]) for number in range(16)}
+
+
 def test_an_ask_holds_a_start_once_it_has_waited() -> None:
     """`reserve.after` is a property of the leaf."""
     driver = world(10, properties="{backfill: easy, reserve.after: 30s}")

@@ -2,15 +2,19 @@
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
+    Command,
     FailMode,
     NodeAction,
     NodeRefusal,
     PredicateAnswer,
     PredicatePolicy,
+    Tick,
 )
+from licorne_core.messages.effects import AllocationsMade, Unfinished
+from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import NodeId, RmId
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
-from support.core.driver import Driver, asked, placed
+from support.core.driver import START, Driver, asked, placed
 
 CONFIG = """
 partitions:
@@ -56,6 +60,29 @@ def test_the_smallest_domain_that_fits_is_taken() -> None:
     """Of the racks with enough slots the one with the fewest is taken, whatever their names."""
     driver = cluster(a=[4, 4], b=[2, 1], c=[1, 1], d=[2, 1])
     assert gang(driver, 3) == ["b-0", "b-0", "b-1"]
+
+
+def test_a_large_gang_takes_few_turns() -> None:
+    """A thousand members on ten thousand nodes: a turn looks at some of the nodes, and ten at all of them."""
+    core, made, turns = Scheduler(), 0, 0
+    sizes = [node(f"n{n:05}", attributes={"rack": f"r{n // 100}"}, gpu=1 + n // 9_000) for n in range(10_000)]
+    members = [ask("job", f"p{n}", placeholder=True, group="g", gpu=1) for n in range(1_000)]
+    tags = {"licorne/topology": "preferred=rack"}
+    todo: list[Command] = [
+        register(CONFIG),
+        nodes(*sizes),
+        apps(app("job", "root.a", gang={"gpu": 1_000}, tags=tags)),
+        asks(*members),
+    ]
+    while todo or ((due := core.next_deadline()) is not None and due <= START):
+        turns += not todo
+        for effect in core.handle(todo.pop(0) if todo else Tick(), START):
+            if isinstance(effect, Unfinished):
+                todo.insert(0, effect.rest)
+            elif isinstance(effect, AllocationsMade):
+                made += len(effect.allocations)
+    assert made == len(members)
+    assert 5 <= turns <= 20
 
 
 def test_domains_are_ordered_by_the_slots_of_all_kinds() -> None:

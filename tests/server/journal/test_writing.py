@@ -1,5 +1,6 @@
 """The writing of a journal: what the core gets, replayed to the same decisions, and what ends a journal."""
 
+import os
 import shutil
 import stat
 import sys
@@ -125,6 +126,36 @@ def test_run_goes_on_in_further_files(tmp_path: Path) -> None:
     ]
     # The header alone has filled the first.
     assert len(list(tmp_path.glob("000001-*.ljr"))) == 4
+
+
+def test_each_file_is_on_the_disk_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has ended outlives a failure of the machine, the last one of a run as well."""
+    folder, synced = Folder(tmp_path, LARGE), list[str]()
+    monkeypatch.setattr(
+        os, "fdatasync", lambda file: synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
+    )
+    assert folder.open()
+    folder.begin(b"first")
+    folder.begin(b"second")
+    assert synced == ["000001-0001.ljr"]
+    folder.end_file()
+    assert synced == ["000001-0001.ljr", "000001-0002.ljr"]
+    folder.close()
+
+
+def test_all_files_of_earlier_runs_count(tmp_path: Path) -> None:
+    """A journal that is opened again knows the bytes of runs of several files."""
+    for text in (b"first", b"second one"):
+        folder = Folder(tmp_path, LARGE)
+        assert folder.open()
+        for _ in range(3):
+            folder.begin(text)
+        folder.end_file()
+        folder.close()
+    folder = Folder(tmp_path, LARGE)
+    assert folder.open()
+    assert folder.size == sum(path.stat().st_size for path in tmp_path.glob("*.ljr")) == 45
+    folder.close()
 
 
 def test_files_are_of_their_user_alone(tmp_path: Path) -> None:
