@@ -1,4 +1,4 @@
-"""Budgets over RMs: members and usage, looked up and added up from the records each time."""
+"""Budgets over RMs: usage, added up from the records each time, and members, kept while budgets stay."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,9 +33,11 @@ class Budgets:
         self.partitions = partitions
         self.budgets: dict[str, Budget] = {}
         self.floating: frozenset[str] = frozenset()
+        self._names: dict[tuple[str, str], list[str]] = {}
 
     def take(self, command: SetBudgets | SetBudgetSlices) -> None:
         """Other budgets, or other slices of one."""
+        self._names.clear()
         if isinstance(command, SetBudgets):
             self.budgets = {budget.name: budget for budget in command.budgets}
             self.floating = command.floating
@@ -51,6 +53,12 @@ class Budgets:
 
     def names(self, partition: str, queue: str) -> list[str]:
         """The budgets that an application in the queue counts in, those above them too."""
+        found = self._names.get((partition, queue))
+        if found is None:
+            found = self._names[partition, queue] = self._names_of(partition, queue)
+        return found
+
+    def _names_of(self, partition: str, queue: str) -> list[str]:
         rm, _, bare = partition[1:].partition("]")
         own = [
             budget.name
