@@ -30,7 +30,7 @@ BACKFILL = (
         "StartSearch._free_on",
         drop("refund"),
         "the same room is held for two starts",
-        ("properties/test_decisions::test_decides_as_the_oracle_does_of_backfill",),
+        ("core/scheduling/test_start_domains",),
     ),
     Defect(
         "longer-asks-rule-out-shorter-ones",
@@ -59,5 +59,33 @@ BACKFILL = (
         drop("readmit"),
         "a gang that has lost a member holds no start any more",
         ("core/scheduling/test_shadows",),
+    ),
+    Defect(
+        "start-in-the-old-domain",
+        "PlannedStarts._has_changed",
+        without("inside"),
+        "a gang starts where it was planned, though its members have to be elsewhere by now",
+        ("core/scheduling/test_start_domains",),
+    ),
+    Defect(
+        "lost-members-hold-starts",
+        "GangSearch.decide",
+        without("together"),
+        "a member that waits for its lost place holds a start as well",
+        ("core/scheduling/test_start_domains",),
+    ),
+    Defect(
+        "start-apart-from-the-gang",
+        "DomainStarts._find_bounds",
+        without("held"),
+        "more members of a gang are planned in another domain than those that it has",
+        ("core/scheduling/test_start_domains", "properties/test_gang_starts"),
+    ),
+    Defect(
+        "start-on-kept-room",
+        "StartSearch._free_on",
+        never("kept"),
+        "a start is planned on room that is kept for a lost member of another gang",
+        ("core/scheduling/test_start_domains",),
     ),
 )

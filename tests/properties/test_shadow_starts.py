@@ -12,16 +12,16 @@ from support.core.batch import Batch
 from support.core.driver import START
 from support.reference_backfill import Job, first_come, outcome, played
 
-NODES = 6
+NODES, RACK = 6, 3
 DEFAULT = PartitionName("[rm1]default")
 
 
 class Told(Batch):
     """A core that plays jobs, with the first start that each was told."""
 
-    def __init__(self, *, gangs: bool, backfill: str = "easy") -> None:
+    def __init__(self, *, gangs: bool, backfill: str = "easy", rack: int = 0) -> None:
         """A machine of a few nodes with one processor each, or of one large node."""
-        super().__init__(NODES, backfill=backfill, gangs=gangs)
+        super().__init__(NODES, backfill=backfill, gangs=gangs, rack=rack)
         self.told: dict[int, float] = {}
 
     def _submit(self, job: Job) -> None:
@@ -51,21 +51,25 @@ def stream(seed: int, stretch: float = 1.0) -> list[Job]:
     return jobs
 
 
-def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy") -> Told:
-    """All jobs on a machine of their own."""
-    batch = Told(gangs=gangs, backfill=backfill)
-    batch.play(jobs)
+def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy", rack: int = 0) -> Told:
+    """All jobs on a machine of their own; with racks none is larger than one."""
+    batch = Told(gangs=gangs, backfill=backfill, rack=rack)
+    batch.play([replace(job, size=min(job.size, rack or job.size)) for job in jobs])
     return batch
 
 
 @pytest.mark.worlds(first=0, one_in=8)
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
-@pytest.mark.parametrize("gangs", [False, True], ids=["asks", "gangs"])
-def test_a_told_start_is_kept_if_runtimes_are_true(part: range, gangs: bool, backfill: str) -> None:
-    """Whatever comes later: an ask or a gang starts no later than it was told first."""
+@pytest.mark.parametrize(
+    ("gangs", "rack"), [(False, 0), (True, 0), (True, RACK)], ids=["asks", "gangs", "racks"]
+)
+def test_a_told_start_is_kept_if_runtimes_are_true(
+    part: range, gangs: bool, rack: int, backfill: str
+) -> None:
+    """Whatever comes later: an ask, a gang, or one in a rack starts no later than it was told first."""
     held = 0
     for seed in part:
-        batch = play(stream(seed), gangs=gangs, backfill=backfill)
+        batch = play(stream(seed), gangs=gangs, backfill=backfill, rack=rack)
         late = {n: (batch.starts.get(n), told) for n, told in batch.told.items() if batch.starts[n] > told}
         assert not late, f"seed {seed}: started, told {late}"
         held += len(batch.told)

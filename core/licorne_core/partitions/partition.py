@@ -170,7 +170,7 @@ class Partition:
             Watch(self.journal),
             self.rm.budgets,
             self.shadows,
-            StartSearch(self.nodes, self.applications, fill_work, self.runtimes),
+            StartSearch(self.nodes, self.tree, self.applications, fill_work, self.runtimes),
             self.places,
         )
 

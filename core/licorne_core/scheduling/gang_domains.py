@@ -7,15 +7,20 @@ filled before the next; the kind with the fewest slots in the domain goes first.
 
 With gang slices the members of each kind are cut into slices, in the order of their asks. The last slice of
 a kind may be smaller. Each slice has to be in one domain of its level, again in the smallest that fits.
+
+What a node takes is said by the table of each kind, and by `beside`: now, or at a later time
+(`start_domains.py`).
 """
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import Effort, on_nodes, pack
-from licorne_core.scheduling.gang_slots import SlotTable
+from licorne_core.scheduling.gang_packing import Beside, Effort, on_nodes, pack, slots_beside
+from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.values.asks import AskClass
 
 STEPS = 20_000
@@ -27,7 +32,7 @@ class Kind(NamedTuple):
 
     ask_class: AskClass
     members: int
-    table: SlotTable
+    table: Slots
 
 
 class Slice(NamedTuple):
@@ -38,6 +43,16 @@ class Slice(NamedTuple):
     number: int
 
 
+def slices_of(members: Sequence[int], size: int) -> list[Slice]:
+    """The gang slices of so many members of each kind, none for no `size`: whole ones, and a last one."""
+    found: list[Slice] = []
+    for kind, count in enumerate(members) if size else ():
+        whole, rest = divmod(count, size)
+        found += [Slice(kind, size, whole)] if whole else []
+        found += [Slice(kind, rest, 1)] if rest else []
+    return found
+
+
 Picks = list[tuple[int, Node, int]]
 """Index of a kind, a node, and the number of members of the kind that go there."""
 
@@ -45,22 +60,28 @@ Picks = list[tuple[int, Node, int]]
 class DomainSearch:
     """One search for a domain for the kinds of one gang."""
 
-    __slots__ = ("_domains", "_effort", "_kinds", "_looks", "_slice_depth", "_slices")
+    __slots__ = ("_beside", "_domains", "_effort", "_kinds", "_looks", "_slice_depth", "_slices")
 
     def __init__(
-        self, kinds: Sequence[Kind], domains: Domains, slice_size: int = 0, slice_depth: int = 0
+        self,
+        kinds: Sequence[Kind],
+        domains: Domains,
+        slice_size: int = 0,
+        slice_depth: int = 0,
+        beside: Beside = slots_beside,
+        effort: Effort | None = None,
     ) -> None:
-        """Start a search; `slice_depth` is that of the level of gang slices, if `slice_size` is above 0."""
+        """Start a search; `slice_depth` is that of the level of gang slices, if `slice_size` is above 0.
+
+        `effort` is one that it shares with other searches.
+        """
         self._kinds = kinds
         self._domains = domains
-        self._effort = Effort(STEPS)
+        self._beside = beside
+        self._effort = effort or Effort(STEPS)
         self._looks = 0
         self._slice_depth = slice_depth
-        self._slices: list[Slice] = []
-        for number, kind in enumerate(kinds) if slice_size else ():
-            whole, rest = divmod(kind.members, slice_size)
-            self._slices += [Slice(number, slice_size, whole)] if whole else []
-            self._slices += [Slice(number, rest, 1)] if rest else []
+        self._slices = slices_of([kind.members for kind in kinds], slice_size)
 
     @property
     def work(self) -> int:
@@ -74,7 +95,7 @@ class DomainSearch:
         for _, path in sorted(candidates):
             if self._slices and self._lack_of_slices((depth, path)):
                 continue
-            picks = self._pack((depth, path))
+            picks = self.inside((depth, path))
             if picks is not None:
                 return picks
         return None
@@ -125,7 +146,8 @@ class DomainSearch:
         depth, path = domain
         return self._domains.grouped(depth, self._slice_depth).get(path, [])
 
-    def _pack(self, domain: Domain) -> Picks | None:
+    def inside(self, domain: Domain) -> Picks | None:
+        """Places of all members in the domain; None if they do not fit, as far as known."""
         if not self._slices:
             return self._on_nodes(domain, [kind.members for kind in self._kinds])
         rooms = [(self._slots(room), room) for room in self._rooms(domain)]
@@ -191,11 +213,24 @@ class DomainSearch:
         nodes.sort(key=rank_of)
         self._effort.left += len(nodes) * len(present)
         classes = [self._kinds[number].ask_class for number in present]
-        picks = on_nodes(nodes, classes, [counts[number] for number in present], self._effort)
+        picks = on_nodes(nodes, classes, [counts[number] for number in present], self._effort, self._beside)
         if picks is None:
             return None
         places = ((divmod(place, len(present)), pick) for place, pick in enumerate(picks) if pick)
         return [(present[kind], nodes[room], pick) for (room, kind), pick in places]
+
+
+def held_paths(app: Application, nodes: NodeBook, domains: Domains, depth: int) -> list[Path] | None:
+    """Paths of the domains that have members of the gang already; None if there are none."""
+    if not (depth and app.allocation_count):
+        return None
+    held: dict[Path, None] = {}
+    for request in app.booked():
+        if request.allocation is not None and app.gang.has(request.ask.task_group):
+            domain = domains.domain_of(nodes.by_id[request.allocation.node_id], depth)
+            if domain is not None:
+                held[domain[1]] = None
+    return list(held) or None
 
 
 def rank_of(node: Node) -> tuple[object, str]:

@@ -17,6 +17,9 @@ from licorne_core.values.resources import EMPTY, Items
 Most = Callable[[int, int, Sequence[int]], int]
 """Most members of a kind that a room takes beside the given numbers of the kinds before it."""
 
+Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
+"""Number of asks of one of the classes that a node takes beside so many of the classes before it."""
+
 
 class Effort:
     """Steps that a search has taken, and may still take; `is_spent` once it was stopped for want of them."""
@@ -168,11 +171,15 @@ def free_for(node: Node, ask_class: AskClass) -> dict[str, int]:
 
 
 def on_nodes(
-    nodes: Sequence[Node], classes: Sequence[AskClass], counts: Sequence[int], effort: Effort
+    nodes: Sequence[Node],
+    classes: Sequence[AskClass],
+    counts: Sequence[int],
+    effort: Effort,
+    beside: Beside,
 ) -> list[int] | None:
     """Pack so many members of each class on the nodes, in their order (`pack`)."""
 
     def most(room: int, kind: int, picks: Sequence[int]) -> int:
-        return slots_beside(nodes[room], classes, kind, picks)
+        return beside(nodes[room], classes, kind, picks)
 
     return pack(len(nodes), counts, most, effort)

@@ -26,7 +26,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, ask_blocker
 from licorne_core.scheduling.escalation import want_start
-from licorne_core.scheduling.gang_domains import DomainSearch, Kind, rank_of
+from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths, rank_of
 from licorne_core.scheduling.gang_packing import takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
 from licorne_core.scheduling.lost_places import LostPlace
@@ -128,7 +128,7 @@ class GangSearch:
             group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
         is_growth = gang.elastic is not None and gang.elastic.has_minimum
-        if self.always and group.no_domain and not is_growth and gang.terms in (None, _ANYWHERE):
+        if self.always and group.no_domain and group.together and not is_growth:
             shares = next_members(app)
             # A gang of more kinds is never placed: it would hold nodes for nothing.
             if len(shares) <= MAX_KINDS:
@@ -311,16 +311,7 @@ class GangSearch:
             self.work += self._tables.work - before
 
     def _held(self, app: Application, domains: Domains, depth: int) -> list[Path] | None:
-        """Paths of the domains that have members of the gang already; None if there are none."""
-        if not (depth and app.allocation_count):
-            return None
-        held: dict[Path, None] = {}
-        for request in app.booked():
-            if request.allocation is not None and app.gang.has(request.ask.task_group):
-                domain = domains.domain_of(self._context.nodes[request.allocation.node_id], depth)
-                if domain is not None:
-                    held[domain[1]] = None
-        return list(held) or None
+        return held_paths(app, self._context.node_book, domains, depth)
 
     def _question(self, app: Application, places: Sequence[Place]) -> GangQuestion | None:
         """Ask about the nodes that the RM has not judged; None if it has judged all."""

@@ -18,27 +18,54 @@ MAX_KINDS = 16
 """Most kinds of members of one gang, and most tables."""
 
 
-class SlotTable:
-    """The slots for one class.
+class Slots:
+    """The slots for one class, on nodes and in domains."""
+
+    __slots__ = ("_domains", "slots", "sums")
+
+    def __init__(self, domains: Domains) -> None:
+        """Start without slots."""
+        self._domains = domains
+        self.slots: dict[Node, int] = {}
+        """The nodes with slots."""
+        self.sums: list[dict[Path, int]] = [{} for _ in range(len(domains.levels) + 1)]
+        """The domains with slots, by depth and path."""
+
+    def put(self, node: Node, slots: int) -> None:
+        """The node has so many slots from now on."""
+        more = slots - self.slots.get(node, 0)
+        if not more:
+            return
+        if slots:
+            self.slots[node] = slots
+        else:
+            del self.slots[node]
+        for depth, path in self._domains.paths(node):
+            sums = self.sums[depth]
+            left = sums.get(path, 0) + more
+            if left:
+                sums[path] = left
+            else:
+                del sums[path]
+
+
+class SlotTable(Slots):
+    """The slots for one class now.
 
     Answers of the RM may void slots without a mark of the node; who places members on a node looks at
     that node itself, and corrects the table (`check`).
     """
 
-    __slots__ = ("_ask_class", "_domains", "_made_of", "_nodes", "_read", "_rest", "slots", "sums")
+    __slots__ = ("_ask_class", "_made_of", "_nodes", "_read", "_rest")
 
     def __init__(self, ask_class: AskClass, nodes: NodeBook, domains: Domains) -> None:
         """Start empty."""
+        super().__init__(domains)
         self._ask_class = ask_class
         self._nodes = nodes
-        self._domains = domains
         self._made_of = nodes.made_of
         self._read = nodes.changed.count
         self._rest: list[Node] = list(nodes.by_id.values())
-        self.slots: dict[Node, int] = {}
-        """The nodes with slots."""
-        self.sums: list[dict[Path, int]] = [{} for _ in range(len(domains.levels) + 1)]
-        """The domains with slots, by depth and path."""
 
     def is_of(self, domains: Domains) -> bool:
         """True if its domains are these."""
@@ -60,7 +87,7 @@ class SlotTable:
             self._made_of = self._nodes.made_of
             present = self._nodes.by_id
             for node in [node for node in self.slots if present.get(node.node_id) is not node]:
-                self._set(node, 0)
+                self.put(node, 0)
         changed = self._nodes.changed
         if self._read != changed.count:
             for node in changed.since(self._read):
@@ -72,24 +99,8 @@ class SlotTable:
     def check(self, node: Node) -> int:
         """Look at a node again; return its slots."""
         slots = slots_on(node, self._ask_class) if self._nodes.by_id.get(node.node_id) is node else 0
-        self._set(node, slots)
+        self.put(node, slots)
         return slots
-
-    def _set(self, node: Node, slots: int) -> None:
-        more = slots - self.slots.get(node, 0)
-        if not more:
-            return
-        if slots:
-            self.slots[node] = slots
-        else:
-            del self.slots[node]
-        for depth, path in self._domains.paths(node):
-            sums = self.sums[depth]
-            left = sums.get(path, 0) + more
-            if left:
-                sums[path] = left
-            else:
-                del sums[path]
 
 
 class SlotTables:

@@ -38,7 +38,7 @@ class PlannedStarts:
             StillLooking: the search for another start goes on in the next turn.
         """
         app = shadow.app
-        has_changed = shadow.is_gang and _has_changed(shadow)
+        has_changed = shadow.is_gang and self._has_changed(shadow)
         may_start = app in app.leaf.ranking
         if may_start:
             if shadow.is_gang:
@@ -83,7 +83,10 @@ class PlannedStarts:
                 return None
         return self._gangs.planned(app.leaf, app, shadow.members)
 
-
-def _has_changed(shadow: ShadowStart) -> bool:
-    """True if the gang has more members than those that it was planned for."""
-    return sum(count for _, count in next_members(shadow.app)) != len(shadow.members)
+    def _has_changed(self, shadow: ShadowStart) -> bool:
+        """True if the gang has more members than those that it was planned for, or has to be elsewhere."""
+        members = sum(count for _, count in next_members(shadow.app))
+        return (
+            members != len(shadow.members)
+            or self._context.start_search.inside(shadow.app, shadow.request) != shadow.inside
+        )

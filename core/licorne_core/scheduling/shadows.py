@@ -21,6 +21,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId, PlannedRoom, TurnTime
 from licorne_core.model.runtimes import Confidence
 from licorne_core.scheduling.escalation import Escalation, readmit
+from licorne_core.scheduling.start_domains import Inside
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -52,6 +53,7 @@ class ShadowStart:
         "confidence",
         "end",
         "first_told",
+        "inside",
         "is_gang",
         "is_stale",
         "looked_at",
@@ -67,6 +69,8 @@ class ShadowStart:
     members: Sequence[tuple[Request, Node]]
     """The asks, each with the node that it is planned for: one, or all placeholders of a gang."""
     is_gang: bool
+    inside: Inside | None
+    """Where the members have to be, as it was when it was planned."""
     start: float
     first_told: float
     """The start that was told first."""
@@ -99,6 +103,7 @@ class ShadowStart:
         """Take another plan for the same holder; the shadow starts book its room."""
         self.members = plan.members
         self.is_gang = plan.app.gang.has_member(plan.request.ask)
+        self.inside = plan.inside
         self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
         self.looked_at = now
@@ -146,7 +151,7 @@ class Plan:
     `going` are the allocations on each node that are to end by the start.
     """
 
-    __slots__ = ("app", "confidence", "end", "going", "members", "places", "shadow", "start")
+    __slots__ = ("app", "confidence", "end", "going", "inside", "members", "places", "shadow", "start")
 
     def __init__(
         self,
@@ -157,6 +162,8 @@ class Plan:
         confidence: Confidence,
         places: dict[Node, Items],
         going: dict[Node, frozenset[AllocationId]],
+        inside: Inside | None,
+        shadow: ShadowStart | None,
     ) -> None:
         """Create a plan, unbooked."""
         self.app = app
@@ -166,7 +173,8 @@ class Plan:
         self.confidence = confidence
         self.places = places
         self.going = going
-        self.shadow: ShadowStart | None = self.request.shadow
+        self.inside = inside
+        self.shadow = shadow
 
     @property
     def request(self) -> Request:

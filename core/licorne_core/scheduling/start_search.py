@@ -1,12 +1,12 @@
 """The search for a shadow start: the earliest time at which nodes have room for an ask, or for a whole gang.
 
 Room on a node grows with time, as allocations end; what is held for other starts is taken from now on, until
-their expected ends. At the earliest time the nodes are filled in node order, each before the next. A search
-of very many nodes goes on in the next turn, like that of `node_search/heaps.py`; nodes that have changed
-meanwhile are looked at again.
+their expected ends, and what is kept for lost members of gangs for good. `start_domains.py` finds the
+earliest time and the places from that. A search of very many nodes goes on in the next turn, like that of
+`node_search/heaps.py`; nodes that have changed meanwhile are looked at again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
@@ -15,14 +15,15 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId
+from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.runtimes import Confidence, Runtimes
-from licorne_core.scheduling.gang_domains import rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.shadows import GRACE, Plan, ShadowStart
+from licorne_core.scheduling.start_domains import DomainStarts, End, Inside, Room, inside_of, times
 from licorne_core.values.asks import Allocation, Ask, AskClass
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items, charge, refund
+from licorne_core.values.resources import charge, refund
 from licorne_core.values.tags import RUNTIME, read_seconds
 
 MOST_CLASSES = 1_000
@@ -35,10 +36,8 @@ _NO_TEXT: Final = ""
 """Stands for the tag of an ask that is to have no runtime in its class; no tag has this value."""
 
 MOST_RESTARTS = 3
-"""Times that a search begins anew for asks that have changed meanwhile, before it is given up for now."""
-
-MOST_TIMES = 64
-"""Times at which several kinds are tried beside each other; each costs a look at all nodes with room."""
+"""Times that a search begins anew for asks or nodes that have changed meanwhile, before it is given up for
+now."""
 
 
 def declared_runtime(app: Application, ask: Ask) -> float | None:
@@ -87,32 +86,6 @@ class Kind(NamedTuple):
     requests: Sequence[Request]
 
 
-class _End(NamedTuple):
-    """Amounts that are free from `time` on."""
-
-    time: float
-    items: Items
-
-
-class _Room(NamedTuple):
-    """Room on a node as time passes: from each time on, so many asks of each kind alone.
-
-    `first_end` is the time of the first end on the node.
-    """
-
-    steps: Sequence[tuple[float, Sequence[int]]]
-    first_end: float
-
-    def slots(self, time: float) -> Sequence[int]:
-        """Asks of each kind that have room at the time."""
-        found: Sequence[int] = ()
-        for since, slots in self.steps:
-            if since > time:
-                break
-            found = slots
-        return found
-
-
 _Members = list[tuple[Request, Node]]
 
 
@@ -123,6 +96,8 @@ class StartSearch:
         "_applications",
         "_at",
         "_before",
+        "_first_end",
+        "_inside",
         "_kinds",
         "_nodes",
         "_own",
@@ -130,7 +105,8 @@ class StartSearch:
         "_rest",
         "_restarts",
         "_rooms",
-        "_tried_until",
+        "_starts",
+        "_tree",
         "classes",
         "runtimes",
         "work",
@@ -139,28 +115,32 @@ class StartSearch:
     def __init__(
         self,
         nodes: NodeBook,
+        tree: QueueTree,
         applications: Mapping[AppId, Application],
         part: int,
         runtimes: Runtimes | None,
     ) -> None:
         """Search these nodes; a search of more than `part` looks goes on in another turn."""
         self._nodes = nodes
+        self._tree = tree
         self._applications = applications
         self._part = part
         self._kinds: Sequence[Kind] = ()
         self._before = inf
+        self._inside: Inside | None = None
         self._own: ShadowStart | None = None
         self._at = 0
-        # Times up to this one have been tried for several kinds together.
-        self._tried_until = 0.0
         self._restarts = 0
-        self._rooms: dict[Node, _Room] = {}
+        self._rooms: dict[Node, Room] = {}
+        # The first end in all rooms, or an earlier time.
+        self._first_end = inf
         self._rest: Iterator[Node] = iter(())
+        self._starts: DomainStarts | None = None
         self.classes: Classes = {}
         self.runtimes = runtimes
         """Learnt runtimes; None where backfill is off."""
         self.work = 0
-        """Nodes, allocations and starts looked at so far."""
+        """Nodes, allocations, times and starts looked at so far."""
 
     def plan(
         self, app: Application, kinds: Sequence[Kind], now: float, *, before: float = inf
@@ -168,47 +148,86 @@ class StartSearch:
         """The earliest start of all these asks together at unix seconds `now`.
 
         None if no end that they need is known, or comes `before` a time: later ones are not looked at. None,
-        too, for more than `MAX_KINDS`, and for asks that change again and again while they are planned: the
-        pass would wait for them for ever.
+        too, for more than `MAX_KINDS`, for a topology level that the partition does not have, and for asks
+        that change again and again while they are planned: the pass would wait for them for ever.
 
         Raises:
             StillLooking: not all nodes, or not all times, have been searched yet.
         """
-        if len(kinds) > MAX_KINDS:
+        inside = self.inside(app, kinds[0].requests[0]) if kinds else None
+        if len(kinds) > MAX_KINDS or inside is None:
             return None
-        if self._kinds != kinds or self._before != before:
+        if self._kinds != kinds or self._before != before or self._inside != inside:
             is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
-            self._restarts = self._restarts + 1 if is_same else 0
-            if self._restarts > MOST_RESTARTS:
-                self._restarts, self._kinds, self._rooms = 0, (), {}
+            if not self._begin(kinds, before, inside, is_same=is_same):
                 return None
-            self._kinds, self._before, self._own = kinds, before, kinds[0].requests[0].shadow
-            self._at = self._nodes.changed.count
-            self._tried_until = 0.0
-            self._rooms = {}
-            self._rest = iter(list(self._nodes.by_id.values()))
+        starts = self._starts
+        assert starts is not None, "the search has begun"
         until = self.work + self._part
         for node in self._rest:
             self._look(node, now)
             if self.work >= until:
                 raise StillLooking
-        for node in self._nodes.changed.since(self._at):
-            self._look(node, now)
-        for node, room in list(self._rooms.items()):
-            if room.first_end <= now:
-                self._look(node, now)
-        known = self._nodes.by_id
-        rooms = {node: room for node, room in self._rooms.items() if known.get(node.node_id) is node}
-        in_order = sorted(rooms, key=rank_of)
-        start = self._earliest(rooms)
-        members: _Members | None = None
-        if start is not None and len(kinds) > 1:
-            start, members = self._together(rooms, in_order, start, now, until)
-        elif start is not None:
-            members = self._members(rooms, in_order, start, now)
-        plan = None if start is None or members is None else self._made(app, members, start, now)
-        self._kinds, self._rooms = (), {}
+        self._look_again(starts, now)
+        before_work = starts.work
+        try:
+            start = max(now, starts.earliest(until - self.work))
+            picks = None if start == inf else starts.places(start)
+        finally:
+            self.work += starts.work - before_work
+        if picks is None and start < inf and self._restarts < MOST_RESTARTS:
+            # Nodes have changed since the time was found.
+            self._restarts += 1
+            self._starts = self._new_starts(inside)
+            raise StillLooking
+        plan = None
+        if picks is not None:
+            rest = [iter(kind.requests) for kind in kinds]
+            members = [(next(rest[kind]), node) for kind, node, number in picks for _ in range(number)]
+            plan = self._made(app, members, start, now)
+        self._end()
         return plan
+
+    def inside(self, app: Application, request: Request) -> Inside | None:
+        """Where an ask may be, with those that are placed together with it; None for an unknown level."""
+        levels = self._tree.root.settings.topology_levels
+        return inside_of(app, self._nodes, levels, is_gang=app.gang.has_member(request.ask))
+
+    def _begin(self, kinds: Sequence[Kind], before: float, inside: Inside, *, is_same: bool) -> bool:
+        """Begin a search anew; False to give it up, as it has begun too often."""
+        self._restarts = self._restarts + 1 if is_same else 0
+        if self._restarts > MOST_RESTARTS:
+            self._restarts = 0
+            self._end()
+            return False
+        self._kinds, self._before, self._inside = kinds, before, inside
+        requests = (request for kind in kinds for request in kind.requests)
+        self._own = next((one.shadow for one in requests if one.shadow is not None), None)
+        self._at = self._nodes.changed.count
+        self._rooms, self._first_end = {}, inf
+        self._rest = iter(list(self._nodes.by_id.values()))
+        self._starts = self._new_starts(inside)
+        return True
+
+    def _new_starts(self, inside: Inside) -> DomainStarts:
+        classes = [kind.ask_class for kind in self._kinds]
+        counts = [len(kind.requests) for kind in self._kinds]
+        return DomainStarts(self._nodes, self._rooms, inside, classes, counts)
+
+    def _end(self) -> None:
+        self._kinds, self._rooms, self._inside, self._starts, self._own = (), {}, None, None, None
+
+    def _look_again(self, starts: DomainStarts, now: float) -> None:
+        """Look at nodes that have changed since, or where something was to have ended by now."""
+        again = dict.fromkeys(self._nodes.changed.since(self._at))
+        self._at = self._nodes.changed.count
+        if self._first_end <= now:
+            again.update((node, None) for node, room in self._rooms.items() if room.first_end <= now)
+            ends = [room.first_end for node, room in self._rooms.items() if node not in again]
+            self._first_end = min(ends, default=inf)
+        for node in again:
+            self._look(node, now)
+            starts.changed(node)
 
     def _look(self, node: Node, now: float) -> None:
         """Note the room on the node, if there ever is any."""
@@ -219,97 +238,48 @@ class StartSearch:
             self._rooms.pop(node, None)
         else:
             self._rooms[node] = room
+            self._first_end = min(self._first_end, room.first_end)
 
-    def _room_on(self, node: Node, may: Sequence[bool], now: float) -> _Room:
+    def _room_on(self, node: Node, may: Sequence[bool], now: float) -> Room:
         free, ends = self._free_on(node, now)
-        first = ends[0].time if ends else inf
-        steps: list[tuple[float, Sequence[int]]] = []
+        room = Room([], dict(free), ends)
+        # More slots of one kind than it has asks change nothing.
+        needed = len(self._kinds[0].requests) if len(may) == 1 else 0
         time, before = now, [0] * len(may)
-        for end in (*ends, _End(inf, ())):
+        for end in (*ends, End(inf, ())):
             if end.time > time:
                 slots = [
-                    min(_times(kind.ask_class.items, free), len(kind.requests)) if allowed else 0
+                    times(kind.ask_class.items, free) if allowed else 0
                     for kind, allowed in zip(self._kinds, may, strict=True)
                 ]
-                if slots != before or (len(may) > 1 and steps):
-                    steps.append((time, slots))
+                if needed:
+                    slots[0] = min(slots[0], needed)
+                if slots != before or (len(may) > 1 and room.steps):
+                    room.steps.append((time, slots))
                     before = slots
-                if end.time == inf or (len(may) == 1 and slots[0] == len(self._kinds[0].requests)):
+                if end.time == inf or slots[0] == needed > 0:
                     break
                 time = end.time
             charge(free, end.items)
-        return _Room(steps, first)
+        return room
 
-    def _free_on(self, node: Node, now: float) -> tuple[dict[str, int], list[_End]]:
+    def _free_on(self, node: Node, now: float) -> tuple[dict[str, int], list[End]]:
         """What is free on the node now beside other starts, and what ends there in time, in order."""
         free = dict(node.available)
-        ends: list[_End] = []
+        if node.kept:
+            free = {name: value - node.kept.get(name, 0) for name, value in free.items()}
+        ends: list[End] = []
         for allocation in node.allocations:
             time, _ = self._end_of(allocation, now)
             if time < self._before:
-                ends.append(_End(time, allocation.ask.ask_class.items))
+                ends.append(End(time, allocation.ask.ask_class.items))
         for shadow, room in node.plans.items():
             if shadow is not self._own:
                 refund(free, room.items)
                 if room.end < self._before:
-                    ends.append(_End(room.end, room.items))
+                    ends.append(End(room.end, room.items))
         ends.sort()
         return free, ends
-
-    def _earliest(self, rooms: Mapping[Node, _Room]) -> float | None:
-        """The first time at which there are slots enough for each kind alone."""
-        start = 0.0
-        for number, kind in enumerate(self._kinds):
-            lacks = len(kind.requests)
-            for time, more in sorted(_gains(rooms.values(), number)):
-                lacks -= more
-                if lacks <= 0:
-                    start = max(start, time)
-                    break
-            else:
-                return None
-        return start
-
-    def _together(
-        self, rooms: Mapping[Node, _Room], in_order: Sequence[Node], first: float, now: float, until: int
-    ) -> tuple[float | None, _Members | None]:
-        """The first time at which several kinds have room beside each other, among the next few."""
-        times = sorted({time for room in rooms.values() for time, _ in room.steps})
-        for time in [time for time in times if time >= first][:MOST_TIMES]:
-            if time <= self._tried_until:
-                continue
-            if self.work >= until:
-                raise StillLooking
-            members = self._members(rooms, in_order, time, now)
-            self._tried_until = time
-            if members is not None:
-                return time, members
-        return None, None
-
-    def _members(
-        self, rooms: Mapping[Node, _Room], in_order: Sequence[Node], start: float, now: float
-    ) -> _Members | None:
-        """The asks on the nodes in their order, each filled before the next; None without room for all."""
-        rest = [list(kind.requests) for kind in self._kinds]
-        members: _Members = []
-        for node in in_order:
-            if not any(rest):
-                break
-            slots = rooms[node].slots(start)
-            if not any(slots):
-                continue
-            self.work += 1 + len(node.allocations)
-            free, ends = self._free_on(node, now)
-            for end in ends:
-                if end.time <= start:
-                    charge(free, end.items)
-            for number, kind in enumerate(self._kinds):
-                fitting = min(_times(kind.ask_class.items, free), len(rest[number])) if slots[number] else 0
-                members += [(request, node) for request in rest[number][:fitting]]
-                del rest[number][:fitting]
-                for name, value in kind.ask_class.items:
-                    free[name] = free.get(name, 0) - fitting * value
-        return None if any(rest) else members
 
     def _end_of(self, allocation: Allocation, now: float) -> tuple[float, Confidence]:
         """Expected end of an allocation, inf for unknown."""
@@ -342,27 +312,14 @@ class StartSearch:
             going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
         known = Confidence.LEARNT if learnt else Confidence.DECLARED
         items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
-        return Plan(app, members, start, end, known, items, going)
-
-
-def _gains(rooms: Iterable[_Room], number: int) -> Iterator[tuple[float, int]]:
-    """Times at which a room has more slots for a kind, with their number."""
-    for room in rooms:
-        before = 0
-        for time, slots in room.steps:
-            if slots[number] != before:
-                yield time, slots[number] - before
-                before = slots[number]
+        return Plan(app, members, start, end, known, items, going, self._inside, self._own)
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:
     """True if room on the node may be held for asks of the class."""
     if not node.schedulable or node.reservations or not node.holds(ask_class.items):
         return False
+    if ask_class.required_node not in (None, node.node_id):
+        return False
     results = node.results
     return not (results and (results.get((ask_class, True)) or results.get((ask_class, False))))
-
-
-def _times(items: Items, free: Mapping[str, int]) -> int:
-    """How often the amounts fit."""
-    return max(0, min(free.get(name, 0) // value for name, value in items))

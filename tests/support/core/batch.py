@@ -43,18 +43,26 @@ PLACEHOLDER_REPLACED = TerminationType.PLACEHOLDER_REPLACED
 class Batch:
     """A core with one leaf, and jobs that come and end."""
 
-    def __init__(self, processors: int, *, backfill: str, gangs: bool, told: bool = True) -> None:
-        """A machine that nobody uses. Without `told` no runtime is declared."""
+    def __init__(
+        self, processors: int, *, backfill: str, gangs: bool, told: bool = True, rack: int = 0
+    ) -> None:
+        """A machine that nobody uses. Without `told` no runtime is declared.
+
+        With `rack` so many nodes are a rack, and each gang has to be inside of one.
+        """
         self.driver = Driver(sweep=200)
         self.starts: dict[int, float] = {}
         """The start of each job so far, by its number, in seconds since the beginning."""
-        self._gangs, self._told = gangs, told
+        self._gangs, self._told, self._rack = gangs, told, rack
         self._open: dict[str, Job] = {}
         self._missing: dict[str, int] = {}
         self._events: list[tuple[float, int, int, Job]] = []
         sizes = [1] * processors if gangs else [processors]
-        some = [node(f"n{number:03}", cpu=size) for number, size in enumerate(sizes)]
-        properties = f"{{backfill: '{backfill}'}}"
+        some = [
+            node(f"n{number:03}", attributes={"rack": str(number // rack)} if rack else {}, cpu=size)
+            for number, size in enumerate(sizes)
+        ]
+        properties = f"{{backfill: '{backfill}', topology.levels: rack}}"
         self.driver.do(register(config("[{name: a}]", properties=properties)), nodes(*some))
 
     def play(self, jobs: Iterable[Job]) -> dict[int, float]:
@@ -96,6 +104,8 @@ class Batch:
     def _submit(self, job: Job) -> None:
         name = _name(job)
         tags = {"licorne/runtime": str(job.requested)} if self._told else {}
+        if self._rack:
+            tags["licorne/topology"] = "required=rack"
         gang = {"cpu": job.size} if self._gangs else None
         self.driver.send(apps(app(name, "root.a", tags=tags, gang=gang)))
         self._open[name] = job

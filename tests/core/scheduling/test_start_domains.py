@@ -1,0 +1,219 @@
+"""Shadow starts of gangs in topology domains: which domain they are planned in, and what changes that."""
+
+from licorne_core.messages.commands import Command, NodeAction, Tick
+from licorne_core.values.ids import NodeId, PartitionName
+from licorne_core.values.slices import Tuning
+from licorne_core.values.tags import RUNTIME
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import START, Driver, placed
+
+EASY = "{backfill: easy, topology.levels: 'zone, rack', topology.swap-seconds: '60'}"
+DEFAULT = PartitionName("[rm1]default")
+
+
+def cluster(tuning: Tuning | None = None, backfill: str = "easy", **racks: list[int]) -> Driver:
+    """Racks of nodes with one gpu, each in use for so many seconds; 0 for a free one.
+
+    The first letter of a rack is its zone.
+    """
+    driver = Driver(tuning=tuning)
+    driver.do(
+        register(config("[{name: a}]", properties=EASY.replace("easy", backfill))),
+        apps(app("runs", "root.a")),
+    )
+    for rack, ends in racks.items():
+        attributes = {"zone": rack[0], "rack": rack}
+        driver.do(nodes(*(node(f"{rack}-{n}", attributes=attributes, gpu=1) for n in range(len(ends)))))
+        driver.do(
+            asks(
+                *(
+                    ask("runs", f"{rack}-{n}", gpu=1, on_node=f"{rack}-{n}", created=START, tags=told(end))
+                    for n, end in enumerate(ends)
+                    if end
+                )
+            )
+        )
+    return driver
+
+
+def told(seconds: int) -> dict[str, str]:
+    """Tags of an ask that runs for so long."""
+    return {RUNTIME: str(seconds)}
+
+
+def member(key: str, group: str = "g", priority: int = 0) -> Command:
+    """An ask for another placeholder of the gang."""
+    return asks(ask("job", key, placeholder=True, group=group, gpu=1, priority=priority))
+
+
+def gang(driver: Driver, members: int, **tags: str) -> list[tuple[str, str, str]]:
+    """Ask for a gang of members of one gpu; what has been placed."""
+    named = {f"licorne/{name}": value for name, value in tags.items()}
+    wanted = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(members)]
+    new = app("job", "root.a", gang={"gpu": members}, tags=named)
+    return placed(driver.do(apps(new), asks(*wanted)))
+
+
+def starts(driver: Driver) -> list[tuple[float, list[str]]]:
+    """The shadow starts: seconds after the beginning, and the nodes of the members."""
+    return [
+        (one.start - START, [str(node.node_id) for _, node in one.members])
+        for one in driver.scheduler.partitions[DEFAULT].shadows
+    ]
+
+
+def at(driver: Driver, seconds: float) -> None:
+    """Let time pass until so many seconds after the beginning."""
+    driver.wait(START + seconds - driver.now)
+
+
+def test_a_gang_is_planned_in_the_domain_that_has_room_first() -> None:
+    """Small jobs pass it where they end in time or elsewhere, and it starts whole when it was told."""
+    driver = cluster(r1=[90, 10, 20], r2=[30, 50, 40], r3=[0, 0])
+    assert gang(driver, 3, topology="required=rack", runtime="30") == []
+    assert starts(driver) == [(50.0, ["r2-0", "r2-1", "r2-2"])]
+    (entry,) = driver.views.calendar(DEFAULT)
+    assert (entry.app_id, entry.start.starts_at, entry.asks, entry.nodes) == ("job", START + 50, 3, 3)
+    driver.do(apps(app("small", "root.a")))
+    at(driver, 30.0)
+    long = [ask("small", f"long{number}", gpu=1, tags=told(21)) for number in range(4)]
+    effects = driver.do(
+        releases(release("runs", "r2-0"), release("runs", "r1-1"), release("runs", "r1-2")), asks(*long)
+    )
+    assert {node_id for _, _, node_id in placed(effects)} == {"r1-1", "r1-2", "r3-0", "r3-1"}
+    effects = driver.do(asks(ask("small", "short", gpu=1, tags=told(20))))
+    assert placed(effects) == [("small", "short", "r2-0")]
+    at(driver, 50.0)
+    over = [release("small", "short"), release("runs", "r2-1"), release("runs", "r2-2")]
+    assert [node_id for _, _, node_id in placed(driver.do(releases(*over)))] == ["r2-0", "r2-1", "r2-2"]
+
+
+def test_of_domains_with_room_at_one_time_the_smallest_is_held() -> None:
+    """The larger rack stays free for a larger gang, as for a gang that starts at once."""
+    driver = cluster(r1=[50, 50, 50], r2=[50, 50])
+    gang(driver, 2, topology="required=rack")
+    assert starts(driver) == [(50.0, ["r2-0", "r2-1"])]
+    driver = cluster()
+    for rack, gpus in (("r1", 3), ("r2", 2)):
+        driver.do(nodes(node(f"{rack}-0", attributes={"zone": "r", "rack": rack}, gpu=gpus)))
+        driver.do(asks(ask("runs", rack, gpu=gpus, on_node=f"{rack}-0", created=START, tags=told(50))))
+    gang(driver, 2, topology="required=rack")
+    assert starts(driver) == [(50.0, ["r2-0", "r2-0"])]
+
+
+def test_two_gangs_hold_no_room_together() -> None:
+    """A later gang is planned in another rack, or in the same one once the first has ended."""
+    for last, expected in ((60, (60.0, ["r2-0"])), (90, (80.0, ["r1-0"]))):
+        driver = cluster(backfill="conservative", r1=[50], r2=[last])
+        gang(driver, 1, topology="required=rack", runtime="30")
+        tags = {"licorne/topology": "required=rack"}
+        driver.do(apps(app("later", "root.a", gang={"gpu": 1}, tags=tags)))
+        driver.do(asks(ask("later", "l", placeholder=True, group="g", gpu=1)))
+        assert starts(driver) == [(50.0, ["r1-0"]), expected]
+
+
+def test_preferred_terms_are_no_reason_to_wait() -> None:
+    """The earliest start anywhere is told, in the narrowest domain that has room for all by then."""
+    driver = cluster(r1=[20, 90], r2=[20, 90], s1=[30, 30])
+    gang(driver, 2, topology="preferred=rack")
+    assert starts(driver) == [(20.0, ["r1-0", "r2-0"])]
+    driver = cluster(r1=[20, 90], s1=[20, 20])
+    gang(driver, 2, topology="preferred=rack")
+    assert starts(driver) == [(20.0, ["s1-0", "s1-1"])]
+
+
+def test_slices_are_planned_whole() -> None:
+    """Each is in one rack, though single nodes are free earlier; the last slice is smaller."""
+    driver = cluster(r1=[10, 20], r2=[10, 40], r3=[10, 90])
+    gang(driver, 3, slice="size=2,level=rack")
+    assert starts(driver) == [(20.0, ["r2-0", "r1-0", "r1-1"])]
+
+
+def test_more_members_of_a_gang_are_planned_where_it_is() -> None:
+    """The members that run bind the domain, whatever else would be free earlier."""
+    driver = cluster(r1=[0, 50], r2=[20])
+    assert gang(driver, 1, topology="required=rack") == [("job", "p0", "r1-0")]
+    driver.do(member("more"))
+    assert starts(driver) == [(50.0, ["r1-1"])]
+
+
+def test_the_minimum_of_an_elastic_gang_is_planned_in_a_domain() -> None:
+    """Its asks are no placeholders; growth holds no start."""
+    driver = cluster(r1=[10, 90], r2=[20, 30], r3=[15])
+    tags = {"licorne/gang-min": "2", "licorne/gang-max": "3", "licorne/topology": "required=rack"}
+    driver.do(apps(app("job", "root.a", tags=tags)))
+    driver.do(asks(*(ask("job", f"m{number}", group="g", gpu=1) for number in range(3))))
+    assert starts(driver) == [(30.0, ["r2-0", "r2-1"])]
+
+
+def test_a_first_member_that_comes_late_joins_the_start_of_its_gang() -> None:
+    """Whatever its place in the order, the gang holds one start, and the room that it holds is its own."""
+    driver = cluster(r1=[10, 20, 30])
+    gang(driver, 2, topology="required=rack")
+    assert starts(driver) == [(20.0, ["r1-0", "r1-1"])]
+    driver.do(member("urgent", "h", priority=9))
+    assert starts(driver) == [(30.0, ["r1-0", "r1-1", "r1-2"])]
+
+
+def test_a_gang_is_planned_again_when_the_levels_are_others() -> None:
+    """Of a level that is there no more it holds no start, and with it again it does."""
+    driver = cluster(r1=[10, 20])
+    gang(driver, 2, topology="required=rack")
+    other = EASY.replace("rack", "pod")
+    driver.do(reload(config("[{name: a}]", properties=other)))
+    driver.wait(0.5)
+    assert starts(driver) == []
+    driver.do(reload(config("[{name: a}]", properties=EASY)))
+    at(driver, 16.0)
+    assert starts(driver) == [(20.0, ["r1-0", "r1-1"])]
+
+
+def test_a_gang_is_planned_again_when_a_member_comes_back_elsewhere() -> None:
+    """After a restart the RM may report a member in another domain, which binds the others from then on."""
+    driver = cluster(r1=[10, 20], r2=[0, 40, 50])
+    gang(driver, 2, topology="required=rack")
+    assert starts(driver) == [(20.0, ["r1-0", "r1-1"])]
+    driver.do(asks(ask("job", "back", group="g", gpu=1, on_node="r2-0", created=START)))
+    assert starts(driver) == [(50.0, ["r2-1", "r2-2"])]
+
+
+def test_what_ends_while_a_start_is_searched_counts() -> None:
+    """A search goes on over many turns; whenever something ends early in it, the earliest start is found."""
+    for turns in range(100):
+        driver = cluster(Tuning(fill_work=1), r1=[20, 40], r2=[10, 30])
+        driver.send(apps(app("job", "root.a", gang={"gpu": 2}, tags={"licorne/topology": "required=rack"})))
+        driver.send(member("p0"))
+        driver.send(member("p1"))
+        for _ in range(turns):
+            driver.send(Tick(decisions=1))
+        if starts(driver):
+            break
+        driver.do(releases(release("runs", "r1-1")))
+        assert starts(driver) == [(20.0, ["r1-0", "r1-1"])], turns
+    assert 4 < turns < 99
+
+
+def test_a_member_that_was_lost_waits_without_a_start() -> None:
+    """It has a place in its domain, and holds nothing else; nobody plans for the room of its place."""
+    driver = cluster(r1=[0, 0, 30, 90])
+    assert len(gang(driver, 2, topology="required=rack")) == 2
+    driver.do(nodes(node("r1-1", NodeAction.DECOMISSION)))
+    driver.do(member("again"))
+    assert starts(driver) == []
+    kept = driver.scheduler.partitions[DEFAULT].nodes.by_id[NodeId("r1-2")]
+    driver.do(releases(release("job", "again"), release("runs", "r1-2")))
+    assert kept.kept == {"gpu": 1}
+    driver.do(apps(app("late", "root.a")), asks(ask("late", "k", gpu=1)))
+    assert starts(driver) == [(90.0, ["r1-3"])]

@@ -1,0 +1,208 @@
+"""The shadow start of a gang is the earliest time at which brute force finds a place for all of it."""
+
+from collections.abc import Sequence
+from math import inf
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from licorne_core.messages.commands import NewApplication
+from licorne_core.scheduling.shadows import ShadowStart
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.slices import Tuning
+from licorne_core.values.tags import RUNTIME
+from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from support.core.driver import START, Driver, placed
+from support.oracle.books import Amounts
+from support.reference_topology import Cluster, check, domains, drawn, fits
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        properties: {topology.levels: "zone, rack", backfill: easy, reservation.max.nodes: "0"}
+        queues: [{name: a}, {name: b}]
+"""
+
+
+class Run(NamedTuple):
+    """What runs on a node; `end` is in seconds from the beginning, inf for an unknown one."""
+
+    node: str
+    size: Amounts
+    end: float
+
+
+class World(NamedTuple):
+    """A cluster in which everything is free, what runs there, and the node of a member that the gang has."""
+
+    cluster: Cluster
+    runs: list[Run]
+    held: str | None
+
+
+def world(seed: int) -> World:
+    """A small cluster, much of which is in use. Some gangs may be anywhere."""
+    rng = Random(f"starts {seed}")
+    cluster = drawn(seed)
+    if rng.random() < 0.25:
+        cluster = cluster._replace(level="", slice_size=0)
+    runs = []
+    room = {name: dict(size) for name, size in cluster.room.items()}
+    for name in rng.choices(list(room), k=2 * len(room)):
+        size = {"gpu": rng.randint(0, room[name]["gpu"]), "memory": rng.randint(0, room[name]["memory"])}
+        if any(size.values()):
+            runs.append(Run(name, size, rng.choice([10.0, 20.0, 30.0, 30.0, 40.0, 50.0, inf])))
+            room[name] = {what: value - size[what] for what, value in room[name].items()}
+    held = None
+    if cluster.level and rng.random() < 0.3 and (free := [name for name in room if room[name]["memory"]]):
+        held = rng.choice(free)
+        runs.append(Run(held, {"memory": 1}, inf))
+    return World(cluster, runs, held)
+
+
+def at(some: World, time: float) -> Cluster:
+    """The cluster with the room that is free at a time."""
+    room = {name: dict(size) for name, size in some.cluster.room.items()}
+    for run in some.runs:
+        if run.end > time:
+            for what, value in run.size.items():
+                room[run.node][what] -= value
+    return some.cluster._replace(room=room)
+
+
+def possible(some: World, time: float) -> list[list[str]]:
+    """The domains of the narrowest level with a place for all members at the time."""
+    cluster = at(some, time)
+    levels = [cluster.level] if cluster.required else [*dict.fromkeys((cluster.level, "zone", ""))]
+    for level in levels:
+        found = domains(cluster, list(cluster.room), level)
+        if level and some.held is not None:
+            found = [inside for inside in found if some.held in inside] or found
+        if fitting := [inside for inside in found if fits(cluster, inside)]:
+            return fitting
+    return []
+
+
+def earliest(some: World) -> float | None:
+    """The first time at which the gang has a place, if there is one."""
+    ends = sorted({0.0, *(run.end for run in some.runs if run.end < inf)})
+    return next((time for time in ends if possible(some, time)), None)
+
+
+def begun(some: World, tuning: Tuning | None = None) -> tuple[Driver, dict[str, str]]:
+    """A core in which all that runs has been placed and the gang is asked for, and its places."""
+    driver = Driver(sweep=100, tuning=tuning)
+    cluster = some.cluster
+    # Nothing ever ends in the leaf of what runs for ever, so no runtime is learnt there.
+    driver.do(register(CONFIG), apps(app("runs", "root.a"), app("for-ever", "root.b"), new(cluster)))
+    driver.do(
+        nodes(*(node(n, attributes=cluster.attributes[n], size=room) for n, room in cluster.room.items()))
+    )
+    brought = [
+        ask(_owner(run), str(number), size=_some(run.size), on_node=run.node, created=START, tags=_told(run))
+        for number, run in enumerate(some.runs)
+    ]
+    if some.held is not None:
+        brought[-1] = ask("job", "held", group="g0", memory=1, on_node=some.held, created=START)
+    driver.do(asks(*brought))
+    members = [
+        ask("job", f"g{group}-{index}", placeholder=True, group=f"g{group}", size=size)
+        for group, (size, count) in enumerate(cluster.groups)
+        for index in range(count)
+    ]
+    effects = driver.do(asks(*members))
+    return driver, {key: node_id for _, key, node_id in placed(effects)}
+
+
+def new(cluster: Cluster) -> NewApplication:
+    """The application of the gang."""
+    tags = {}
+    if cluster.level:
+        tags["licorne/topology"] = f"{'required' if cluster.required else 'preferred'}={cluster.level}"
+    if cluster.slice_size:
+        tags["licorne/slice"] = f"size={cluster.slice_size},level={cluster.slice_level}"
+    total: Amounts = {}
+    for size, count in cluster.groups:
+        for what, value in size.items():
+            total[what] = total.get(what, 0) + value * count
+    return app("job", "root.a", gang=total, tags=tags)
+
+
+def _some(size: Amounts) -> Amounts:
+    return {what: value for what, value in size.items() if value}
+
+
+def _owner(run: Run) -> str:
+    return "for-ever" if run.end == inf else "runs"
+
+
+def _told(run: Run) -> dict[str, str]:
+    return {} if run.end == inf else {RUNTIME: f"{run.end:.0f}"}
+
+
+def shadow_of(driver: Driver) -> ShadowStart | None:
+    """The shadow start of the gang, if it holds one."""
+    return next(iter(driver.scheduler.partitions[PartitionName("[rm1]default")].shadows), None)
+
+
+def slots(cluster: Cluster, inside: Sequence[str]) -> int:
+    """Members of all sizes, each for itself, for which there is room."""
+    return sum(
+        min(cluster.room[name][what] // value for what, value in size.items())
+        for size, _ in cluster.groups
+        for name in inside
+    )
+
+
+@pytest.mark.worlds(first=7_100_000, one_in=3)
+@pytest.mark.parametrize("tuning", [None, Tuning(fill_work=1)], ids=["at once", "node by node"])
+def test_a_start_is_the_earliest_that_brute_force_finds(part: range, tuning: Tuning | None) -> None:
+    """Its nodes are in a domain of the narrowest level that fits then, the smallest; no slice is divided."""
+    for seed in part:
+        some = world(seed)
+        driver, found = begun(some, tuning)
+        start = earliest(some)
+        shadow = shadow_of(driver)
+        if start == 0.0 or start is None:
+            assert (bool(found), shadow) == (start == 0.0, None), f"world {seed}: {start} {some}"
+            continue
+        assert shadow is not None, f"world {seed}: {start} {some}"
+        assert shadow.start == START + start, f"world {seed}: {start} {some}"
+        planned = {str(request.key): str(node.node_id) for request, node in shadow.members}
+        then = at(some, start)
+        check(seed, then, planned)
+        fitting = possible(some, start)
+        (inside,) = [inside for inside in fitting if {*planned.values()} <= {*inside}]
+        assert slots(then, inside) == min(slots(then, one) for one in fitting), f"world {seed}"
+
+
+@pytest.mark.worlds(first=7_200_000, one_in=6)
+def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
+    """Small asks keep coming while all that runs ends in time: it starts no later than it was told first."""
+    held = 0
+    for seed in part:
+        some, rng = world(seed), Random(f"small {seed}")
+        driver, found = begun(some)
+        shadow = shadow_of(driver)
+        if shadow is None:
+            continue
+        held += 1
+        told, runtimes = shadow.first_told - START, {}
+        driver.do(apps(app("small", "root.a")))
+        ends = {("runs", str(number)): run.end for number, run in enumerate(some.runs)}
+        for now in range(round(told) + 1):
+            driver.now = START + now
+            over = [release(*name) for name, end in ends.items() if end == now]
+            runtimes[f"s{now}"] = rng.choice([1, 2, 5, 10, 60])
+            wanted = ask("small", f"s{now}", gpu=1, tags={RUNTIME: str(runtimes[f"s{now}"])})
+            for app_id, key, node_id in placed(driver.do(releases(*over), asks(wanted))):
+                if app_id == "job":
+                    found[key] = node_id
+                else:
+                    ends["small", key] = now + runtimes[key]
+        assert len(found) == sum(count for _, count in some.cluster.groups), f"world {seed}: {told} {some}"
+    assert held >= len(part) // 12
