@@ -1,11 +1,12 @@
 """A plain guess of when waiting asks start: in the present order, each as soon as there is room for it.
 
 Allocations end when they are expected to (`scheduling/start_search.py`); one of unknown runtime never ends
-here. Only what is ahead of the ask takes room before it, and nothing new comes. A gang starts as a whole.
-What would run on at a shadow start gets none of the room that is held for it.
+here. Only what is ahead of the ask takes room before it, and nothing new comes. A gang starts as a whole,
+inside of one domain if its terms require that; gang slices are left out of account. What would run on at a
+shadow start gets none of the room that is held for it.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.model.runtimes import Confidence
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.start_domains import inside_of
 from licorne_core.scheduling.start_search import extended
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items, charge, refund
@@ -179,15 +181,27 @@ class Projection:
         return False
 
     def _start(self, item: _Item, time: float) -> Iterator[None]:
-        """Let the asks start that find room at the time; of a gang all or none."""
+        """Let the asks start that find room at the time; of a gang all or none, inside of one domain."""
+        nodes, levels = self._partition.nodes, self._partition.tree.root.settings.topology_levels
+        inside = inside_of(item.app, nodes, levels, is_gang=item.together)
+        if inside is None:
+            return
+        domains = inside.domains.nodes[inside.last]
+        for path in inside.held[inside.last] or sorted(domains):
+            yield from self._start_on(list(domains.get(path, ())), item, time)
+            if not item.wants:
+                return
+
+    def _start_on(self, nodes: Sequence[Node], item: _Item, time: float) -> Iterator[None]:
+        """The same on these nodes."""
         placed: list[tuple[Ask, Node]] = []
         left: list[tuple[Ask, int]] = []
         for ask, count in item.wants:
-            nodes: list[Node] = []
-            yield from self._take(item.app, ask.ask_class, count, time, nodes)
-            placed += [(ask, node) for node in nodes]
-            if len(nodes) < count:
-                left.append((ask, count - len(nodes)))
+            found: list[Node] = []
+            yield from self._take(nodes, item.app, ask.ask_class, count, time, found)
+            placed += [(ask, node) for node in found]
+            if len(found) < count:
+                left.append((ask, count - len(found)))
             if left and item.together:
                 for taken, node in placed:
                     self._free_again(item.app.quotas, node, taken.ask_class.items)
@@ -198,13 +212,19 @@ class Projection:
             self._expect(item.app, node, ask, time)
 
     def _take(
-        self, app: Application, ask_class: AskClass, count: int, time: float, found: list[Node]
+        self,
+        nodes: Sequence[Node],
+        app: Application,
+        ask_class: AskClass,
+        count: int,
+        time: float,
+        found: list[Node],
     ) -> Iterator[None]:
-        """Take room for at most `count` asks, each on a node that is appended."""
+        """Take room on these nodes for at most `count` asks, each on a node that is appended."""
         if ask_class in self._nowhere:
             return
         rooms = [self._room(quota) for quota in app.quotas if quota.max is not None]
-        for node in list(self._partition.nodes.by_id.values()):
+        for node in nodes:
             yield from self._look()
             while self._fits(ask_class, node, time):
                 if not all(_holds(room, ask_class.items) for room in rooms):
@@ -215,7 +235,8 @@ class Projection:
                 found.append(node)
                 if len(found) == count:
                     return
-        self._nowhere.add(ask_class)
+        if len(nodes) == len(self._partition.nodes.by_id):
+            self._nowhere.add(ask_class)
 
     def _fits(self, ask_class: AskClass, node: Node, time: float) -> bool:
         """True if the node takes an ask of the class at the time, and has room for it."""

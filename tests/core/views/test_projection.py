@@ -8,6 +8,7 @@ from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.scheduling.shadows import GRACE
 from licorne_core.values.asks import Ask, Shape
 from licorne_core.values.ids import NodeId, PartitionName, QueuePath
+from licorne_core.values.tags import RUNTIME
 from licorne_core.views import projection
 from licorne_core.views.expected_starts import ExpectedStart
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
@@ -104,6 +105,22 @@ def test_a_gang_starts_as_a_whole() -> None:
     driver.do(apps(app("gang", "root.a", gang={"memory": 6})))
     driver.do(asks(*members))
     assert [expected(driver, f"p{n}", "gang")[0] for n in range(3)] == [150.0] * 3
+
+
+def test_a_gang_for_one_domain_starts_when_that_has_room() -> None:
+    """A gang without a shadow start waits for a rack too, though there is room for it in two before."""
+    driver = Driver()
+    properties = "{backfill: easy, topology.levels: rack}"
+    driver.do(register(config("[{name: a}]", properties=properties)), apps(app("app", "root.a")))
+    for name, rack, seconds in (("n1", "r1", 10), ("n2", "r2", 20), ("n3", "r2", 30), ("n4", "", 40)):
+        driver.do(nodes(node(name, attributes={"rack": rack}, memory=2)))
+        driver.do(asks(ask("app", name, memory=2, tags={RUNTIME: str(seconds)})))
+    for name in ("first", "second"):
+        tags = {"licorne/topology": "required=rack", RUNTIME: "100"}
+        driver.do(apps(app(name, "root.a", gang={"memory": 4}, tags=tags)))
+        driver.do(asks(*(ask(name, f"p{n}", memory=2, placeholder=True, group="g") for n in range(2))))
+    assert expected(driver, "p0", "first")[0] == 30.0
+    assert expected(driver, "p0", "second")[0] == 130.0
 
 
 def test_an_ask_of_a_node_waits_for_that() -> None:
