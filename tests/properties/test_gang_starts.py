@@ -16,6 +16,8 @@ from support.core.builders import app, apps, ask, asks, node, nodes, register, r
 from support.core.driver import START, Driver, placed
 from support.oracle.books import Amounts
 from support.reference_topology import Cluster, check, domains, drawn, fits
+from support.seeds import lively
+from support.worlds import World, play_watched
 
 CONFIG = """
 partitions:
@@ -36,7 +38,7 @@ class Run(NamedTuple):
     end: float
 
 
-class World(NamedTuple):
+class BusyCluster(NamedTuple):
     """A cluster in which everything is free, what runs there, and the node of a member that the gang has."""
 
     cluster: Cluster
@@ -44,7 +46,7 @@ class World(NamedTuple):
     held: str | None
 
 
-def world(seed: int) -> World:
+def busy(seed: int) -> BusyCluster:
     """A small cluster, much of which is in use. Some gangs may be anywhere."""
     rng = Random(f"starts {seed}")
     cluster = drawn(seed)
@@ -61,10 +63,10 @@ def world(seed: int) -> World:
     if cluster.level and rng.random() < 0.3 and (free := [name for name in room if room[name]["memory"]]):
         held = rng.choice(free)
         runs.append(Run(held, {"memory": 1}, inf))
-    return World(cluster, runs, held)
+    return BusyCluster(cluster, runs, held)
 
 
-def at(some: World, time: float) -> Cluster:
+def at(some: BusyCluster, time: float) -> Cluster:
     """The cluster with the room that is free at a time."""
     room = {name: dict(size) for name, size in some.cluster.room.items()}
     for run in some.runs:
@@ -74,7 +76,7 @@ def at(some: World, time: float) -> Cluster:
     return some.cluster._replace(room=room)
 
 
-def possible(some: World, time: float) -> list[list[str]]:
+def possible(some: BusyCluster, time: float) -> list[list[str]]:
     """The domains of the narrowest level with a place for all members at the time."""
     cluster = at(some, time)
     levels = [cluster.level] if cluster.required else [*dict.fromkeys((cluster.level, "zone", ""))]
@@ -87,13 +89,13 @@ def possible(some: World, time: float) -> list[list[str]]:
     return []
 
 
-def earliest(some: World) -> float | None:
+def earliest(some: BusyCluster) -> float | None:
     """The first time at which the gang has a place, if there is one."""
     ends = sorted({0.0, *(run.end for run in some.runs if run.end < inf)})
     return next((time for time in ends if possible(some, time)), None)
 
 
-def begun(some: World, tuning: Tuning | None = None) -> tuple[Driver, dict[str, str]]:
+def begun(some: BusyCluster, tuning: Tuning | None = None) -> tuple[Driver, dict[str, str]]:
     """A core in which all that runs has been placed and the gang is asked for, and its places."""
     driver = Driver(sweep=100, tuning=tuning)
     cluster = some.cluster
@@ -163,7 +165,7 @@ def slots(cluster: Cluster, inside: Sequence[str]) -> int:
 def test_a_start_is_the_earliest_that_brute_force_finds(part: range, tuning: Tuning | None) -> None:
     """Its nodes are in a domain of the narrowest level that fits then, the smallest; no slice is divided."""
     for seed in part:
-        some = world(seed)
+        some = busy(seed)
         driver, found = begun(some, tuning)
         start = earliest(some)
         shadow = shadow_of(driver)
@@ -185,7 +187,7 @@ def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
     """Small asks keep coming while all that runs ends in time: it starts no later than it was told first."""
     held = 0
     for seed in part:
-        some, rng = world(seed), Random(f"small {seed}")
+        some, rng = busy(seed), Random(f"small {seed}")
         driver, found = begun(some)
         shadow = shadow_of(driver)
         if shadow is None:
@@ -206,3 +208,20 @@ def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
                     ends["small", key] = now + runtimes[key]
         assert len(found) == sum(count for _, count in some.cluster.groups), f"world {seed}: {told} {some}"
     assert held >= len(part) // 12
+
+
+def placements(seed: int, tuning: Tuning | None = None) -> list[tuple[str, str, str]]:
+    """What is placed in a world of gangs that hold starts, while RMs, nodes and levels come and go."""
+    script = World(seed, 80, gangs=0.9, backfill=1.0, gang_starts=True, topology=True).steps
+    return placed(play_watched(script, tuning)[0])
+
+
+@pytest.mark.worlds(first=7_300_000, one_in=60)
+def test_no_shortcut_changes_a_start_of_a_gang(part: range) -> None:
+    """The books hold after every step, and with shortcuts switched off the same asks go to the same nodes."""
+    found = 0
+    for seed in part:
+        with_shortcuts = placements(seed)
+        assert with_shortcuts == placements(seed, Tuning(node_index=False, parking=False)), f"world {seed}"
+        found += len(with_shortcuts)
+    assert found >= 5 * lively(len(part))

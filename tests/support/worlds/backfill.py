@@ -38,16 +38,20 @@ NEVER = "9000000s"
 class BackfillMaker:
     """Adds backfill to the commands of a world, from a source of its own: all else stays as drawn."""
 
-    def __init__(self, seed: int, rms: list[str], share: float) -> None:
-        """Draw the RMs that have it: a `share` of them."""
+    def __init__(self, seed: int, rms: list[str], share: float, *, gangs: bool) -> None:
+        """Draw the RMs that have it: a `share` of them. With `gangs` each keeps its gangs, and these hold
+        starts.
+        """
         self.rng = Random(f"backfill {seed}")
         self.rms = [rm for rm in rms if self.rng.random() < share]
-        self.gangs = [rm for rm in self.rms if Random(f"backfill of gangs {seed} {rm}").random() < GANGS]
+        of_gangs = {rm: Random(f"backfill of gangs {seed} {rm}").random() for rm in self.rms}
+        self.gangs = [rm for rm, drawn in of_gangs.items() if gangs or drawn < GANGS]
+        self._holds = [rm for rm in self.rms if gangs or rm not in self.gangs]
 
     def marking(self, command: Command) -> Command:
         """The command, with backfill if it is of an RM that has it."""
         if isinstance(command, RegisterRm | UpdateConfiguration) and command.rm_id in self.rms:
-            text = self._configured(text_of(command), starts=command.rm_id not in self.gangs)
+            text = self._configured(text_of(command), starts=command.rm_id in self._holds)
             return replace(command, config=submitted(text))
         if isinstance(command, UpdateApplications) and command.rm_id in self.rms:
             new = [replace(one, tags=self._tags(one.tags, 0.3)) for one in command.new]

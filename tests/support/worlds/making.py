@@ -40,6 +40,7 @@ class World:
         budgets: bool = True,
         operators: bool = True,
         backfill: float = SHARE,
+        gang_starts: bool = False,
         notices: bool = False,
         topology: bool | None = None,
     ) -> None:
@@ -49,7 +50,8 @@ class World:
         share of applications that are gangs, `preempting` that of asks that may preempt others;
         each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
         `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
-        `backfill` is the share of RMs with backfill.
+        `backfill` is the share of RMs with backfill. With `gang_starts` all of these keep their gangs,
+        which hold starts; the oracle plans none of them.
         With `notices` most queues give notice of preemption.
         With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
         in a fifth of the worlds.
@@ -78,7 +80,7 @@ class World:
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
-        self.backfill = BackfillMaker(seed, [rm.rm for rm in self.rms], backfill)
+        self.backfill = BackfillMaker(seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts)
         self.cordons = CordonMaker(seed, [rm.rm for rm in self.rms]) if operators else None
         if self.budgets is not None:
             self._add(*self.budgets.first())
