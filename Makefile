@@ -283,6 +283,7 @@ picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/fair_share.py
 	@$(BIN)/python docs/backfill.py
+	@$(BIN)/python docs/elastic.py
 	@$(BIN)/python docs/architecture.py
 	@$(BIN)/python docs/recipes.py
 	@$(BIN)/python docs/racks.py

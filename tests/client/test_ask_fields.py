@@ -32,6 +32,9 @@ OF_APPLICATIONS: dict[str, tuple[str, Any, str]] = {
     "start_by": ("licorne/start-by", NOW, str(NOW)),
     "topology": ("licorne/topology", "required=topology.kubernetes.io/zone", ""),
     "gang_slice": ("licorne/slice", "size=18,level=nvlink", ""),
+    "gang_min": ("licorne/gang-min", 4, "4"),
+    "gang_max": ("licorne/gang-max", 100_000, "100000"),
+    "gang_step": ("licorne/gang-step", 2, "2"),
 }
 
 
@@ -148,6 +151,9 @@ def test_a_field_of_an_application_travels_as_its_tag(field: str) -> None:
         ("gang_slice", "size=18,level=", "it must be size=<members>"),
         ("gang_slice", "size=18,level=rack,", "it must be size=<members>"),
         ("gang_slice", "level=rack", "it must be size=<members>"),
+        ("gang_min", -1, "is -1: it must lie between 0 and 100000"),
+        ("gang_max", 100_001, "is 100001: it must lie between 0 and 100000"),
+        ("gang_step", "2", "is '2': it must be a whole number"),
     ],
 )
 def test_what_a_tag_cannot_say_is_refused(field: str, value: Any, reason: str) -> None:
@@ -186,6 +192,15 @@ async def test_the_test_kit_takes_the_fields() -> None:
         assert [ask.placeholder for ask in running].count(True) == 2
         [tags] = [ask.tags for ask in running if ask.key == "app-1"]
         assert (tags["licorne/runtime"], tags["licorne/start-by"]) == ("5", str(NOW + 1))
+
+
+async def test_the_test_kit_has_elastic_gangs() -> None:
+    """The minimum starts together, and the rest in whole steps up to the maximum."""
+    async with serve() as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1, vcore=9000)
+        await rm.submit("app", gang_min=2, gang_max=6, gang_step=4)
+        keys = await rm.ask("app", 7, task_group="workers", vcore=1000)
+        assert sorted(await rm.allocated(6)) == keys[:6]
 
 
 async def test_a_required_node_is_kept_to() -> None:

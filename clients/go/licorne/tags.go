@@ -19,6 +19,12 @@ const (
 	TagTopology = "licorne/topology"
 	// TagSlice has size and level of the slices of a gang.
 	TagSlice = "licorne/slice"
+	// TagGangMin has the number of members with which an elastic gang starts.
+	TagGangMin = "licorne/gang-min"
+	// TagGangMax has the most members of an elastic gang.
+	TagGangMax = "licorne/gang-max"
+	// TagGangStep has the number of members by which an elastic gang grows and shrinks.
+	TagGangStep = "licorne/gang-step"
 	// TagCheckpoint has the time up to which the work of a running allocation is kept, in unix seconds. To say
 	// it, send the allocation again, with the tag and otherwise as it is, or call Client.Checkpoint. A replay
 	// repeats the last one.
@@ -32,6 +38,7 @@ const (
 	maxUnix    = 9_999_999_999
 	maxSlice   = 100_000
 	maxLevel   = 256
+	maxMembers = 100_000
 	// maxDigits is how many digits of whole seconds the server reads.
 	maxDigits = 10
 )
@@ -47,6 +54,8 @@ type Tags struct {
 	Topology Topology
 	// Slice is for applications that are gangs.
 	Slice Slice
+	// Elastic is for applications without placeholders.
+	Elastic Elastic
 }
 
 // Topology keeps a gang inside one domain of a level, which is the name of a node attribute.
@@ -62,6 +71,16 @@ type Slice struct {
 	Level string
 }
 
+// Elastic makes an application an elastic gang: its asks with a task group are the members.
+type Elastic struct {
+	// Min members start together.
+	Min int
+	// Max is the most members; 0 for any number.
+	Max int
+	// Step is the number of members by which it grows and shrinks; 0 for 1.
+	Step int
+}
+
 // OnApplication sets the tags of an application before it is sent. Other tags stay. With an error, which
 // is an *InvalidError, nothing is set.
 func (t Tags) OnApplication(application *si.AddApplicationRequest) error {
@@ -73,14 +92,17 @@ func (t Tags) OnApplication(application *si.AddApplicationRequest) error {
 	return nil
 }
 
-// OnAsk sets the tags of an ask before it is sent, as OnApplication does. Topology and Slice are not for
-// asks.
+// OnAsk sets the tags of an ask before it is sent, as OnApplication does. Topology, Slice and Elastic are
+// not for asks.
 func (t Tags) OnAsk(ask *si.Allocation) error {
 	if t.Topology != (Topology{}) {
 		return invalid("Topology", shown(t.Topology.Level), "it is for the application of a gang, not for an ask")
 	}
 	if t.Slice != (Slice{}) {
 		return invalid("Slice", shown(t.Slice.Level), "it is for the application of a gang, not for an ask")
+	}
+	if t.Elastic != (Elastic{}) {
+		return invalid("Elastic", strconv.Itoa(t.Elastic.Min), "it is for the application of a gang, not for an ask")
 	}
 	texts, err := t.texts()
 	if err != nil {
@@ -140,7 +162,34 @@ func (t Tags) texts() (map[string]string, error) {
 		}
 		texts[TagSlice] = "size=" + strconv.Itoa(t.Slice.Size) + ",level=" + t.Slice.Level
 	}
+	if err := t.Elastic.in(texts); err != nil {
+		return nil, err
+	}
 	return texts, nil
+}
+
+// in adds the tags of an elastic gang.
+func (e Elastic) in(texts map[string]string) error {
+	if e == (Elastic{}) {
+		return nil
+	}
+	if e.Min < 1 || e.Min > maxMembers {
+		return invalid("Elastic.Min", strconv.Itoa(e.Min), "it must lie between 1 and 100000")
+	}
+	if e.Step < 0 || e.Step > maxMembers {
+		return invalid("Elastic.Step", strconv.Itoa(e.Step), "it must lie between 0 and 100000")
+	}
+	if e.Max != 0 && (e.Max < e.Min || e.Max > maxMembers || (e.Max-e.Min)%max(1, e.Step) != 0) {
+		return invalid("Elastic.Max", strconv.Itoa(e.Max), "it must be Min and whole steps, 100000 at most, or 0")
+	}
+	texts[TagGangMin] = strconv.Itoa(e.Min)
+	if e.Max != 0 {
+		texts[TagGangMax] = strconv.Itoa(e.Max)
+	}
+	if e.Step != 0 {
+		texts[TagGangStep] = strconv.Itoa(e.Step)
+	}
+	return nil
 }
 
 // unixSeconds is a time in unix seconds, rounded down, or the error that names its field.

@@ -11,7 +11,7 @@ import (
 
 var started = time.Unix(1_700_000_000, 500)
 
-// TestTagsAreWrittenAsTheServerReadsThem has the four tags, beside those that are there, on copies: an
+// TestTagsAreWrittenAsTheServerReadsThem has all tags, beside those that are there, on copies: an
 // application and an ask of the caller may share a map with others.
 func TestTagsAreWrittenAsTheServerReadsThem(t *testing.T) {
 	shared := map[string]string{"namespace": "default"}
@@ -21,6 +21,7 @@ func TestTagsAreWrittenAsTheServerReadsThem(t *testing.T) {
 		StartBy:  started,
 		Topology: Topology{Level: "topology.kubernetes.io/zone"},
 		Slice:    Slice{Size: 18, Level: "nvlink"},
+		Elastic:  Elastic{Min: 4, Max: 16, Step: 4},
 	}
 	if err := tags.OnApplication(application); err != nil {
 		t.Fatal(err)
@@ -28,6 +29,7 @@ func TestTagsAreWrittenAsTheServerReadsThem(t *testing.T) {
 	want := map[string]string{
 		"namespace": "default", "licorne/runtime": "3600", "licorne/start-by": "1700000000",
 		"licorne/topology": "required=topology.kubernetes.io/zone", "licorne/slice": "size=18,level=nvlink",
+		"licorne/gang-min": "4", "licorne/gang-max": "16", "licorne/gang-step": "4",
 	}
 	if !maps.Equal(application.GetTags(), want) || len(shared) != 1 {
 		t.Fatalf("the tags are %v, and those of before %v", application.GetTags(), shared)
@@ -60,6 +62,9 @@ func TestBadTagsAreRefused(t *testing.T) {
 		"Topology.Level": {Topology: Topology{Level: "a=b"}},
 		"Slice.Level":    {Slice: Slice{Size: 3}},
 		"Slice.Size":     {Slice: Slice{Size: -1, Level: "rack"}},
+		"Elastic.Min":    {Elastic: Elastic{Max: 4}},
+		"Elastic.Max":    {Elastic: Elastic{Min: 4, Max: 9, Step: 2}},
+		"Elastic.Step":   {Elastic: Elastic{Min: 4, Step: -2}},
 	} {
 		application := &si.AddApplicationRequest{}
 		var bad *InvalidError
@@ -75,6 +80,8 @@ func TestBadTagsAreRefused(t *testing.T) {
 		{Topology: Topology{Preferred: true}},
 		{Topology: Topology{Level: " rack"}},
 		{Slice: Slice{Size: 2_000_000, Level: "rack"}},
+		{Elastic: Elastic{Min: 100_001}},
+		{Elastic: Elastic{Min: 4, Max: 2}},
 	} {
 		if err := tags.OnApplication(&si.AddApplicationRequest{}); err == nil {
 			t.Errorf("%+v is taken", tags)
@@ -83,6 +90,7 @@ func TestBadTagsAreRefused(t *testing.T) {
 	for _, tags := range []Tags{
 		{Topology: Topology{Level: "rack"}},
 		{Slice: Slice{Size: 2, Level: "rack"}},
+		{Elastic: Elastic{Min: 2}},
 		{Runtime: time.Millisecond},
 	} {
 		if err := tags.OnAsk(&si.Allocation{}); err == nil {

@@ -25,14 +25,20 @@ type Cluster interface {
 
 // annotations are those of pods that become tags.
 var annotations = map[string]string{
-	"licorne.dev/runtime":  licorne.TagRuntime,
-	"licorne.dev/start-by": licorne.TagStartBy,
-	"licorne.dev/topology": licorne.TagTopology,
-	"licorne.dev/slice":    licorne.TagSlice,
+	"licorne.dev/runtime":   licorne.TagRuntime,
+	"licorne.dev/start-by":  licorne.TagStartBy,
+	"licorne.dev/topology":  licorne.TagTopology,
+	"licorne.dev/slice":     licorne.TagSlice,
+	"licorne.dev/gang-min":  licorne.TagGangMin,
+	"licorne.dev/gang-max":  licorne.TagGangMax,
+	"licorne.dev/gang-step": licorne.TagGangStep,
 }
 
 // ofApplications are the tags that an ask has no use for.
-var ofApplications = map[string]bool{licorne.TagTopology: true, licorne.TagSlice: true}
+var ofApplications = map[string]bool{
+	licorne.TagTopology: true, licorne.TagSlice: true,
+	licorne.TagGangMin: true, licorne.TagGangMax: true, licorne.TagGangStep: true,
+}
 
 // ownAttributes begin the names of attributes with a meaning, which no label may have.
 const ownAttributes = "si/"

@@ -51,7 +51,7 @@ func latest[T any](s *script) (found T) {
 func TestAnnotationsOfAPodBecomeTags(t *testing.T) {
 	cluster := &objects{pod: map[string]string{
 		"licorne.dev/runtime": "60", "licorne.dev/start-by": "1700000000", "licorne.dev/topology": "required=rack",
-		"licorne.dev/other": "x", "team": "a",
+		"licorne.dev/gang-min": "2", "licorne.dev/other": "x", "team": "a",
 	}}
 	s := setStage(t, cluster.known)
 	ask, plain := allocation("k1", ""), allocation("k2", "")
@@ -68,10 +68,11 @@ func TestAnnotationsOfAPodBecomeTags(t *testing.T) {
 	}
 }
 
-// An application gets the four tags, when the shim has let go of it, and requests stay in their order.
+// An application gets all tags, when the shim has let go of it, and requests stay in their order.
 func TestAnnotationsOfAnApplicationBecomeTags(t *testing.T) {
 	cluster := &objects{application: map[string]string{
 		"licorne.dev/runtime": "60", "licorne.dev/topology": "required=rack", "licorne.dev/slice": "size=2,level=nvlink",
+		"licorne.dev/gang-min": "4", "licorne.dev/gang-max": "8", "licorne.dev/gang-step": "2",
 	}}
 	s := setStage(t, cluster.known)
 	added := &si.AddApplicationRequest{
@@ -96,7 +97,7 @@ func TestAnnotationsOfAnApplicationBecomeTags(t *testing.T) {
 	sent := first.GetNew()[0]
 	want := map[string]string{
 		"namespace": "a", licorne.TagRuntime: "60", licorne.TagTopology: "required=rack",
-		licorne.TagSlice: "size=2,level=nvlink",
+		licorne.TagSlice: "size=2,level=nvlink", licorne.TagGangMin: "4", licorne.TagGangMax: "8", licorne.TagGangStep: "2",
 	}
 	if !maps.Equal(sent.GetTags(), want) || len(added.GetTags()) != 1 {
 		t.Fatalf("the tags are %v, and those of the shim %v", sent.GetTags(), added.GetTags())

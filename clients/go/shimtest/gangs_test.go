@@ -3,6 +3,7 @@ package shimtest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/common/constants"
 
 	"licorne.dev/clients/go/schedulerapi"
+	"licorne.dev/clients/go/shimtest/objects"
 )
 
 // inGang makes the pod a member of the one task group of its application, which reserves room for so
@@ -291,4 +293,41 @@ func TestSlowPredicatesWithGangs(t *testing.T) {
 	c.comesToBind(names...)
 	c.comesToHaveNone()
 	checkBooks(t, c, core)
+}
+
+// grows makes the pod a member of an elastic gang: it names a task group that no pod defines.
+func grows(least, most, step int) func(*v1.Pod) {
+	return func(pod *v1.Pod) {
+		pod.Annotations[constants.AnnotationTaskGroupName] = "workers"
+		pod.Annotations["licorne.dev/gang-min"] = strconv.Itoa(least)
+		pod.Annotations["licorne.dev/gang-max"] = strconv.Itoa(most)
+		pod.Annotations["licorne.dev/gang-step"] = strconv.Itoa(step)
+	}
+}
+
+// An elastic gang has its minimum and whole steps, and no placeholder: the shim makes none for a task group
+// without a definition, and sends its name with the pods.
+func TestElasticGang(t *testing.T) {
+	core := startLicorne(t)
+	c := newCluster(t)
+	c.objects = objects.Of(&nodesOf{cluster: c})
+	c.addNodes(aNode("n1", 3))
+	c.startShim(core.with(func(o *schedulerapi.Options) { o.Cluster = c.objects }), queues)
+	members, names := pods("grows", 5, 1000, grows(2, 4, 2))
+	c.addPods(members...)
+	c.comesToBind(names[0], names[1])
+	c.addPods(aPod("other", "other", 1000))
+	c.comesToBind("other")
+	if bound := c.boundOf("grows"); bound != 2 {
+		t.Fatalf("%d members run, where a half step has room", bound)
+	}
+	c.addNodes(aNode("n2", 3))
+	c.comesToBind(names[2], names[3])
+	if held := c.placeholders(); len(held) != 0 {
+		t.Fatalf("there are the placeholders %v", held)
+	}
+	checkBooks(t, c, core)
+	if bound := c.boundOf("grows"); bound != 4 {
+		t.Fatalf("%d members run, of 4 at most", bound)
+	}
 }

@@ -72,6 +72,13 @@ class Application:
     gang_slice: str = ""
     """For a gang: ``size=18,level=nvlink`` places its members in slices of 18, each inside one domain of
     that level."""
+    gang_min: int = 0
+    """For an elastic gang, which has no placeholders: the number of its asks with a `task_group` that start
+    together; 0 for none."""
+    gang_max: int = 0
+    """For an elastic gang: the most members; 0 for any number."""
+    gang_step: int = 0
+    """For an elastic gang: the members by which it grows beyond its minimum, and shrinks; 0 for 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,14 @@ APPLICATION_TAGS: Mapping[str, str] = {
     "start_by": START_BY_TAG,
     "topology": "licorne/topology",
     "gang_slice": "licorne/slice",
+    "gang_min": "licorne/gang-min",
+    "gang_max": "licorne/gang-max",
+    "gang_step": "licorne/gang-step",
 }
 """By field of `Application`: the tag that carries it."""
 
 RUNTIME = Range(0, int(MAX_TIMEOUT), "0 and 1000000000")
+SIZE = Range(0, 100_000, "0 and 100000")
 MOMENT = Range(0, 9_999_999_999, "0 and 9999999999")
 
 
@@ -112,6 +116,7 @@ def _is_count(digits: str) -> bool:
 
 _runtime = partial(whole, RUNTIME)
 _moment = partial(whole, MOMENT)
+_size = partial(whole, SIZE)
 
 ASK_FIELDS: Mapping[str, Check] = {
     "required_node": _name,
@@ -125,6 +130,9 @@ APPLICATION_FIELDS: Mapping[str, Check] = {
     "start_by": _moment,
     "topology": _topology,
     "gang_slice": _gang_slice,
+    "gang_min": _size,
+    "gang_max": _size,
+    "gang_step": _size,
 }
 
 

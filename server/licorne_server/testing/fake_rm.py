@@ -239,10 +239,13 @@ class FakeRM:
         start_by: int = 0,
         topology: str = "",
         gang_slice: str = "",
+        gang_min: int = 0,
+        gang_max: int = 0,
+        gang_step: int = 0,
     ) -> None:
-        """Submit an application, which is a gang with `task_groups`.
+        """Submit an application, which is a gang with `task_groups`, and an elastic gang with `gang_min`.
 
-        Placeholders have the keys of `licorne.placeholder_key`. The last four arguments are those of
+        Placeholders have the keys of `licorne.placeholder_key`. The arguments from `runtime` on are those of
         `licorne.Application`.
         """
         application = Application(
@@ -260,6 +263,9 @@ class FakeRM:
             start_by=start_by,
             topology=topology,
             gang_slice=gang_slice,
+            gang_min=gang_min,
+            gang_max=gang_max,
+            gang_step=gang_step,
         )
         self._received.forget_answer("application", application_id)
         await self.client.submit_applications([application])
