@@ -8,6 +8,7 @@ from licorne.v1.state_pb2 import (
     Application,
     Ask,
     Check,
+    Elastic,
     ExplainResponse,
     Preemption,
     PreemptionQueue,
@@ -51,6 +52,32 @@ def test_an_application_without_a_gang_shows_none(capsys: pytest.CaptureFixture[
     """Most applications are none."""
     print_one(Application(application_id="shop"))
     assert len(printed(capsys)) == 2
+
+
+@pytest.mark.parametrize(
+    ("elastic", "cell", "line"),
+    [
+        (
+            Elastic(size=8, leaving=2, min=4, max=16, step=2),
+            "8 of 4–16",
+            "elastic gang: starts with 4 members, grows by 2 up to 16; 2 of its 8 are being stopped",
+        ),
+        (
+            Elastic(min=4, step=1),
+            "0 of 4 or more",
+            "elastic gang: starts with 4 members, grows by 1 up to any number",
+        ),
+    ],
+)
+def test_an_elastic_gang_shows_its_size(
+    capsys: pytest.CaptureFixture[str], elastic: Elastic, cell: str, line: str
+) -> None:
+    """Its members of its minimum and maximum in the row, and its terms below."""
+    print_one(Application(application_id="spark", elastic=elastic))
+    header, row, *others = printed(capsys)
+    assert "RUNNING MEMBERS PENDING" in header
+    assert f" {cell} " in row
+    assert line in others
 
 
 def test_what_keeps_room_or_has_to_stop_says_so(capsys: pytest.CaptureFixture[str]) -> None:

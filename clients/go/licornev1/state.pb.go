@@ -1540,7 +1540,9 @@ type Application struct {
 	// The priority of all its asks, whatever their own are; absent unless an operator gave it.
 	OperatorPriority *int32 `protobuf:"varint,29,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
 	// What the age of its oldest ask adds to the priority by which it is ordered; 0 without ageing.
-	AgeBonus      int32 `protobuf:"varint,30,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
+	AgeBonus int32 `protobuf:"varint,30,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
+	// Its size, if it is an elastic gang; absent for all others.
+	Elastic       *Elastic `protobuf:"bytes,31,opt,name=elastic,proto3" json:"elastic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1785,6 +1787,95 @@ func (x *Application) GetAgeBonus() int32 {
 	return 0
 }
 
+func (x *Application) GetElastic() *Elastic {
+	if x != nil {
+		return x.Elastic
+	}
+	return nil
+}
+
+// The size of an elastic gang, in members: its asks that have a task group.
+type Elastic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Members that run.
+	Size uint32 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	// Those among them that are being stopped for others, or are under notice.
+	Leaving uint32 `protobuf:"varint,2,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// Members that start together.
+	Min uint32 `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`
+	// The most members; 0 for any number.
+	Max uint32 `protobuf:"varint,4,opt,name=max,proto3" json:"max,omitempty"`
+	// Members by which it grows and shrinks.
+	Step          uint32 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Elastic) Reset() {
+	*x = Elastic{}
+	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Elastic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Elastic) ProtoMessage() {}
+
+func (x *Elastic) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Elastic.ProtoReflect.Descriptor instead.
+func (*Elastic) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Elastic) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Elastic) GetLeaving() uint32 {
+	if x != nil {
+		return x.Leaving
+	}
+	return 0
+}
+
+func (x *Elastic) GetMin() uint32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Elastic) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Elastic) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 // A task group of a gang. Placeholders that are not replaced and not timed out are still to be
 // replaced.
 type TaskGroup struct {
@@ -1804,7 +1895,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	mi := &file_licorne_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1816,7 +1907,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	mi := &file_licorne_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1829,7 +1920,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -1877,7 +1968,7 @@ type StateChange struct {
 
 func (x *StateChange) Reset() {
 	*x = StateChange{}
-	mi := &file_licorne_v1_state_proto_msgTypes[19]
+	mi := &file_licorne_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1980,7 @@ func (x *StateChange) String() string {
 func (*StateChange) ProtoMessage() {}
 
 func (x *StateChange) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[19]
+	mi := &file_licorne_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1993,7 @@ func (x *StateChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChange.ProtoReflect.Descriptor instead.
 func (*StateChange) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StateChange) GetTime() int64 {
@@ -1952,7 +2043,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_licorne_v1_state_proto_msgTypes[20]
+	mi := &file_licorne_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2055,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[20]
+	mi := &file_licorne_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2068,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Ask) GetAllocationKey() string {
@@ -2103,7 +2194,7 @@ type AllocationLogEntry struct {
 
 func (x *AllocationLogEntry) Reset() {
 	*x = AllocationLogEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[21]
+	mi := &file_licorne_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2206,7 @@ func (x *AllocationLogEntry) String() string {
 func (*AllocationLogEntry) ProtoMessage() {}
 
 func (x *AllocationLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[21]
+	mi := &file_licorne_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2219,7 @@ func (x *AllocationLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocationLogEntry.ProtoReflect.Descriptor instead.
 func (*AllocationLogEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AllocationLogEntry) GetMessage() string {
@@ -2178,7 +2269,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[22]
+	mi := &file_licorne_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2281,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[22]
+	mi := &file_licorne_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2294,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Allocation) GetAllocationKey() string {
@@ -2318,7 +2409,7 @@ type ListPreemptionsRequest struct {
 
 func (x *ListPreemptionsRequest) Reset() {
 	*x = ListPreemptionsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[23]
+	mi := &file_licorne_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2421,7 @@ func (x *ListPreemptionsRequest) String() string {
 func (*ListPreemptionsRequest) ProtoMessage() {}
 
 func (x *ListPreemptionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[23]
+	mi := &file_licorne_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2434,7 @@ func (x *ListPreemptionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPreemptionsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListPreemptionsRequest) GetPartition() string {
@@ -2392,7 +2483,7 @@ type ListPreemptionsResponse struct {
 
 func (x *ListPreemptionsResponse) Reset() {
 	*x = ListPreemptionsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[24]
+	mi := &file_licorne_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2495,7 @@ func (x *ListPreemptionsResponse) String() string {
 func (*ListPreemptionsResponse) ProtoMessage() {}
 
 func (x *ListPreemptionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[24]
+	mi := &file_licorne_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2508,7 @@ func (x *ListPreemptionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPreemptionsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListPreemptionsResponse) GetPreemptions() []*Preemption {
@@ -2474,7 +2565,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_licorne_v1_state_proto_msgTypes[25]
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2577,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[25]
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2590,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Preemption) GetPartition() string {
@@ -2648,7 +2739,7 @@ type SparedAllocation struct {
 
 func (x *SparedAllocation) Reset() {
 	*x = SparedAllocation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2751,7 @@ func (x *SparedAllocation) String() string {
 func (*SparedAllocation) ProtoMessage() {}
 
 func (x *SparedAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2764,7 @@ func (x *SparedAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SparedAllocation.ProtoReflect.Descriptor instead.
 func (*SparedAllocation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SparedAllocation) GetApplicationId() string {
@@ -2712,7 +2803,7 @@ type PreemptionQueue struct {
 
 func (x *PreemptionQueue) Reset() {
 	*x = PreemptionQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2815,7 @@ func (x *PreemptionQueue) String() string {
 func (*PreemptionQueue) ProtoMessage() {}
 
 func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2828,7 @@ func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionQueue.ProtoReflect.Descriptor instead.
 func (*PreemptionQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PreemptionQueue) GetPath() string {
@@ -2793,7 +2884,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2896,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2909,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListNodesRequest) GetPartition() string {
@@ -2853,7 +2944,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2956,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2969,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -2929,7 +3020,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3032,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3045,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Node) GetNodeId() string {
@@ -3090,7 +3181,7 @@ type OperatorMark struct {
 
 func (x *OperatorMark) Reset() {
 	*x = OperatorMark{}
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3193,7 @@ func (x *OperatorMark) String() string {
 func (*OperatorMark) ProtoMessage() {}
 
 func (x *OperatorMark) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3206,7 @@ func (x *OperatorMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorMark.ProtoReflect.Descriptor instead.
 func (*OperatorMark) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OperatorMark) GetBy() string {
@@ -3158,7 +3249,7 @@ type NodeDrain struct {
 
 func (x *NodeDrain) Reset() {
 	*x = NodeDrain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3261,7 @@ func (x *NodeDrain) String() string {
 func (*NodeDrain) ProtoMessage() {}
 
 func (x *NodeDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3274,7 @@ func (x *NodeDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
 func (*NodeDrain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeDrain) GetStartTime() int64 {
@@ -3253,7 +3344,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3265,7 +3356,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3278,7 +3369,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Reservation) GetNodeId() string {
@@ -3367,7 +3458,7 @@ type HolderReason struct {
 
 func (x *HolderReason) Reset() {
 	*x = HolderReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3470,7 @@ func (x *HolderReason) String() string {
 func (*HolderReason) ProtoMessage() {}
 
 func (x *HolderReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3483,7 @@ func (x *HolderReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderReason.ProtoReflect.Descriptor instead.
 func (*HolderReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HolderReason) GetCode() string {
@@ -3427,7 +3518,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3439,7 +3530,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3452,7 +3543,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListReservationsRequest) GetPartition() string {
@@ -3487,7 +3578,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3499,7 +3590,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3512,7 +3603,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3543,7 +3634,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3646,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3659,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListUsageRequest) GetPartition() string {
@@ -3617,7 +3708,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3720,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3733,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListUsageResponse) GetUsages() []*Usage {
@@ -3672,7 +3763,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +3775,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +3788,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Usage) GetName() string {
@@ -3740,7 +3831,7 @@ type QueueUsage struct {
 
 func (x *QueueUsage) Reset() {
 	*x = QueueUsage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3752,7 +3843,7 @@ func (x *QueueUsage) String() string {
 func (*QueueUsage) ProtoMessage() {}
 
 func (x *QueueUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3765,7 +3856,7 @@ func (x *QueueUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
 func (*QueueUsage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QueueUsage) GetQueue() string {
@@ -3826,7 +3917,7 @@ type ListOutstandingRequest struct {
 
 func (x *ListOutstandingRequest) Reset() {
 	*x = ListOutstandingRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3838,7 +3929,7 @@ func (x *ListOutstandingRequest) String() string {
 func (*ListOutstandingRequest) ProtoMessage() {}
 
 func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3851,7 +3942,7 @@ func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingRequest.ProtoReflect.Descriptor instead.
 func (*ListOutstandingRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListOutstandingRequest) GetPartition() string {
@@ -3871,7 +3962,7 @@ type ListOutstandingResponse struct {
 
 func (x *ListOutstandingResponse) Reset() {
 	*x = ListOutstandingResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +3974,7 @@ func (x *ListOutstandingResponse) String() string {
 func (*ListOutstandingResponse) ProtoMessage() {}
 
 func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +3987,7 @@ func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingResponse.ProtoReflect.Descriptor instead.
 func (*ListOutstandingResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
@@ -3919,7 +4010,7 @@ type OutstandingShape struct {
 
 func (x *OutstandingShape) Reset() {
 	*x = OutstandingShape{}
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3931,7 +4022,7 @@ func (x *OutstandingShape) String() string {
 func (*OutstandingShape) ProtoMessage() {}
 
 func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3944,7 +4035,7 @@ func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutstandingShape.ProtoReflect.Descriptor instead.
 func (*OutstandingShape) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *OutstandingShape) GetResources() map[string]int64 {
@@ -3980,7 +4071,7 @@ type ListReasonsRequest struct {
 
 func (x *ListReasonsRequest) Reset() {
 	*x = ListReasonsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4083,7 @@ func (x *ListReasonsRequest) String() string {
 func (*ListReasonsRequest) ProtoMessage() {}
 
 func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4096,7 @@ func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsRequest.ProtoReflect.Descriptor instead.
 func (*ListReasonsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListReasonsRequest) GetPartition() string {
@@ -4038,7 +4129,7 @@ type ListReasonsResponse struct {
 
 func (x *ListReasonsResponse) Reset() {
 	*x = ListReasonsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4141,7 @@ func (x *ListReasonsResponse) String() string {
 func (*ListReasonsResponse) ProtoMessage() {}
 
 func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4154,7 @@ func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsResponse.ProtoReflect.Descriptor instead.
 func (*ListReasonsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListReasonsResponse) GetReasons() []*WaitReason {
@@ -4117,7 +4208,7 @@ type WaitReason struct {
 
 func (x *WaitReason) Reset() {
 	*x = WaitReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4220,7 @@ func (x *WaitReason) String() string {
 func (*WaitReason) ProtoMessage() {}
 
 func (x *WaitReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4233,7 @@ func (x *WaitReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
 func (*WaitReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WaitReason) GetCode() string {
@@ -4215,7 +4306,7 @@ type ReasonQueue struct {
 
 func (x *ReasonQueue) Reset() {
 	*x = ReasonQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4318,7 @@ func (x *ReasonQueue) String() string {
 func (*ReasonQueue) ProtoMessage() {}
 
 func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4331,7 @@ func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonQueue.ProtoReflect.Descriptor instead.
 func (*ReasonQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReasonQueue) GetPartition() string {
@@ -4281,7 +4372,7 @@ type ReasonCause struct {
 
 func (x *ReasonCause) Reset() {
 	*x = ReasonCause{}
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4293,7 +4384,7 @@ func (x *ReasonCause) String() string {
 func (*ReasonCause) ProtoMessage() {}
 
 func (x *ReasonCause) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4306,7 +4397,7 @@ func (x *ReasonCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCause.ProtoReflect.Descriptor instead.
 func (*ReasonCause) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReasonCause) GetCause() string {
@@ -4340,7 +4431,7 @@ type ListResourceHoursRequest struct {
 
 func (x *ListResourceHoursRequest) Reset() {
 	*x = ListResourceHoursRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4352,7 +4443,7 @@ func (x *ListResourceHoursRequest) String() string {
 func (*ListResourceHoursRequest) ProtoMessage() {}
 
 func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4365,7 +4456,7 @@ func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursRequest.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListResourceHoursRequest) GetPartition() string {
@@ -4422,7 +4513,7 @@ type ListResourceHoursResponse struct {
 
 func (x *ListResourceHoursResponse) Reset() {
 	*x = ListResourceHoursResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4434,7 +4525,7 @@ func (x *ListResourceHoursResponse) String() string {
 func (*ListResourceHoursResponse) ProtoMessage() {}
 
 func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4447,7 +4538,7 @@ func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursResponse.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListResourceHoursResponse) GetRows() []*ResourceHours {
@@ -4489,7 +4580,7 @@ type ResourceHours struct {
 
 func (x *ResourceHours) Reset() {
 	*x = ResourceHours{}
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4501,7 +4592,7 @@ func (x *ResourceHours) String() string {
 func (*ResourceHours) ProtoMessage() {}
 
 func (x *ResourceHours) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4514,7 +4605,7 @@ func (x *ResourceHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceHours.ProtoReflect.Descriptor instead.
 func (*ResourceHours) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ResourceHours) GetPartition() string {
@@ -4573,7 +4664,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4585,7 +4676,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4598,7 +4689,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListEventsRequest) GetRmId() string {
@@ -4636,7 +4727,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4648,7 +4739,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4661,7 +4752,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListEventsResponse) GetInstance() string {
@@ -4702,7 +4793,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +4805,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +4818,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Event) GetId() uint64 {
@@ -4758,7 +4849,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4770,7 +4861,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4783,7 +4874,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchEventsRequest) GetRmId() string {
@@ -4817,7 +4908,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4829,7 +4920,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4842,7 +4933,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchEventsResponse) GetInstance() string {
@@ -4871,7 +4962,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +4974,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +4987,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ExplainRequest) GetPartition() string {
@@ -4950,7 +5041,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5053,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5066,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ExplainResponse) GetAllocationKey() string {
@@ -5073,7 +5164,7 @@ type ExpectedStart struct {
 
 func (x *ExpectedStart) Reset() {
 	*x = ExpectedStart{}
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5085,7 +5176,7 @@ func (x *ExpectedStart) String() string {
 func (*ExpectedStart) ProtoMessage() {}
 
 func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5098,7 +5189,7 @@ func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpectedStart.ProtoReflect.Descriptor instead.
 func (*ExpectedStart) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ExpectedStart) GetStartsAt() int64 {
@@ -5142,7 +5233,7 @@ type ListCalendarRequest struct {
 
 func (x *ListCalendarRequest) Reset() {
 	*x = ListCalendarRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5154,7 +5245,7 @@ func (x *ListCalendarRequest) String() string {
 func (*ListCalendarRequest) ProtoMessage() {}
 
 func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5167,7 +5258,7 @@ func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarRequest.ProtoReflect.Descriptor instead.
 func (*ListCalendarRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListCalendarRequest) GetPartition() string {
@@ -5209,7 +5300,7 @@ type ListCalendarResponse struct {
 
 func (x *ListCalendarResponse) Reset() {
 	*x = ListCalendarResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +5312,7 @@ func (x *ListCalendarResponse) String() string {
 func (*ListCalendarResponse) ProtoMessage() {}
 
 func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +5325,7 @@ func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarResponse.ProtoReflect.Descriptor instead.
 func (*ListCalendarResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListCalendarResponse) GetEntries() []*CalendarEntry {
@@ -5272,7 +5363,7 @@ type CalendarEntry struct {
 
 func (x *CalendarEntry) Reset() {
 	*x = CalendarEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5284,7 +5375,7 @@ func (x *CalendarEntry) String() string {
 func (*CalendarEntry) ProtoMessage() {}
 
 func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5297,7 +5388,7 @@ func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalendarEntry.ProtoReflect.Descriptor instead.
 func (*CalendarEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CalendarEntry) GetApplicationId() string {
@@ -5372,7 +5463,7 @@ type ListTopologyRequest struct {
 
 func (x *ListTopologyRequest) Reset() {
 	*x = ListTopologyRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5384,7 +5475,7 @@ func (x *ListTopologyRequest) String() string {
 func (*ListTopologyRequest) ProtoMessage() {}
 
 func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5397,7 +5488,7 @@ func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyRequest.ProtoReflect.Descriptor instead.
 func (*ListTopologyRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListTopologyRequest) GetPartition() string {
@@ -5449,7 +5540,7 @@ type ListTopologyResponse struct {
 
 func (x *ListTopologyResponse) Reset() {
 	*x = ListTopologyResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5461,7 +5552,7 @@ func (x *ListTopologyResponse) String() string {
 func (*ListTopologyResponse) ProtoMessage() {}
 
 func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5474,7 +5565,7 @@ func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyResponse.ProtoReflect.Descriptor instead.
 func (*ListTopologyResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListTopologyResponse) GetLevels() []string {
@@ -5525,7 +5616,7 @@ type TopologyDomain struct {
 
 func (x *TopologyDomain) Reset() {
 	*x = TopologyDomain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5537,7 +5628,7 @@ func (x *TopologyDomain) String() string {
 func (*TopologyDomain) ProtoMessage() {}
 
 func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5550,7 +5641,7 @@ func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyDomain.ProtoReflect.Descriptor instead.
 func (*TopologyDomain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TopologyDomain) GetLevel() string {
@@ -5651,7 +5742,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5663,7 +5754,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5676,7 +5767,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Check) GetKind() string {
@@ -5794,7 +5885,7 @@ type BudgetHolder struct {
 
 func (x *BudgetHolder) Reset() {
 	*x = BudgetHolder{}
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5806,7 +5897,7 @@ func (x *BudgetHolder) String() string {
 func (*BudgetHolder) ProtoMessage() {}
 
 func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5819,7 +5910,7 @@ func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
 func (*BudgetHolder) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *BudgetHolder) GetRmId() string {
@@ -5853,7 +5944,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5865,7 +5956,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5878,7 +5969,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -5930,7 +6021,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5942,7 +6033,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5955,7 +6046,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -5996,7 +6087,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6008,7 +6099,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6021,7 +6112,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListBudgetsRequest) GetPageSize() uint32 {
@@ -6050,7 +6141,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6062,7 +6153,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6075,7 +6166,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -6121,7 +6212,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6133,7 +6224,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6146,7 +6237,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Budget) GetName() string {
@@ -6217,7 +6308,7 @@ type BudgetMember struct {
 
 func (x *BudgetMember) Reset() {
 	*x = BudgetMember{}
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6229,7 +6320,7 @@ func (x *BudgetMember) String() string {
 func (*BudgetMember) ProtoMessage() {}
 
 func (x *BudgetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6242,7 +6333,7 @@ func (x *BudgetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
 func (*BudgetMember) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *BudgetMember) GetRm() string {
@@ -6284,7 +6375,7 @@ type BudgetHolding struct {
 
 func (x *BudgetHolding) Reset() {
 	*x = BudgetHolding{}
-	mi := &file_licorne_v1_state_proto_msgTypes[74]
+	mi := &file_licorne_v1_state_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6296,7 +6387,7 @@ func (x *BudgetHolding) String() string {
 func (*BudgetHolding) ProtoMessage() {}
 
 func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[74]
+	mi := &file_licorne_v1_state_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6309,7 +6400,7 @@ func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
 func (*BudgetHolding) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *BudgetHolding) GetRmId() string {
@@ -6535,7 +6626,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x15GetApplicationRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xf9\f\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xa8\r\n" +
 	"\vApplication\x12%\n" +
 	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
@@ -6569,7 +6660,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x04hold\x18\x1b \x01(\v2\x18.licorne.v1.OperatorMarkR\x04hold\x120\n" +
 	"\x06change\x18\x1c \x01(\v2\x18.licorne.v1.OperatorMarkR\x06change\x120\n" +
 	"\x11operator_priority\x18\x1d \x01(\x05H\x00R\x10operatorPriority\x88\x01\x01\x12\x1b\n" +
-	"\tage_bonus\x18\x1e \x01(\x05R\bageBonus\x1a<\n" +
+	"\tage_bonus\x18\x1e \x01(\x05R\bageBonus\x12-\n" +
+	"\aelastic\x18\x1f \x01(\v2\x13.licorne.v1.ElasticR\aelastic\x1a<\n" +
 	"\x0eAllocatedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -6582,7 +6674,13 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x13PlaceholderAskEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
-	"\x12_operator_priority\"\xf9\x01\n" +
+	"\x12_operator_priority\"o\n" +
+	"\aElastic\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\rR\x04size\x12\x18\n" +
+	"\aleaving\x18\x02 \x01(\rR\aleaving\x12\x10\n" +
+	"\x03min\x18\x03 \x01(\rR\x03min\x12\x10\n" +
+	"\x03max\x18\x04 \x01(\rR\x03max\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\rR\x04step\"\xf9\x01\n" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x1a\n" +
@@ -7162,7 +7260,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 138)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 139)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                    // 0: licorne.v1.UsageKind
 	(*GetServerRequest)(nil),          // 1: licorne.v1.GetServerRequest
@@ -7183,287 +7281,289 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	(*ListApplicationsResponse)(nil),  // 16: licorne.v1.ListApplicationsResponse
 	(*GetApplicationRequest)(nil),     // 17: licorne.v1.GetApplicationRequest
 	(*Application)(nil),               // 18: licorne.v1.Application
-	(*TaskGroup)(nil),                 // 19: licorne.v1.TaskGroup
-	(*StateChange)(nil),               // 20: licorne.v1.StateChange
-	(*Ask)(nil),                       // 21: licorne.v1.Ask
-	(*AllocationLogEntry)(nil),        // 22: licorne.v1.AllocationLogEntry
-	(*Allocation)(nil),                // 23: licorne.v1.Allocation
-	(*ListPreemptionsRequest)(nil),    // 24: licorne.v1.ListPreemptionsRequest
-	(*ListPreemptionsResponse)(nil),   // 25: licorne.v1.ListPreemptionsResponse
-	(*Preemption)(nil),                // 26: licorne.v1.Preemption
-	(*SparedAllocation)(nil),          // 27: licorne.v1.SparedAllocation
-	(*PreemptionQueue)(nil),           // 28: licorne.v1.PreemptionQueue
-	(*ListNodesRequest)(nil),          // 29: licorne.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 30: licorne.v1.ListNodesResponse
-	(*Node)(nil),                      // 31: licorne.v1.Node
-	(*OperatorMark)(nil),              // 32: licorne.v1.OperatorMark
-	(*NodeDrain)(nil),                 // 33: licorne.v1.NodeDrain
-	(*Reservation)(nil),               // 34: licorne.v1.Reservation
-	(*HolderReason)(nil),              // 35: licorne.v1.HolderReason
-	(*ListReservationsRequest)(nil),   // 36: licorne.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),  // 37: licorne.v1.ListReservationsResponse
-	(*ListUsageRequest)(nil),          // 38: licorne.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),         // 39: licorne.v1.ListUsageResponse
-	(*Usage)(nil),                     // 40: licorne.v1.Usage
-	(*QueueUsage)(nil),                // 41: licorne.v1.QueueUsage
-	(*ListOutstandingRequest)(nil),    // 42: licorne.v1.ListOutstandingRequest
-	(*ListOutstandingResponse)(nil),   // 43: licorne.v1.ListOutstandingResponse
-	(*OutstandingShape)(nil),          // 44: licorne.v1.OutstandingShape
-	(*ListReasonsRequest)(nil),        // 45: licorne.v1.ListReasonsRequest
-	(*ListReasonsResponse)(nil),       // 46: licorne.v1.ListReasonsResponse
-	(*WaitReason)(nil),                // 47: licorne.v1.WaitReason
-	(*ReasonQueue)(nil),               // 48: licorne.v1.ReasonQueue
-	(*ReasonCause)(nil),               // 49: licorne.v1.ReasonCause
-	(*ListResourceHoursRequest)(nil),  // 50: licorne.v1.ListResourceHoursRequest
-	(*ListResourceHoursResponse)(nil), // 51: licorne.v1.ListResourceHoursResponse
-	(*ResourceHours)(nil),             // 52: licorne.v1.ResourceHours
-	(*ListEventsRequest)(nil),         // 53: licorne.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 54: licorne.v1.ListEventsResponse
-	(*Event)(nil),                     // 55: licorne.v1.Event
-	(*WatchEventsRequest)(nil),        // 56: licorne.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 57: licorne.v1.WatchEventsResponse
-	(*ExplainRequest)(nil),            // 58: licorne.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 59: licorne.v1.ExplainResponse
-	(*ExpectedStart)(nil),             // 60: licorne.v1.ExpectedStart
-	(*ListCalendarRequest)(nil),       // 61: licorne.v1.ListCalendarRequest
-	(*ListCalendarResponse)(nil),      // 62: licorne.v1.ListCalendarResponse
-	(*CalendarEntry)(nil),             // 63: licorne.v1.CalendarEntry
-	(*ListTopologyRequest)(nil),       // 64: licorne.v1.ListTopologyRequest
-	(*ListTopologyResponse)(nil),      // 65: licorne.v1.ListTopologyResponse
-	(*TopologyDomain)(nil),            // 66: licorne.v1.TopologyDomain
-	(*Check)(nil),                     // 67: licorne.v1.Check
-	(*BudgetHolder)(nil),              // 68: licorne.v1.BudgetHolder
-	(*QueueReservations)(nil),         // 69: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),          // 70: licorne.v1.ReservationBound
-	(*ListBudgetsRequest)(nil),        // 71: licorne.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),       // 72: licorne.v1.ListBudgetsResponse
-	(*Budget)(nil),                    // 73: licorne.v1.Budget
-	(*BudgetMember)(nil),              // 74: licorne.v1.BudgetMember
-	(*BudgetHolding)(nil),             // 75: licorne.v1.BudgetHolding
-	nil,                               // 76: licorne.v1.Partition.CapacityEntry
-	nil,                               // 77: licorne.v1.Partition.AllocatedEntry
-	nil,                               // 78: licorne.v1.Partition.ApplicationsEntry
-	nil,                               // 79: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                               // 80: licorne.v1.Queue.GuaranteedEntry
-	nil,                               // 81: licorne.v1.Queue.MaxEntry
-	nil,                               // 82: licorne.v1.Queue.AllocatedEntry
-	nil,                               // 83: licorne.v1.Queue.PendingEntry
-	nil,                               // 84: licorne.v1.Queue.HeadroomEntry
-	nil,                               // 85: licorne.v1.Queue.PropertiesEntry
-	nil,                               // 86: licorne.v1.Queue.PreemptingEntry
-	nil,                               // 87: licorne.v1.Queue.PromisedEntry
-	nil,                               // 88: licorne.v1.Queue.FairMaxEntry
-	nil,                               // 89: licorne.v1.FairShare.DecayedEntry
-	nil,                               // 90: licorne.v1.Application.AllocatedEntry
-	nil,                               // 91: licorne.v1.Application.PendingEntry
-	nil,                               // 92: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                               // 93: licorne.v1.Application.PlaceholderAskEntry
-	nil,                               // 94: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                               // 95: licorne.v1.Ask.ResourcesEntry
-	nil,                               // 96: licorne.v1.Ask.TagsEntry
-	nil,                               // 97: licorne.v1.Allocation.ResourcesEntry
-	nil,                               // 98: licorne.v1.Allocation.TagsEntry
-	nil,                               // 99: licorne.v1.Preemption.ResourcesEntry
-	nil,                               // 100: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                               // 101: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                               // 102: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                               // 103: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                               // 104: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                               // 105: licorne.v1.Node.CapacityEntry
-	nil,                               // 106: licorne.v1.Node.AllocatedEntry
-	nil,                               // 107: licorne.v1.Node.OccupiedEntry
-	nil,                               // 108: licorne.v1.Node.AvailableEntry
-	nil,                               // 109: licorne.v1.Node.AttributesEntry
-	nil,                               // 110: licorne.v1.Node.KeptEntry
-	nil,                               // 111: licorne.v1.Reservation.KeptEntry
-	nil,                               // 112: licorne.v1.HolderReason.LacksEntry
-	nil,                               // 113: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                               // 114: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                               // 115: licorne.v1.QueueUsage.MaxEntry
-	nil,                               // 116: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                               // 117: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                               // 118: licorne.v1.WaitReason.ResourcesEntry
-	nil,                               // 119: licorne.v1.ResourceHours.HoursEntry
-	nil,                               // 120: licorne.v1.ResourceHours.PreemptedHoursEntry
-	nil,                               // 121: licorne.v1.CalendarEntry.RequestedEntry
-	nil,                               // 122: licorne.v1.ListTopologyRequest.ShapeEntry
-	nil,                               // 123: licorne.v1.ListTopologyResponse.ShapeEntry
-	nil,                               // 124: licorne.v1.TopologyDomain.CapacityEntry
-	nil,                               // 125: licorne.v1.TopologyDomain.AvailableEntry
-	nil,                               // 126: licorne.v1.Check.RequestedEntry
-	nil,                               // 127: licorne.v1.Check.UsedEntry
-	nil,                               // 128: licorne.v1.Check.LimitEntry
-	nil,                               // 129: licorne.v1.Check.CausesEntry
-	nil,                               // 130: licorne.v1.BudgetHolder.UsedEntry
-	nil,                               // 131: licorne.v1.QueueReservations.KeptEntry
-	nil,                               // 132: licorne.v1.Budget.LimitEntry
-	nil,                               // 133: licorne.v1.Budget.UsedEntry
-	nil,                               // 134: licorne.v1.Budget.UnassignedEntry
-	nil,                               // 135: licorne.v1.BudgetHolding.UsedEntry
-	nil,                               // 136: licorne.v1.BudgetHolding.SliceEntry
-	nil,                               // 137: licorne.v1.BudgetHolding.WantedEntry
-	nil,                               // 138: licorne.v1.BudgetHolding.OverdraftEntry
-	(*si.EventRecord)(nil),            // 139: si.v1.EventRecord
+	(*Elastic)(nil),                   // 19: licorne.v1.Elastic
+	(*TaskGroup)(nil),                 // 20: licorne.v1.TaskGroup
+	(*StateChange)(nil),               // 21: licorne.v1.StateChange
+	(*Ask)(nil),                       // 22: licorne.v1.Ask
+	(*AllocationLogEntry)(nil),        // 23: licorne.v1.AllocationLogEntry
+	(*Allocation)(nil),                // 24: licorne.v1.Allocation
+	(*ListPreemptionsRequest)(nil),    // 25: licorne.v1.ListPreemptionsRequest
+	(*ListPreemptionsResponse)(nil),   // 26: licorne.v1.ListPreemptionsResponse
+	(*Preemption)(nil),                // 27: licorne.v1.Preemption
+	(*SparedAllocation)(nil),          // 28: licorne.v1.SparedAllocation
+	(*PreemptionQueue)(nil),           // 29: licorne.v1.PreemptionQueue
+	(*ListNodesRequest)(nil),          // 30: licorne.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 31: licorne.v1.ListNodesResponse
+	(*Node)(nil),                      // 32: licorne.v1.Node
+	(*OperatorMark)(nil),              // 33: licorne.v1.OperatorMark
+	(*NodeDrain)(nil),                 // 34: licorne.v1.NodeDrain
+	(*Reservation)(nil),               // 35: licorne.v1.Reservation
+	(*HolderReason)(nil),              // 36: licorne.v1.HolderReason
+	(*ListReservationsRequest)(nil),   // 37: licorne.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),  // 38: licorne.v1.ListReservationsResponse
+	(*ListUsageRequest)(nil),          // 39: licorne.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),         // 40: licorne.v1.ListUsageResponse
+	(*Usage)(nil),                     // 41: licorne.v1.Usage
+	(*QueueUsage)(nil),                // 42: licorne.v1.QueueUsage
+	(*ListOutstandingRequest)(nil),    // 43: licorne.v1.ListOutstandingRequest
+	(*ListOutstandingResponse)(nil),   // 44: licorne.v1.ListOutstandingResponse
+	(*OutstandingShape)(nil),          // 45: licorne.v1.OutstandingShape
+	(*ListReasonsRequest)(nil),        // 46: licorne.v1.ListReasonsRequest
+	(*ListReasonsResponse)(nil),       // 47: licorne.v1.ListReasonsResponse
+	(*WaitReason)(nil),                // 48: licorne.v1.WaitReason
+	(*ReasonQueue)(nil),               // 49: licorne.v1.ReasonQueue
+	(*ReasonCause)(nil),               // 50: licorne.v1.ReasonCause
+	(*ListResourceHoursRequest)(nil),  // 51: licorne.v1.ListResourceHoursRequest
+	(*ListResourceHoursResponse)(nil), // 52: licorne.v1.ListResourceHoursResponse
+	(*ResourceHours)(nil),             // 53: licorne.v1.ResourceHours
+	(*ListEventsRequest)(nil),         // 54: licorne.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 55: licorne.v1.ListEventsResponse
+	(*Event)(nil),                     // 56: licorne.v1.Event
+	(*WatchEventsRequest)(nil),        // 57: licorne.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 58: licorne.v1.WatchEventsResponse
+	(*ExplainRequest)(nil),            // 59: licorne.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 60: licorne.v1.ExplainResponse
+	(*ExpectedStart)(nil),             // 61: licorne.v1.ExpectedStart
+	(*ListCalendarRequest)(nil),       // 62: licorne.v1.ListCalendarRequest
+	(*ListCalendarResponse)(nil),      // 63: licorne.v1.ListCalendarResponse
+	(*CalendarEntry)(nil),             // 64: licorne.v1.CalendarEntry
+	(*ListTopologyRequest)(nil),       // 65: licorne.v1.ListTopologyRequest
+	(*ListTopologyResponse)(nil),      // 66: licorne.v1.ListTopologyResponse
+	(*TopologyDomain)(nil),            // 67: licorne.v1.TopologyDomain
+	(*Check)(nil),                     // 68: licorne.v1.Check
+	(*BudgetHolder)(nil),              // 69: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),         // 70: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),          // 71: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),        // 72: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),       // 73: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                    // 74: licorne.v1.Budget
+	(*BudgetMember)(nil),              // 75: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),             // 76: licorne.v1.BudgetHolding
+	nil,                               // 77: licorne.v1.Partition.CapacityEntry
+	nil,                               // 78: licorne.v1.Partition.AllocatedEntry
+	nil,                               // 79: licorne.v1.Partition.ApplicationsEntry
+	nil,                               // 80: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                               // 81: licorne.v1.Queue.GuaranteedEntry
+	nil,                               // 82: licorne.v1.Queue.MaxEntry
+	nil,                               // 83: licorne.v1.Queue.AllocatedEntry
+	nil,                               // 84: licorne.v1.Queue.PendingEntry
+	nil,                               // 85: licorne.v1.Queue.HeadroomEntry
+	nil,                               // 86: licorne.v1.Queue.PropertiesEntry
+	nil,                               // 87: licorne.v1.Queue.PreemptingEntry
+	nil,                               // 88: licorne.v1.Queue.PromisedEntry
+	nil,                               // 89: licorne.v1.Queue.FairMaxEntry
+	nil,                               // 90: licorne.v1.FairShare.DecayedEntry
+	nil,                               // 91: licorne.v1.Application.AllocatedEntry
+	nil,                               // 92: licorne.v1.Application.PendingEntry
+	nil,                               // 93: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                               // 94: licorne.v1.Application.PlaceholderAskEntry
+	nil,                               // 95: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                               // 96: licorne.v1.Ask.ResourcesEntry
+	nil,                               // 97: licorne.v1.Ask.TagsEntry
+	nil,                               // 98: licorne.v1.Allocation.ResourcesEntry
+	nil,                               // 99: licorne.v1.Allocation.TagsEntry
+	nil,                               // 100: licorne.v1.Preemption.ResourcesEntry
+	nil,                               // 101: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                               // 102: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                               // 103: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                               // 104: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                               // 105: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                               // 106: licorne.v1.Node.CapacityEntry
+	nil,                               // 107: licorne.v1.Node.AllocatedEntry
+	nil,                               // 108: licorne.v1.Node.OccupiedEntry
+	nil,                               // 109: licorne.v1.Node.AvailableEntry
+	nil,                               // 110: licorne.v1.Node.AttributesEntry
+	nil,                               // 111: licorne.v1.Node.KeptEntry
+	nil,                               // 112: licorne.v1.Reservation.KeptEntry
+	nil,                               // 113: licorne.v1.HolderReason.LacksEntry
+	nil,                               // 114: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                               // 115: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                               // 116: licorne.v1.QueueUsage.MaxEntry
+	nil,                               // 117: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                               // 118: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                               // 119: licorne.v1.WaitReason.ResourcesEntry
+	nil,                               // 120: licorne.v1.ResourceHours.HoursEntry
+	nil,                               // 121: licorne.v1.ResourceHours.PreemptedHoursEntry
+	nil,                               // 122: licorne.v1.CalendarEntry.RequestedEntry
+	nil,                               // 123: licorne.v1.ListTopologyRequest.ShapeEntry
+	nil,                               // 124: licorne.v1.ListTopologyResponse.ShapeEntry
+	nil,                               // 125: licorne.v1.TopologyDomain.CapacityEntry
+	nil,                               // 126: licorne.v1.TopologyDomain.AvailableEntry
+	nil,                               // 127: licorne.v1.Check.RequestedEntry
+	nil,                               // 128: licorne.v1.Check.UsedEntry
+	nil,                               // 129: licorne.v1.Check.LimitEntry
+	nil,                               // 130: licorne.v1.Check.CausesEntry
+	nil,                               // 131: licorne.v1.BudgetHolder.UsedEntry
+	nil,                               // 132: licorne.v1.QueueReservations.KeptEntry
+	nil,                               // 133: licorne.v1.Budget.LimitEntry
+	nil,                               // 134: licorne.v1.Budget.UsedEntry
+	nil,                               // 135: licorne.v1.Budget.UnassignedEntry
+	nil,                               // 136: licorne.v1.BudgetHolding.UsedEntry
+	nil,                               // 137: licorne.v1.BudgetHolding.SliceEntry
+	nil,                               // 138: licorne.v1.BudgetHolding.WantedEntry
+	nil,                               // 139: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),            // 140: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	5,   // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
 	6,   // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
 	6,   // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
 	9,   // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	76,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	77,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	78,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	79,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	77,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	78,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	79,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	80,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
 	12,  // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	80,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	81,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	82,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	83,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	84,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	85,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	86,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	87,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	88,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
-	32,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
+	81,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	82,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	83,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	84,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	85,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	86,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	87,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	88,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	89,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	33,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
 	13,  // 19: licorne.v1.Queue.fair_share:type_name -> licorne.v1.FairShare
 	14,  // 20: licorne.v1.Queue.hours_budgets:type_name -> licorne.v1.HoursBudget
-	89,  // 21: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
+	90,  // 21: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
 	18,  // 22: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	90,  // 23: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	91,  // 24: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
-	20,  // 25: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
-	21,  // 26: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
-	23,  // 27: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	92,  // 28: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	93,  // 29: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
-	19,  // 30: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	32,  // 31: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
-	32,  // 32: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
-	94,  // 33: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	95,  // 34: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	96,  // 35: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
-	22,  // 36: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	97,  // 37: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	98,  // 38: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
-	26,  // 39: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	99,  // 40: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	28,  // 41: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	28,  // 42: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	27,  // 43: licorne.v1.Preemption.spared:type_name -> licorne.v1.SparedAllocation
-	100, // 44: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	101, // 45: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	102, // 46: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	103, // 47: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	104, // 48: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	31,  // 49: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	105, // 50: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	106, // 51: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	107, // 52: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	108, // 53: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	109, // 54: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	34,  // 55: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	110, // 56: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	32,  // 57: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
-	33,  // 58: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
-	111, // 59: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	35,  // 60: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	112, // 61: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	34,  // 62: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,   // 63: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	40,  // 64: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	113, // 65: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	41,  // 66: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	114, // 67: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	115, // 68: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	41,  // 69: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	13,  // 70: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
-	44,  // 71: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	116, // 72: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	117, // 73: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	47,  // 74: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
-	118, // 75: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
-	48,  // 76: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
-	49,  // 77: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
-	52,  // 78: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
-	119, // 79: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
-	120, // 80: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
-	55,  // 81: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	139, // 82: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	55,  // 83: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	67,  // 84: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	26,  // 85: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	60,  // 86: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
-	63,  // 87: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
-	60,  // 88: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
-	121, // 89: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
-	122, // 90: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
-	123, // 91: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
-	66,  // 92: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
-	124, // 93: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
-	125, // 94: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
-	126, // 95: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	127, // 96: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	128, // 97: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	129, // 98: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	69,  // 99: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	70,  // 100: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	68,  // 101: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
-	130, // 102: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
-	131, // 103: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	35,  // 104: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	73,  // 105: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
-	132, // 106: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
-	74,  // 107: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
-	133, // 108: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
-	134, // 109: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
-	75,  // 110: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
-	135, // 111: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
-	136, // 112: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
-	137, // 113: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
-	138, // 114: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
-	1,   // 115: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,   // 116: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,   // 117: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10,  // 118: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	15,  // 119: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	17,  // 120: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	29,  // 121: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	58,  // 122: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	38,  // 123: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	36,  // 124: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	24,  // 125: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	42,  // 126: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	45,  // 127: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
-	50,  // 128: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
-	61,  // 129: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
-	64,  // 130: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
-	71,  // 131: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
-	53,  // 132: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	56,  // 133: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,   // 134: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,   // 135: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,   // 136: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11,  // 137: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	16,  // 138: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	18,  // 139: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	30,  // 140: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	59,  // 141: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	39,  // 142: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	37,  // 143: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	25,  // 144: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	43,  // 145: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	46,  // 146: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
-	51,  // 147: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
-	62,  // 148: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
-	65,  // 149: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
-	72,  // 150: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
-	54,  // 151: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	57,  // 152: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	134, // [134:153] is the sub-list for method output_type
-	115, // [115:134] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	91,  // 23: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	92,  // 24: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	21,  // 25: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
+	22,  // 26: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
+	24,  // 27: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
+	93,  // 28: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	94,  // 29: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	20,  // 30: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
+	33,  // 31: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
+	33,  // 32: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
+	19,  // 33: licorne.v1.Application.elastic:type_name -> licorne.v1.Elastic
+	95,  // 34: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	96,  // 35: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	97,  // 36: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	23,  // 37: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
+	98,  // 38: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	99,  // 39: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	27,  // 40: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
+	100, // 41: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	29,  // 42: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	29,  // 43: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	28,  // 44: licorne.v1.Preemption.spared:type_name -> licorne.v1.SparedAllocation
+	101, // 45: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	102, // 46: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	103, // 47: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	104, // 48: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	105, // 49: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	32,  // 50: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	106, // 51: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	107, // 52: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	108, // 53: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	109, // 54: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	110, // 55: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	35,  // 56: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	111, // 57: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	33,  // 58: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
+	34,  // 59: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
+	112, // 60: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	36,  // 61: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	113, // 62: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	35,  // 63: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,   // 64: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	41,  // 65: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	114, // 66: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	42,  // 67: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	115, // 68: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	116, // 69: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	42,  // 70: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	13,  // 71: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
+	45,  // 72: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	117, // 73: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	118, // 74: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	48,  // 75: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
+	119, // 76: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
+	49,  // 77: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
+	50,  // 78: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
+	53,  // 79: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
+	120, // 80: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
+	121, // 81: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
+	56,  // 82: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	140, // 83: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	56,  // 84: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	68,  // 85: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	27,  // 86: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	61,  // 87: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
+	64,  // 88: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
+	61,  // 89: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
+	122, // 90: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
+	123, // 91: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
+	124, // 92: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
+	67,  // 93: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
+	125, // 94: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
+	126, // 95: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
+	127, // 96: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	128, // 97: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	129, // 98: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	130, // 99: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	70,  // 100: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	71,  // 101: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	69,  // 102: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	131, // 103: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	132, // 104: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	36,  // 105: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	74,  // 106: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	133, // 107: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	75,  // 108: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	134, // 109: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	135, // 110: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	76,  // 111: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	136, // 112: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	137, // 113: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	138, // 114: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	139, // 115: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	1,   // 116: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,   // 117: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,   // 118: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10,  // 119: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	15,  // 120: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	17,  // 121: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	30,  // 122: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	59,  // 123: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	39,  // 124: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	37,  // 125: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	25,  // 126: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	43,  // 127: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	46,  // 128: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
+	51,  // 129: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
+	62,  // 130: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
+	65,  // 131: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
+	72,  // 132: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	54,  // 133: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	57,  // 134: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,   // 135: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,   // 136: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,   // 137: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11,  // 138: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	16,  // 139: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	18,  // 140: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	31,  // 141: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	60,  // 142: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	40,  // 143: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	38,  // 144: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	26,  // 145: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	44,  // 146: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	47,  // 147: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
+	52,  // 148: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
+	63,  // 149: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
+	66,  // 150: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
+	73,  // 151: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	55,  // 152: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	58,  // 153: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	135, // [135:154] is the sub-list for method output_type
+	116, // [116:135] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -7472,14 +7572,14 @@ func file_licorne_v1_state_proto_init() {
 		return
 	}
 	file_licorne_v1_state_proto_msgTypes[17].OneofWrappers = []any{}
-	file_licorne_v1_state_proto_msgTypes[55].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[56].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   138,
+			NumMessages:   139,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,7 +8,7 @@ from licorne_core.model.apps.states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
-from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, ElasticReport, TaskGroupReport
 from licorne_core.views.fields import Source
 from licorne_core.views.nodes import NodeReport, NoticeReport, ReservationReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
@@ -70,6 +70,9 @@ _task_group = rest_form(
 )
 
 
+_elastic = rest_form(ElasticReport, {"min": "least", "max": "most"})
+
+
 def _mark(mark: OperatorMark) -> JsonObject:
     """What an operator did."""
     return {"by": mark.by, "time": nanoseconds(mark.time), "message": mark.message}
@@ -96,10 +99,11 @@ _application = rest_form(
         "hasReserved": lambda app: app.reserved > 0,
         "hold": ("hold", _mark),
         "change": ("change", _mark),
+        "elastic": ("elastic", _elastic),
     },
     without="partition message group pending_count allocation_count reserved placeholder_count "
     "placeholder_ask gang_style placeholder_deadline task_groups",
-    optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline hold change",
+    optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline hold change elastic",
 )
 
 

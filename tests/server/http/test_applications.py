@@ -112,6 +112,15 @@ async def test_a_back_off_shows_its_end(site: Site) -> None:
     assert "backoffDeadline" not in await site.get(BASE + "application/app-1")
 
 
+async def test_an_elastic_gang_shows_its_size(ready: Site) -> None:
+    """Its members and its terms; other applications have no such field."""
+    tags = {"licorne/gang-min": "2", "licorne/gang-max": "4"}
+    ready.driver.do(apps(app("elastic", "root.a", tags=tags)))
+    shown = await ready.get(BASE + "application/elastic")
+    assert shown["elastic"] == {"size": 0, "leaving": 0, "min": 2, "max": 4, "step": 1}
+    assert "elastic" not in await ready.get(BASE + "application/app-1")
+
+
 @pytest.mark.row(164)
 async def test_reservations_are_listed_by_key(ready: Site) -> None:
     """An application names the asks for which a node is reserved, a leaf who is about to run."""

@@ -97,6 +97,23 @@ async def test_a_gang_shows_what_it_asked_for_and_has(
     assert [item.task_groups for item in listed if item.task_groups] == [app.task_groups]
 
 
+async def test_an_elastic_gang_shows_its_size(state: "StateAsyncStub", shim: Shim) -> None:
+    """What is 0 for any number is the maximum; an application that is none has no such figures."""
+    calls = await shim.set_up()
+    await shim.applications(
+        calls[1], application("gang", tags={"namespace": "default", "licorne/gang-min": "2"})
+    )
+    members = [ask(key, "gang", taskGroupName="workers") for key in ("m1", "m2")]
+    await shim.ask(calls[0], *members)
+    await new_allocations(calls[0], 2)
+    found = {
+        app.application_id: app
+        for app in (await state.ListApplications(pb.ListApplicationsRequest())).applications
+    }
+    assert found.pop("gang").elastic == pb.Elastic(size=2, min=2, step=1)
+    assert [app.application_id for app in found.values() if app.HasField("elastic")] == []
+
+
 async def test_a_place_changes_hands(
     state: "StateAsyncStub", shim: Shim, calls: tuple[Call, Call, Call]
 ) -> None:

@@ -168,6 +168,14 @@ def running(app: Application) -> str:
     return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
 
 
+def members(app: Application) -> str:
+    """The size of an elastic gang, of its minimum and maximum; a dash for all others."""
+    if not app.HasField("elastic"):
+        return NOTHING
+    size = app.elastic
+    return f"{size.size} of {size.min}–{size.max}" if size.max else f"{size.size} of {size.min} or more"
+
+
 def set_priority(app: Application) -> str:
     """The priority that an operator gave it; a dash for none."""
     return str(app.operator_priority) if app.HasField("operator_priority") else NOTHING
@@ -185,6 +193,7 @@ APPS = Listing[Application](
         Column("AGE", "submission_time", age, key=neg),
         Column("ALLOCATED", "allocated", human_resources),
         Column("RUNNING", "", running, key=lambda app: app.allocation_count - app.placeholder_count),
+        Column("MEMBERS", "", members, key=lambda app: app.elastic.size, optional=True),
         Column("PENDING", "pending_asks"),
         Column("REASON", "rejected_message", reason, optional=True),
         Column("HELD", "hold", marked, optional=True),
@@ -268,6 +277,8 @@ def print_one(app: Application, output: str = "table") -> None:
         print(f"\npriority or queue changed {told(app.change)}; priority: {given}")
     if app.backoff_deadline:
         print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
+    if app.HasField("elastic"):
+        print(f"\n{elastic_text(app)}")
     if app.task_groups:
         print()
         print_table(GROUP_HEADERS, [group_row(group) for group in app.task_groups])
@@ -279,6 +290,14 @@ def print_one(app: Application, output: str = "table") -> None:
     if items:
         print()
         print_table(ITEM_HEADERS, items)
+
+
+def elastic_text(app: Application) -> str:
+    """The terms of an elastic gang, and its members that are being stopped."""
+    size = app.elastic
+    most = str(size.max) if size.max else "any number"
+    text = f"elastic gang: starts with {counted(size.min, 'member')}, grows by {size.step} up to {most}"
+    return f"{text}; {size.leaving} of its {size.size} are being stopped" if size.leaving else text
 
 
 def folded(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

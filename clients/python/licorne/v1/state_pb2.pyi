@@ -1087,6 +1087,7 @@ class Application(_message.Message):
     CHANGE_FIELD_NUMBER: _builtins.int
     OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
     AGE_BONUS_FIELD_NUMBER: _builtins.int
+    ELASTIC_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
@@ -1144,6 +1145,10 @@ class Application(_message.Message):
     def change(self) -> Global___OperatorMark:
         """The operator that gave it another priority or queue; absent unless one did."""
 
+    @_builtins.property
+    def elastic(self) -> Global___Elastic:
+        """Its size, if it is an elastic gang; absent for all others."""
+
     def __init__(
         self,
         *,
@@ -1177,16 +1182,55 @@ class Application(_message.Message):
         change: Global___OperatorMark | None = ...,
         operator_priority: _builtins.int | None = ...,
         age_bonus: _builtins.int = ...,
+        elastic: Global___Elastic | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "change", b"change", "hold", b"hold", "operator_priority", b"operator_priority"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "change", b"change", "elastic", b"elastic", "hold", b"hold", "operator_priority", b"operator_priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "age_bonus", b"age_bonus", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "age_bonus", b"age_bonus", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "elastic", b"elastic", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__operator_priority: _TypeAlias = _typing.Literal["operator_priority"]  # noqa: Y015
     _WhichOneofArgType__operator_priority: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__operator_priority) -> _WhichOneofReturnType__operator_priority | None: ...
 
 Global___Application: _TypeAlias = Application  # noqa: Y015
+
+@_typing.final
+class Elastic(_message.Message):
+    """The size of an elastic gang, in members: its asks that have a task group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIZE_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
+    MIN_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    size: _builtins.int
+    """Members that run."""
+    leaving: _builtins.int
+    """Those among them that are being stopped for others, or are under notice."""
+    min: _builtins.int
+    """Members that start together."""
+    max: _builtins.int
+    """The most members; 0 for any number."""
+    step: _builtins.int
+    """Members by which it grows and shrinks."""
+    def __init__(
+        self,
+        *,
+        size: _builtins.int = ...,
+        leaving: _builtins.int = ...,
+        min: _builtins.int = ...,
+        max: _builtins.int = ...,
+        step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "max", b"max", "min", b"min", "size", b"size", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Elastic: _TypeAlias = Elastic  # noqa: Y015
 
 @_typing.final
 class TaskGroup(_message.Message):

@@ -45,6 +45,10 @@ async def test_a_gang_shows_its_task_groups(town: Site) -> None:
         "timedOut": 0,
         "size": {"vcore": 1000},
     }
+    assert found["elastic"] is None
+    town.driver.do(apps(app("grows", "root.runs", tags={"licorne/gang-min": "3"})))
+    grows = await town.get(f"{MINE}/application/grows")
+    assert grows["elastic"] == {"size": 0, "leaving": 0, "min": 3, "max": 0, "step": 1}
 
 
 async def test_the_heat_map_has_every_node_in_short(town: Site) -> None:

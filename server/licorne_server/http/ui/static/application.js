@@ -83,6 +83,7 @@ function shown(partition, id, app) {
       ["User", el("span", {}, user, app.groups.length ? ` (${app.groups.slice(0, 20).join(", ")})` : "")],
       ["Counts for the group", app.group ? link(to("group", [partition, app.group]), app.group) : ""],
       ["Allocated", app.allocations ? `${resources(app.allocated)} in ${counted(app.allocations, "allocation")}` : "nothing"],
+      ["Members of the elastic gang", app.elastic ? members(app.elastic) : ""],
       ["Placeholders keep", app.placeholderCount ? `${resources(app.placeholders)} in ${counted(app.placeholderCount, "placeholder")}` : ""],
       ["Most that it had", Object.keys(app.maxAllocated).length ? resources(app.maxAllocated) : ""],
       ["Waits for", app.pendingAsks ? `${resources(app.pending)} in ${counted(app.pendingAsks, "ask")}` : "nothing"],
@@ -97,6 +98,12 @@ function shown(partition, id, app) {
       ["Reserved nodes", app.reservations.length
         ? el("span", { class: "links" }, app.reservations.slice(0, 50).map((item) => link(toNode(partition, item.node), `${item.node} for ${item.key}`))) : ""],
     ]));
+}
+
+/** "8 of 4–16, in steps of 4": the size of an elastic gang. */
+function members({ size, leaving, min, max, step }) {
+  const range = max ? `${count(min)}–${count(max)}` : `${count(min)} or more`;
+  return `${count(size)} of ${range}, in steps of ${count(step)}${leaving ? `; ${count(leaving)} are being stopped` : ""}`;
 }
 
 function gang(app) {

@@ -161,7 +161,8 @@ function wayOut(partition, check) {
 
 /** Free members in one domain, and where the free room of all domains stands. */
 function topologyWayOut(partition, check) {
-  if (check.code === "GANG_INCOMPLETE") return "the RM, once it has asked for all placeholders that it has announced.";
+  if (check.code === "GANG_INCOMPLETE") return "the RM, once it has asked for all members that are placed together.";
+  if (check.code === "ELASTIC_MAX") return "the end of a member of its gang.";
   const room = check.subject ? `more room in ${check.subject}, or in any other domain` : "more room for its members";
   return el("span", {}, `${room}. `, link(to("nodes", [partition]), "Free slots by domain"));
 }
