@@ -289,6 +289,10 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
     if not request.ask.allow_preempt_other:
         text = "the ask may not preempt others (allowPreemptOther)"
         return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)
+    is_whole = app.gang.terms is not None or partition.cycle.gangs.always
+    if is_whole and app.gang.has_member(request.ask):
+        text = "members of a gang that is placed whole preempt nobody"
+        return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)
     delay = partition.leaf_of(app).settings.preemption_delay
     since = request.create_time
     if partition.cycle.turn_time < since + delay:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.messages.commands import NodeRefusal, PredicatePolicy, TerminationType
+from licorne_core.messages.reasons import PreemptionCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
@@ -135,6 +136,24 @@ def test_an_elastic_gang_shows_its_size() -> None:
     driver.wait(5)
     assert shown(driver).elastic == ElasticReport(size=4, leaving=2, least=2, most=6, step=2)
     assert driver.views.application(NAME, "plain").elastic is None
+
+
+@pytest.mark.parametrize("tags", [{"licorne/gang-min": "2"}, {"licorne/slice": "size=2,level=rack"}])
+def test_members_that_are_placed_together_preempt_nobody(tags: dict[str, str]) -> None:
+    """An explanation promises no preemption for a gang that is placed whole, though its asks allow it."""
+    driver = Driver()
+    queues = "[{name: a, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}]"
+    driver.do(register(config(queues, properties="{topology.levels: rack}")), nodes(node("n1", vcore=1)))
+    is_elastic = "licorne/gang-min" in tags
+    driver.do(apps(app("gang", "root.a", gang={} if is_elastic else {"vcore": 2}, tags=tags)))
+    members = [
+        ask("gang", f"m{n}", group="w", policy="o", placeholder=not is_elastic, vcore=1) for n in range(2)
+    ]
+    driver.do(asks(*members))
+    driver.wait(30)
+    assert [check.text for check in explained(driver, "m0").checks if isinstance(check, PreemptionCheck)] == [
+        "members of a gang that is placed whole preempt nobody"
+    ]
 
 
 def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
