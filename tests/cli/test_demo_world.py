@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from licorne_core.config import load
-from licorne_server.commands.demo.planned import LARGE, PRETRAINING, RANKS, planned_worlds
+from licorne_server.commands.demo.planned import LARGE, PRETRAINING, RANKS, TUNING, planned_worlds
 from licorne_server.commands.demo.rm import DemoRm
 from licorne_server.commands.demo.world import (
     BORROWING,
@@ -73,6 +73,8 @@ def test_what_is_planned_can_be_and_does_not_come_by_itself() -> None:
     assert all(node.capacity == LARGE.asks[0].resources for node in batch.nodes)
     assert LARGE in batch.submissions
     assert PRETRAINING in research.submissions
+    assert research.standing == (TUNING,)
+    assert TUNING.application.gang_min < len(TUNING.asks) == TUNING.application.gang_max
     racks: Counter[tuple[str, str]] = Counter()
     for node in research.nodes:
         place = node.attributes["zone"], node.attributes["rack"]

@@ -24,7 +24,14 @@ EXAMPLES = (
 USUAL = Settings()
 DEFAULT_ROUND = 60.0
 SHORTEST_ROUND = 1.0
-TRIED = ("top", "queues", f"explain {STANDING_APPLICATION}", "topology --rm research", "calendar")
+TRIED = (
+    "top",
+    "queues",
+    f"explain {STANDING_APPLICATION}",
+    "topology --rm research",
+    "apps tuning --rm research",
+    "calendar",
+)
 """Commands that are shown."""
 OK = 0
 FAILED = 2

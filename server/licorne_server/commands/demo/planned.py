@@ -1,10 +1,11 @@
 """The worlds of the demo with plans in time and place: runtimes, large asks to pass by, a gang in one rack.
 
 Nodes stand in racks. `batch` has backfill, and asks as large as a node that wait until one is free.
-`research` has a gang that runs inside one rack or not at all.
+`research` has a gang that runs inside one rack or not at all, and an elastic one that never ends.
 """
 
 from dataclasses import replace
+from math import inf
 
 from licorne import Node, TaskGroup
 from licorne_server.commands.demo.world import GI, Submission, World, submission, worlds
@@ -40,6 +41,22 @@ PRETRAINING = submission(
 )
 """It takes most of a rack."""
 
+_TUNING = submission(
+    "tuning",
+    at=0.0,
+    runs=inf,
+    user="judy",
+    tags={"namespace": "research", "project": "vision"},
+    count=16,
+    resources={"vcore": 8000, "memory": 32 * GI},
+    priority=0,
+    task_group="workers",
+)
+TUNING = replace(
+    _TUNING, application=replace(_TUNING.application, gang_min=4, gang_max=len(_TUNING.asks), gang_step=4)
+)
+"""It grows when nothing else of its queue waits."""
+
 ROOT = """\
       - name: root
         submitacl: "*"
@@ -54,7 +71,7 @@ def planned_worlds() -> tuple[World, ...]:
     return (
         _planned(batch, 'backfill: easy, reserve.after: "1s"', LARGE),
         _planned(services),
-        _planned(research, "", PRETRAINING),
+        replace(_planned(research, "", PRETRAINING), standing=(TUNING,)),
     )
 
 
