@@ -201,9 +201,8 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
             partition.journal.note(fact)
             yield 1
     for memory in partition.shares.kept(job.now):
-        if memory is None:
-            yield PARTITION
-        else:
+        yield PARTITION
+        if memory is not None:
             rm.memory.keep(name, memory)
     rm.forget(name)
     registry.drop(partition)

@@ -43,12 +43,11 @@ class Ranks:
     def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
         """Rank the queues between a served ask and root.
 
-        In a fifo leaf an application keeps its place as long as its priority is the same, if it is no
-        elastic gang. No key becomes smaller by it. The key of a queue that has no ranked siblings decides
-        nothing, so it is left for later: a chain of queues costs little more than one.
+        In a fifo leaf an application of the same priority keeps its place, if it is no elastic gang. No key
+        becomes smaller. The key of a queue without ranked siblings decides nothing, so it is left for later.
         """
-        stays = same_priority and app.pending_count and leaf.settings.app_sort is _FIFO
-        if not stays or app.gang.elastic is not None:
+        is_fifo = leaf.settings.app_sort is _FIFO and app.gang.elastic is None
+        if not (is_fifo and same_priority and app.pending_count):
             self.rank_app(app)
         wakeups = self._wakeups
         late = not (wakeups.reserved.ready or wakeups.replacing.ready)
@@ -135,12 +134,11 @@ class Ranks:
 
     def _rekey_apps(self) -> None:
         """Order applications by what their users have used, in the leaves that do."""
-        reserved = self._wakeups.reserved
         for leaf in self._shares.leaves:
             for app in leaf.ranking.items():
                 leaf.ranking.rekey(app, app_key(app, leaf))
-                if reserved.ready:
-                    reserved.app_key_changed(app)
+                if self._wakeups.reserved.ready:
+                    self._wakeups.reserved.app_key_changed(app)
 
     def derive_shares(self) -> list[Queue]:
         """Derive every share anew; return the leaves: cluster size or settings have changed."""
@@ -394,11 +392,7 @@ class Dirty:
             return
         for app in self._apps:
             ranks.rank_app(app)
-        queues: dict[Queue, None] = {}
-        for leaf in self._leaves:
-            for queue in leaf.lineage[:-1]:
-                queues[queue] = None
-        for queue in queues:
+        for queue in dict.fromkeys([queue for leaf in self._leaves for queue in leaf.lineage[:-1]]):
             ranks.rank_queue(queue)
         self._apps.clear()
         self._leaves.clear()
