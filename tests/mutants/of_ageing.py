@@ -15,7 +15,7 @@ AGEING = (
     ),
     Defect(
         "leaf-does-not-age",
-        "AgeClock.follow",
+        "AgeClock._follow",
         drop("count_aged"),
         "a leaf keeps its place among its siblings however old its asks are",
         AGES,
@@ -29,7 +29,7 @@ AGEING = (
     ),
     Defect(
         "age-of-what-is-gone",
-        "Ages.oldest",
+        "Ages.follow",
         swap("not heap [ 0 ] [ 1 ] . is_pending", "False"),
         "an ask that was placed or released goes on ageing",
         AGES,

@@ -221,7 +221,7 @@ class PendingAsks:
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
         if app.ages is not None:
-            self._ageing.follow(app, app.ages, now)
+            self._ageing.settle(app, app.ages, now)
         if group.waiting:
             self._wakeups.waiting.rank(group)
         if app.gang.is_parked and app.gang.has_member(ask):
@@ -256,7 +256,7 @@ class PendingAsks:
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
         if app.ages is not None:
-            self._ageing.follow(app, app.ages, now)
+            self._ageing.settle(app, app.ages, now)
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:
         """Forget the class of a group that waits for no node or answer any more."""

@@ -40,19 +40,12 @@ class AgeClock:
     def came(self, app: Application, ages: Ages, request: Request, now: float) -> None:
         """A request of the application is pending."""
         ages.add(request, app.pending_count)
-        self.follow(app, ages, now)
+        self.settle(app, ages, now)
 
-    def follow(self, app: Application, ages: Ages, now: float) -> None:
-        """Order the application by the age of its oldest pending ask at unix seconds `now`."""
-        before = ages.priority
-        step = ages.follow(app.priorities.top, now)
-        awaited = self._steps.deadline(app)
-        if step < (inf if awaited is None else awaited):
-            self._steps.set(app, step)
-            self._set_timer()
-        if ages.priority != before:
-            count_aged(app.leaf, before, ages.priority)
-            self._dirty.mark_due(app)
+    def settle(self, app: Application, ages: Ages, now: float) -> None:
+        """Order the application by the age that its oldest pending ask has at unix seconds `now`."""
+        if not ages.is_settled(app.priorities.top, now):
+            self._follow(app, ages, now)
 
     def pass_time(self, now: float, most: int) -> int:
         """Let at most so many applications follow the time; return how many have."""
@@ -60,9 +53,21 @@ class AgeClock:
         while count < most and (app := self._steps.take_due(now)) is not None:
             count += 1
             if app.ages is not None:
-                self.follow(app, app.ages, now)
+                app.ages.awaited = inf
+                self._follow(app, app.ages, now)
         self._set_timer()
         return count
+
+    def _follow(self, app: Application, ages: Ages, now: float) -> None:
+        before = ages.priority
+        ages.follow(app.priorities.top, now)
+        if ages.step < ages.awaited:
+            ages.awaited = ages.step
+            self._steps.set(app, ages.step)
+            self._set_timer()
+        if ages.priority != before:
+            count_aged(app.leaf, before, ages.priority)
+            self._dirty.mark_due(app)
 
     def change(self, app: Application, terms: Ageing | None, now: float) -> Iterator[int]:
         """Let the application age by these terms from now on, in steps of a job."""
@@ -81,7 +86,7 @@ class AgeClock:
         app.ages = after
         self.forget(app)
         if after is not None:
-            self.follow(app, after, now)
+            self._follow(app, after, now)
 
     def forget(self, app: Application) -> None:
         """Await no step of the application."""

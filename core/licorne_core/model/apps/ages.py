@@ -3,7 +3,7 @@
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import PENDING, Request
 from licorne_core.values.ageing import Ageing
 from licorne_core.values.ranking import NO_PRIORITY, clamp_priority
 
@@ -16,7 +16,7 @@ class Ages:
     Requests that are not pending any more are forgotten when they come to the top.
     """
 
-    __slots__ = ("_heap", "bonus", "priority", "terms")
+    __slots__ = ("_heap", "awaited", "bonus", "oldest", "priority", "step", "terms", "top")
 
     def __init__(self, terms: Ageing) -> None:
         """Start without requests."""
@@ -26,32 +26,43 @@ class Ages:
         self.priority = NO_PRIORITY
         """The priority with the bonus, which the leaf counts beside those of the asks. NO_PRIORITY, and
         not counted, without a bonus."""
+        self.oldest = inf
+        """Time at which the oldest request was made, in unix seconds; inf for none."""
+        self.top = NO_PRIORITY
+        """Highest priority of the requests."""
+        self.step = inf
+        """Time at which the bonus rises next, in unix seconds; inf for none."""
+        self.awaited = inf
+        """Time at which the bonus is looked at next, if no request comes or goes: `step` or before."""
         self._heap: list[tuple[float, Request]] = []
 
     def add(self, request: Request, pending: int) -> None:
-        """Add a pending request; so many are pending with it."""
+        """Add a pending request; so many are pending with it. `follow` comes after it."""
         heappush(self._heap, (request.create_time, request))
         if len(self._heap) > _SLACK + 2 * pending:
             kept = dict.fromkeys([one for _, one in self._heap if one.is_pending])
             self._heap = [(one.create_time, one) for one in kept]
             heapify(self._heap)
 
-    def oldest(self) -> float | None:
-        """Time at which the oldest pending ask came, in unix seconds; None for none."""
+    def is_settled(self, top: int, now: float) -> bool:
+        """True if `follow` would change nothing: most requests that come or go are not the oldest."""
+        heap = self._heap
+        return (
+            top == self.top
+            and now < self.step
+            and bool(heap)
+            and heap[0][0] == self.oldest
+            and heap[0][1].state is PENDING
+        )
+
+    def follow(self, top: int, now: float) -> None:
+        """Derive all anew at unix seconds `now`; `top` is the highest priority of the requests."""
         heap = self._heap
         while heap and not heap[0][1].is_pending:
             heappop(heap)
-        return heap[0][0] if heap else None
-
-    def follow(self, top: int, now: float) -> float:
-        """Derive bonus and priority anew; return the time of the next step, inf for none.
-
-        `top` is the highest priority of the pending requests.
-        """
-        created = self.oldest()
-        if created is None:
-            self.bonus, self.priority = 0, NO_PRIORITY
-            return inf
-        self.bonus, at = self.terms.bonus(created, now)
+        oldest = heap[0][0] if heap else inf
+        if oldest != self.oldest or now >= self.step:
+            self.oldest = oldest
+            self.bonus, self.step = self.terms.bonus(oldest, now) if heap else (0, inf)
+        self.top = top
         self.priority = clamp_priority(top + self.bonus) if self.bonus else NO_PRIORITY
-        return at

@@ -24,18 +24,19 @@ def check_ages(partition: Partition, app: Application, pending: Sequence[Request
         return
     if ages is None:
         return
-    oldest = min((request.create_time for request in pending), default=None)
+    oldest = min((request.create_time for request in pending), default=inf)
     aged = clamp_priority(app.priorities.top + ages.bonus) if ages.bonus else NO_PRIORITY
-    if (ages.oldest(), ages.priority) != (oldest, aged) or (ages.bonus and oldest is None):
-        raise InvariantBroken(
-            f"A4: {app!r}: ageing booked {ages.oldest()} {ages.priority}, is {oldest} {aged}"
-        )
-    if oldest is not None and ages.bonus < ages.terms.most:
+    step = inf
+    if pending and ages.bonus < ages.terms.most:
         step = oldest + (ages.bonus // ages.terms.step + 1) * ages.terms.every
-        fires = partition.timers.deadline(TIMER)
-        awaited = inf if fires is None else max(fires, partition.ageing.next_step(app))
-        if awaited > step:
-            raise InvariantBroken(f"A4: {app!r}: the step at {step} is not awaited, but {awaited}")
+    booked = (ages.oldest, ages.top, ages.priority, ages.step)
+    counted = (oldest, app.priorities.top, aged, step)
+    if booked != counted or (ages.bonus and not pending):
+        raise InvariantBroken(f"A4: {app!r}: ageing booked {booked}, counted {counted}")
+    fires = partition.timers.deadline(TIMER)
+    awaited = partition.ageing.next_step(app)
+    if step < inf and (fires is None or max(fires, awaited) > step):
+        raise InvariantBroken(f"A4: {app!r}: the step at {step} is not awaited, but {awaited} and {fires}")
 
 
 def top_priority(app: Application) -> int:
