@@ -32,13 +32,13 @@ class Effort:
         self.taken = 0
         self.is_spent = False
 
-    def spend(self) -> bool:
-        """Take another step; False if there is none left."""
-        if self.left <= 0:
+    def spend(self, steps: int = 1) -> bool:
+        """Take more steps; False if so many are not left."""
+        if self.left < steps:
             self.is_spent = True
             return False
-        self.left -= 1
-        self.taken += 1
+        self.left -= steps
+        self.taken += steps
         return True
 
 
@@ -49,6 +49,10 @@ def pack(rooms: int, counts: Sequence[int], most: Most, effort: Effort) -> list[
     """
     if len(counts) == 1:
         return _pack_alike(rooms, counts[0], most)
+    straight = _pack_straight(rooms, counts, most, effort.left)
+    if straight is not None:
+        effort.spend(len(straight))
+        return straight
     kinds = len(counts)
     tails = _tails(rooms, kinds, most)
     left = list(counts)
@@ -83,6 +87,23 @@ def _pack_alike(rooms: int, count: int, most: Most) -> list[int] | None:
         picks.append(pick)
         count -= pick
     return None if count else picks
+
+
+def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) -> list[int] | None:
+    """The packing without a step back, which looks at no more rooms than it needs; None for none.
+
+    It is the one that `pack` finds first: what it places is within the bounds of `_tails`.
+    """
+    kinds, left = len(counts), list(counts)
+    picks: list[int] = []
+    while any(left):
+        room, kind = divmod(len(picks), kinds)
+        if room == rooms or len(picks) >= steps:
+            return None
+        pick = min(left[kind], most(room, kind, picks[room * kinds :]))
+        picks.append(pick)
+        left[kind] -= pick
+    return picks
 
 
 def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
