@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from licorne import (
     Allocated,
@@ -235,18 +235,12 @@ class FakeRM:
         task_groups: Sequence[TaskGroup] = (),
         gang_style: str = "",
         placeholder_timeout: float = 0,
-        runtime: int = 0,
-        start_by: int = 0,
-        topology: str = "",
-        gang_slice: str = "",
-        gang_min: int = 0,
-        gang_max: int = 0,
-        gang_step: int = 0,
+        **fields: int | str,
     ) -> None:
         """Submit an application, which is a gang with `task_groups`, and an elastic gang with `gang_min`.
 
-        Placeholders have the keys of `licorne.placeholder_key`. The arguments from `runtime` on are those of
-        `licorne.Application`.
+        Placeholders have the keys of `licorne.placeholder_key`. `fields` are of `licorne.Application`
+        too: `runtime`, `start_by`, `topology`, `gang_slice`, `gang_min`, `gang_max`, `gang_step`.
         """
         application = Application(
             application_id=application_id,
@@ -259,13 +253,7 @@ class FakeRM:
             task_groups=tuple(task_groups),
             gang_style=gang_style,
             placeholder_timeout=placeholder_timeout,
-            runtime=runtime,
-            start_by=start_by,
-            topology=topology,
-            gang_slice=gang_slice,
-            gang_min=gang_min,
-            gang_max=gang_max,
-            gang_step=gang_step,
+            **cast(Any, fields),
         )
         self._received.forget_answer("application", application_id)
         await self.client.submit_applications([application])

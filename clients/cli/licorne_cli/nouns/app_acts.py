@@ -1,13 +1,17 @@
-"""What an operator does to applications: hold and resume, another priority, another queue."""
+"""What an operator does to applications: end, hold and resume, another priority, another queue."""
 
 import argparse
+from collections.abc import Sequence
 
 from licorne.v1.admin_pb2 import (
     ChangeApplicationRequest,
     ChangeApplicationResponse,
     HoldApplicationRequest,
     HoldApplicationResponse,
+    StopApplicationRequest,
+    StopApplicationResponse,
 )
+from licorne.v1.state_pb2 import Application, GetApplicationRequest
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Verb, add_message
 from licorne_cli.output.text import counted, printable
@@ -97,7 +101,44 @@ def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
     return answer, f"application {printable(name)} {is_so} {where}"
 
 
+def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each application to be killed."""
+    partition = act.place.partition
+    requests = (GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names)
+    return [planned(act.state.GetApplication(each, timeout=act.timeout)) for each in requests]
+
+
+def planned(app: Application) -> str:
+    """The line for an application to be killed."""
+    return (
+        f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
+        f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"
+    )
+
+
+def kill(act: Act, name: str) -> tuple[StopApplicationResponse, str]:
+    """Ask the server to end an application."""
+    request = StopApplicationRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        application_id=name,
+        reason=act.args.message,
+    )
+    answer = act.admin.StopApplication(request, timeout=act.timeout)
+    are = "is" if answer.allocations == 1 else "are"
+    return answer, (
+        f"application {printable(name)} killed: {counted(answer.allocations, 'allocation')} "
+        f"{are} being stopped, {counted(answer.asks, 'ask')} dropped"
+    )
+
+
 VERBS = {
+    "kill": Verb(
+        "end applications; their RM is told to stop what runs",
+        kill,
+        plan_kill,
+        options=add_message("why, told to the RM"),
+    ),
     "hold": Verb(
         "place no ask of applications until they are resumed; what runs goes on",
         hold,

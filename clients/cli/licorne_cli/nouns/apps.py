@@ -10,7 +10,6 @@ from operator import neg
 
 import grpc
 
-from licorne.v1.admin_pb2 import StopApplicationRequest, StopApplicationResponse
 from licorne.v1.state_pb2 import (
     Allocation,
     Application,
@@ -25,7 +24,7 @@ from licorne_cli.config.plan import PLAN_APPLICATION
 from licorne_cli.connection.channel import chosen_partition, pages
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.app_acts import VERBS
-from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
+from licorne_cli.nouns.noun import Noun
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.marks import age, marked, told
 from licorne_cli.output.printer import Printer, print_or_watch
@@ -365,37 +364,6 @@ def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
     )
 
 
-def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each application to be killed."""
-    partition = act.place.partition
-    requests = (GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names)
-    return [planned(act.state.GetApplication(each, timeout=act.timeout)) for each in requests]
-
-
-def planned(app: Application) -> str:
-    """The line for an application to be killed."""
-    return (
-        f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
-        f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"
-    )
-
-
-def kill(act: Act, name: str) -> tuple[StopApplicationResponse, str]:
-    """Ask the server to end an application."""
-    request = StopApplicationRequest(
-        rm_id=act.place.rm_id,
-        partition=act.place.partition,
-        application_id=name,
-        reason=act.args.message,
-    )
-    answer = act.admin.StopApplication(request, timeout=act.timeout)
-    are = "is" if answer.allocations == 1 else "are"
-    return answer, (
-        f"application {printable(name)} killed: {counted(answer.allocations, 'allocation')} "
-        f"{are} being stopped, {counted(answer.asks, 'ask')} dropped"
-    )
-
-
 NOUN = Noun(
     listing=APPS,
     about="this one, with what it has",
@@ -405,12 +373,6 @@ NOUN = Noun(
     show=show,
     verbs={
         "plan": PLAN_APPLICATION,
-        "kill": Verb(
-            "end applications; their RM is told to stop what runs",
-            kill,
-            plan_kill,
-            options=add_message("why, told to the RM"),
-        ),
         **VERBS,
     },
 )
