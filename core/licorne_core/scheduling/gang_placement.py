@@ -101,7 +101,8 @@ class GangSearch:
         """
         gang = app.gang
         is_lost = bool(gang.places and self._context.places.first(app, group.key[1]))
-        if not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2]):
+        whole = not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
+        if whole:
             gather_gang(app)
         elif self._belongs(app, group):
             group.together = ()
@@ -110,7 +111,7 @@ class GangSearch:
         context = self._context
         gang.is_parked = True
         group.unplaceable = False
-        if group.together or gang.elastic is not None:
+        if whole:
             incomplete = self._incomplete(app)
             if incomplete is not None:
                 return incomplete
@@ -119,7 +120,7 @@ class GangSearch:
             context.watch.room(leaf, group, blocker, now)
         if blocker is None:
             group.attempted = True
-            found = self.find(leaf, app) if group.together else self._member(leaf, app, group)
+            found = self.find(leaf, app) if whole else self._member(leaf, app, group)
             group.no_domain = group.unplaceable = isinstance(found, Blocker)
             if not isinstance(found, Blocker):
                 return found

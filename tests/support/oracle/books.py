@@ -222,6 +222,7 @@ class AppRecord:
     placeholders: list[AskRecord] = field(default_factory=list)
     held: bool = False
     terms: Any = None
+    elastic: Any = None
     given_priority: int | None = None
 
     def add(self, ask: AskRecord) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from support.oracle.books import Amounts, AppRecord, AskClass, AskRecord, Kind, NodeRecord
 from support.oracle.budgets import Bound
+from support.oracle.elastic import grows
 from support.oracle.memory import Memory
 from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import NodeOrder, PreemptionRecord
@@ -152,7 +153,11 @@ def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
 
 
 def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
-    """Priority, usage (fair only), submission time, id."""
+    """Priority, usage (fair only), submission time, id; before all, whether it only grows."""
+    return (grows(app), *_key_of(look, app, leaf))
+
+
+def _key_of(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
     priority = -leaf.priority_of(app, look.now)
     if leaf.app_order != "fair":
         if leaf.priority_first:

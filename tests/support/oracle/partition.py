@@ -11,6 +11,7 @@ from support.oracle.books import AllocationRecord, Amounts, AppRecord, AskRecord
 from support.oracle.budgets import Budgets
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
 from support.oracle.domains import levels_of
+from support.oracle.elastic import elastic_of
 from support.oracle.gangs import fits_below, seconds_left
 from support.oracle.memory import Memory
 from support.oracle.order import ClaimRecord
@@ -184,8 +185,9 @@ class PartitionOracle:
         if path is None:
             return
         user, tags = new.user.user, dict(new.tags)
-        terms = terms_of(tags)
-        if not may_come(terms, dict(new.placeholder_ask), levels_of(self.queues["root"].properties)):
+        terms, elastic = terms_of(tags), elastic_of(tags)
+        levels = levels_of(self.queues["root"].properties)
+        if not may_come(terms, elastic, dict(new.placeholder_ask), levels):
             self.queues = {known: self.queues[known] for known in before}
             return
         leaf = self.queues[path]
@@ -207,7 +209,7 @@ class PartitionOracle:
         groups = tuple(new.user.groups) or (user,)
         app = AppRecord(new.app_id, path, now, user, groups, tags, gang)
         app.group = group_of(self.queues, path, app.groups)
-        app.terms = terms
+        app.terms, app.elastic = terms, elastic
         self.apps[new.app_id] = app
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:

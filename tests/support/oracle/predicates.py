@@ -95,6 +95,7 @@ def accepted(check: VictimCheck, needed: Mapping[str, int]) -> list[Preemption]:
             names = [*offered[: upto + 1], *plan.elsewhere]
             terms = [check.known[name][1].terms for name in names]
             kind = 2 * any(not one.itself for one in terms) + any(one.originator for one in terms)
+            kind = plan.kind if upto == start else kind
             found.append((kind, len(names), plan.node_id, names))
     app_id, key = check.app.app_id, check.ask.key
     return [Preemption(app_id, key, node_id, names) for _, _, node_id, names in sorted(found)]

@@ -39,7 +39,8 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
         _take_foreign(partition, ask, size)
         return
     app = partition.apps.get(ask.app_id)
-    if app is not None and app.state in TAKES_ASKS:
+    refused = app is not None and ask.placeholder and app.elastic is not None
+    if app is not None and app.state in TAKES_ASKS and not refused:
         _take(partition, app, ask, size, now)
 
 

@@ -12,6 +12,8 @@ from support.oracle.backfill import mode
 from support.oracle.books import REPLACED, Amounts, AppRecord, AskRecord, Kind, NodeRecord, add_to, total
 from support.oracle.checks import takes
 from support.oracle.domains import Domain, Gang, depth_of, domain_of, domains_at, levels_in, nodes_in
+from support.oracle.elastic import Elastic, next_asks, wanted
+from support.oracle.elastic import is_member as is_elastic_member
 from support.oracle.order import Look, node_key
 
 MOST_KINDS = 16
@@ -80,10 +82,13 @@ def terms_of(tags: dict[str, str]) -> Terms | None:
     return Terms(level, kind == "required", int(written.get("size", 0)), written.get("level", ""))
 
 
-def may_come(terms: Terms | None, wanted: Amounts, levels: list[str]) -> bool:
+def may_come(terms: Terms | None, elastic: Elastic | None, wanted: Amounts, levels: list[str]) -> bool:
     """True if the terms are those of a gang, and of levels that there are."""
+    if elastic is not None and any(wanted.values()):
+        return False
     named = [] if terms is None else [name for name in (terms.level, terms.slice_level) if name]
-    return terms is None or (any(wanted.values()) and all(name in levels for name in named))
+    is_gang = elastic is not None or any(wanted.values())
+    return terms is None or (is_gang and all(name in levels for name in named))
 
 
 def _held(look: Look, app: AppRecord, depth: int) -> list[Domain]:
@@ -105,17 +110,19 @@ def _is_of_gang(app: AppRecord, ask: AskRecord) -> bool:
 
 
 def is_whole(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask is placed with all pending placeholders of its application."""
+    """True if the ask is placed with all pending placeholders of its application, or with a unit of it."""
+    if app.elastic is not None:
+        return is_elastic_member(app, ask)
     together = app.terms is not None or mode(look.queues) != "off"
     return together and ask.placeholder and first_place(look.places, app, ask) is None
 
 
 def whole_of(app: AppRecord) -> list[list[AskRecord]]:
-    """The pending placeholders by kind, in order."""
+    """The pending placeholders by kind, in order; or those that an elastic gang starts or grows by."""
     kinds: dict[Kind, list[AskRecord]] = {}
-    for ask in app.asks_in_order():
-        if ask.placeholder:
-            kinds.setdefault(ask.kind, []).append(ask)
+    placeholders = [ask for ask in app.asks_in_order() if ask.placeholder]
+    for ask in placeholders if app.elastic is None else next_asks(app):
+        kinds.setdefault(ask.kind, []).append(ask)
     return list(kinds.values())
 
 
@@ -125,7 +132,9 @@ def as_one(app: AppRecord, ask: AskRecord) -> AskRecord:
 
 
 def lacks_asks(app: AppRecord) -> bool:
-    """True if placeholders were announced for which no ask has come."""
+    """True if placeholders were announced for which no ask has come, or not all of a unit have."""
+    if app.elastic is not None:
+        return not 0 < wanted(app) == len(next_asks(app))
     come = total(one.size for asks in whole_of(app) for one in asks)
     shared = come.keys() & app.gang.ask.keys()
     placed = any(one.ask.placeholder and not one.assumed for one in app.allocations.values())
@@ -218,7 +227,7 @@ def _takes_beside_own(look: Look, node: NodeRecord, ask: AskRecord, own: Amounts
 
 def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str]) -> PlaceRecord | None:
     """The place of a member whose node is gone, or takes nothing any more."""
-    if app.terms is None or not _is_of_gang(app, ask) or node.schedulable:
+    if app.terms is None or app.elastic is not None or not _is_of_gang(app, ask) or node.schedulable:
         return None
     depth = depth_of(levels, app.terms.slice_level if app.terms.size else app.terms.level)
     domain = domain_of(levels, node, depth) if depth > 0 else None

@@ -18,9 +18,10 @@ from support.oracle.books import (
     AppRecord,
     AskRecord,
 )
+from support.oracle.elastic import is_member, units_of
 from support.oracle.order import Look
 from support.oracle.queues import seconds
-from support.preemption.brute_force import BruteForce
+from support.preemption.brute_force import BruteForce, Parties, Party, kind_of, members_of
 from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 
 MAY_GO = (ALLOCATED, PLACEHOLDER)
@@ -96,24 +97,25 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
         for name, wanted in ask.size.items()
     }
 
-    def rank(found: tuple[AppRecord, AllocationRecord]) -> tuple[int, int, float, int, str, str]:
-        other, victim = found[0].app_id, found[1].ask
-        kind = 2 if victim.terms.originator else 0 if victim.terms.itself else 1
-        shared = sum(victim.size.get(name, 0) for name in ask.size)
-        return (kind, victim.priority, -victim.created, shared, victim.key, other)
-
+    found: list[tuple[tuple[object, ...], AppRecord, list[AllocationRecord]]] = []
+    for other, one in here:
+        mine = [(unit, step) for unit, step in units_of(other) if any(known is one for known in unit)]
+        together, step = mine[-1] if mine else ([one], 0)
+        found.append((_rank_there(ask, other, together, step), other, together))
     victims: list[tuple[str, str]] = []
     gone = dict.fromkeys(ask.size, 0)
-    for other, one in sorted(here, key=rank):
-        victim = one.ask
-        may = one.state in MAY_GO and victim.priority <= ask.priority
-        if not may or victim.required_node is not None or not victim.size.keys() & ask.size.keys():
-            continue
+    for _, other, together in sorted(found, key=lambda one: one[0]):
         if all(gone[name] >= wanted for name, wanted in ask.size.items()):
             break
-        victims.append((other.app_id, victim.key))
-        for name in gone:
-            gone[name] += victim.size.get(name, 0)
+        there = [one.ask for one in together if one.node_id == node_id]
+        helps = any(victim.size.keys() & ask.size.keys() for victim in there)
+        if not helps or not all(_gives_way(ask, one) for one in together):
+            continue
+        for one in together:
+            if (other.app_id, one.ask.key) not in victims:
+                victims.append((other.app_id, one.ask.key))
+                for name in gone:
+                    gone[name] += one.ask.size.get(name, 0) if one.node_id == node_id else 0
     enough = all(gone[name] >= lack for name, lack in missing.items())
     for name, wanted in ask.size.items():
         beyond = _used_in_the_end(look, name) + wanted - look.usage.cluster.get(name, 0)
@@ -121,6 +123,24 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
     if not enough or all(lack <= 0 for lack in missing.values()):
         return None
     return Preemption(app.app_id, ask.key, node_id, victims)
+
+
+def _gives_way(ask: AskRecord, one: AllocationRecord) -> bool:
+    return one.state in MAY_GO and one.ask.priority <= ask.priority and one.ask.required_node is None
+
+
+def _rank_there(
+    ask: AskRecord, app: AppRecord, together: list[AllocationRecord], step: int
+) -> tuple[object, ...]:
+    """Steps first, the highest before all; then by kind, priority, youth, size."""
+    asks = [one.ask for one in together]
+    kind = max(2 if one.terms.originator else 0 if one.terms.itself else 1 for one in asks)
+    shared = sum(one.size.get(name, 0) for one in asks for name in ask.size)
+    first = min(together, key=lambda one: (-one.ask.created, one.ask.key))
+    last = (-first.ask.created, shared, first.ask.key, app.app_id)
+    if step and not kind:
+        return (-1, -step, *last)
+    return (kind, max(one.priority for one in asks), *last)
 
 
 def _used_in_the_end(look: Look, name: str) -> int:
@@ -168,9 +188,9 @@ def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: li
     nodes = [node for node in tried.cluster.nodes if node.name == node_id]
     if not (victims and nodes and tried.rules.entitled is not None and tried.rules.is_due()):
         return False
-    gone = tuple(one for one in tried.rules.candidates if (one.app, one.key) in victims)
+    gone = _parties_of(tried, victims)
     return (
-        len(gone) == len(victims)
+        gone is not None
         and tried.may_host(nodes[0])
         and tried.is_legal(gone)
         and tried.is_enough(nodes[0], gone)
@@ -178,11 +198,23 @@ def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: li
     )
 
 
-Victims = tuple[RequestRecord, ...]
+def _parties_of(tried: BruteForce, victims: list[Name]) -> Parties | None:
+    """The parties that these are together, whole gangs before their steps; None if they are none."""
+    left = {*victims}
+    found: Parties = ()
+    for one in sorted(tried.rules.candidates, key=lambda one: -len(one.members)):
+        names = {(member.app, member.key) for member in one.members}
+        if names <= left:
+            found, left = (*found, one), left - names
+    return None if left else found
 
 
 def _best_on(tried: BruteForce, node: NodeRecord) -> Plan | None:
     """The best victims for a node."""
+    growth = [one for one in tried.rules.candidates if one.step]
+    chosen = _first_enough(tried, node, growth) if growth else None
+    if chosen is not None:
+        return _plan(tried, node, chosen)
     for opted_out, originators in ((False, False), (False, True), (True, False), (True, True)):
         allowed = [
             one
@@ -191,36 +223,40 @@ def _best_on(tried: BruteForce, node: NodeRecord) -> Plan | None:
         ]
         chosen = _first_enough(tried, node, allowed)
         if chosen is not None:
-            kind = 2 * any(not one.opted_in for one in chosen)
-            kind += any(one.originator for one in chosen)
-            return Plan(
-                kind,
-                len(chosen),
-                node.name,
-                [(one.app, one.key) for one in chosen if one.node == node.name],
-                [(one.app, one.key) for one in chosen if one.node != node.name],
-                _spare(tried, node, chosen),
-            )
+            return _plan(tried, node, chosen)
     return None
 
 
-def _spare(tried: BruteForce, node: NodeRecord, chosen: Victims) -> list[Name]:
-    """Further victims on the node, each legal on top of those before it."""
-    spare: Victims = ()
+def _plan(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Plan:
+    """Those of all parties that are there, and those that are not."""
+    gone = members_of(sorted(chosen, key=lambda one: not one.is_on(node.name)))
+    return Plan(
+        kind_of(chosen),
+        len(gone),
+        node.name,
+        [(one.app, one.key) for one in gone if one.node == node.name],
+        [(one.app, one.key) for one in gone if one.node != node.name],
+        _spare(tried, node, chosen),
+    )
+
+
+def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> list[Name]:
+    """Further victims on the node that go alone, each legal on top of those before it."""
+    spare: Parties = ()
     for one in tried.rules.candidates:
-        is_further = one.node == node.name and one not in chosen and len(spare) < SPARE
+        is_further = one.is_on(node.name) and len(one.members) == 1 and len(spare) < SPARE
         if is_further and tried.is_legal((*chosen, *spare, one)):
             spare = (*spare, one)
-    return [(one.app, one.key) for one in spare]
+    return [(one.app, one.key) for one in members_of(spare)]
 
 
-def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[RequestRecord]) -> Victims | None:
+def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
     """The fewest on the node, the first in rank order of these; with them the fewest elsewhere.
 
     What is not enough with all victims together is not enough with some.
     """
-    here = [one for one in allowed if one.node == node.name]
-    there = [one for one in allowed if one.node != node.name and _helps_queue(tried, one)]
+    here = [one for one in allowed if one.is_on(node.name)]
+    there = [one for one in allowed if not one.is_on(node.name) and _helps_queue(tried, one)]
     if not tried.is_enough(node, (*here, *there)):
         return None
     for on_node in _legal(tried, (), here):
@@ -231,18 +267,19 @@ def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[RequestReco
     return None
 
 
-def _helps_queue(tried: BruteForce, one: RequestRecord) -> bool:
+def _helps_queue(tried: BruteForce, one: Party) -> bool:
     """True if its end makes room in a queue of the ask's that is too full."""
     short = [path for path in tried.rules.way if tried.rules.missing_quota(path)]
-    return any(one.leaf == path or one.leaf.startswith(f"{path}.") for path in short)
+    leaf = one.first.leaf
+    return any(leaf == path or leaf.startswith(f"{path}.") for path in short)
 
 
-def _legal(tried: BruteForce, before: Victims, more: Sequence[RequestRecord]) -> Iterator[Victims]:
+def _legal(tried: BruteForce, before: Parties, more: Sequence[Party]) -> Iterator[Parties]:
     """Sets that add some to those before, the smaller first, as far as all of them may go.
 
     Who may not go with some may not go with more.
     """
-    level: list[tuple[Victims, int]] = [(before, 0)]
+    level: list[tuple[Parties, int]] = [(before, 0)]
     while level:
         yield from (chosen for chosen, _ in level)
         level = [
@@ -317,6 +354,7 @@ def _snapshot(look: Look, ask: AskRecord) -> Cluster:
             ),
         ),
         now=look.now,
+        elastic={app.app_id: app.elastic.of_units for app in look.apps.values() if app.elastic is not None},
     )
 
 
@@ -378,4 +416,5 @@ def _request(
         hold=hold,
         earmarked=earmarked,
         checkpoint=checkpoint,
+        is_member=is_member(app, ask),
     )

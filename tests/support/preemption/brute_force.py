@@ -3,13 +3,13 @@
 The rules for victims are those of spec § 9, over records, plainly.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
-from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.scheduling.preemption import Law
 from support.preemption.records import Cluster, LossRecord, NodeRecord, RequestRecord, lineage, total
 
@@ -20,6 +20,52 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
     """Guarantee of a queue, positive amounts only."""
     return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}
+
+
+class Party:
+    """Those who go together: one, or a step or the whole of an elastic gang. `step` 0 is no step."""
+
+    def __init__(self, members: tuple[RequestRecord, ...], step: int = 0) -> None:
+        """Note them."""
+        self.members = members
+        self.opted_in = all(one.opted_in for one in members)
+        self.originator = any(one.originator for one in members)
+        self.step = step if self.opted_in and not self.originator else 0
+        self.first = min(members, key=lambda one: (-one.created, one.key))
+
+    def __repr__(self) -> str:
+        """Who they are."""
+        return f"Party({[one.key for one in self.members]}, {self.step})"
+
+    def is_on(self, node: str) -> bool:
+        """True if any of them is there."""
+        return any(one.node == node for one in self.members)
+
+
+Parties = tuple[Party, ...]
+
+
+def members_of(parties: Iterable[Party]) -> tuple[RequestRecord, ...]:
+    """All of them."""
+    return tuple(one for party in parties for one in party.members)
+
+
+def kind_of(parties: Sequence[Party]) -> int:
+    """How bad it is that these go: growth is best, the highest steps before all."""
+    if parties and all(one.step for one in parties):
+        return -min(one.step for one in parties)
+    return 2 * any(not one.opted_in for one in parties) + any(one.originator for one in parties)
+
+
+def units_of(cluster: Cluster, app: str) -> Iterator[Party]:
+    """What an elastic gang can lose: all of it, or the members that came with one of its steps."""
+    least, step = cluster.elastic[app]
+    here = [r for r in cluster.requests if r.app == app and r.is_member]
+    there = tuple(r for r in here if r.counts and r.state not in VICTIMS)
+    if there:
+        yield Party(there)
+    for number, start in enumerate(range(least, len(there), step), 1):
+        yield Party(there[start : start + step], number)
 
 
 class Rules:
@@ -116,18 +162,24 @@ class Rules:
         return False
 
     @cached_property
-    def candidates(self) -> list[RequestRecord]:
+    def candidates(self) -> list[Party]:
         """All that may go, the first to go first."""
         leaves = [leaf for leaf in self.eligible() if self.is_over(leaf)]
-        found = [one for one in self.cluster.requests if one.leaf in leaves and self._may_go(one)]
+        units = [unit for app in self.cluster.elastic for unit in units_of(self.cluster, app)]
+        grouped = {id(one) for one in members_of(units)}
+        alone = [Party((one,)) for one in self.cluster.requests if id(one) not in grouped]
+        found = [one for one in (*units, *alone) if one.first.leaf in leaves and self._may_all_go(one)]
         return sorted(found, key=self._rank)
+
+    def _may_all_go(self, party: Party) -> bool:
+        helps = any(one.size.keys() & self.ask.size.keys() for one in party.members)
+        return helps and all(map(self._may_go, party.members))
 
     def _may_go(self, one: RequestRecord) -> bool:
         settings = self.cluster.queue(one.leaf).settings
         return (
             one.state in (RequestState.ALLOCATED, RequestState.PLACEHOLDER)
             and one.required_node is None
-            and bool(one.size.keys() & self.ask.size.keys())
             and self.counted(one, self.ask) <= self.counted(self.ask, one)
             and self.seconds(one) >= settings.preemption_minimum_runtime
             and self.keeps_losses([one])
@@ -146,12 +198,18 @@ class Rules:
             since = known[(len(known) - 1) // 2] if known else None
         return run if since is None else max(0.0, min(run, self.cluster.now - since))
 
-    def _rank(self, one: RequestRecord) -> tuple[object, ...]:
-        head: tuple[object, ...] = (not one.opted_in, one.originator)
+    def _rank(self, party: Party) -> tuple[object, ...]:
+        head: tuple[object, ...] = (-party.step, not party.opted_in, party.originator)
         if self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST:
-            cost = float(one.tags.get("licorne/preemption-cost", "1"))
-            head += (one.priority, cost * self.seconds_lost(one), one.checkpoint is None)
-        return (*head, -one.created, one.app, one.key)
+            costs = [
+                float(one.tags.get("licorne/preemption-cost", "1")) * self.seconds_lost(one)
+                for one in party.members
+            ]
+            priority = 0 if party.step else max(one.priority for one in party.members)
+            head += (priority, sum(costs), any(one.checkpoint is None for one in party.members))
+        elif party.step:
+            return (*head, 0, party.first.app, party.first.key)
+        return (*head, -party.first.created, party.first.app, party.first.key)
 
     def keeps_guarantees(self, gone: Iterable[RequestRecord]) -> bool:
         """Law 2."""
@@ -241,7 +299,7 @@ class BruteForce:
     def is_kept(self, node: NodeRecord) -> bool:
         """True if the node has candidates, and only a reservation of another ask closes it."""
         refused = self.ask.predicate is not None and False in node.refused
-        may_go = any(one.node == node.name for one in self.rules.candidates)
+        may_go = any(one.is_on(node.name) for one in self.rules.candidates)
         return may_go and self._is_large(node) and not refused and not self.is_free(node)
 
     def _is_large(self, node: NodeRecord) -> bool:
@@ -268,47 +326,53 @@ class BruteForce:
             for one in others
         )
 
-    def is_legal(self, gone: tuple[RequestRecord, ...]) -> bool:
-        """True if the victims' queues keep their guarantees."""
-        return self.rules.keeps_guarantees(gone) and self.rules.keeps_losses(gone)
+    def is_legal(self, parties: Parties) -> bool:
+        """True if nobody goes twice, and the victims' queues keep their guarantees."""
+        gone = members_of(parties)
+        twice = len({id(one) for one in gone}) < len(gone)
+        return not twice and self.rules.keeps_guarantees(gone) and self.rules.keeps_losses(gone)
 
-    def is_enough(self, node: NodeRecord, gone: tuple[RequestRecord, ...]) -> bool:
+    def is_enough(self, node: NodeRecord, parties: Parties) -> bool:
         """True if the ask fits on the node and in its queues without the victims."""
-        return self.has_room(node, gone) and not any(
+        gone = members_of(parties)
+        return self.has_room(node, parties) and not any(
             self.rules.missing_quota(path, gone) for path in self.rules.way
         )
 
-    def has_room(self, node: NodeRecord, gone: tuple[RequestRecord, ...]) -> bool:
+    def has_room(self, node: NodeRecord, parties: Parties) -> bool:
         """True if the ask fits on the node without the victims."""
-        here = [one for one in gone if one.node == node.name]
+        here = [one for one in members_of(parties) if one.node == node.name]
         return all(
             self.cluster.free(node, name) + total(here, name) >= wanted
             for name, wanted in self.ask.size.items()
         )
 
-    def _sets(self) -> Iterator[tuple[RequestRecord, ...]]:
+    def _sets(self) -> Iterator[Parties]:
         """Every set of candidates, each in rank order."""
         candidates = self.rules.candidates
         return chain.from_iterable(combinations(candidates, size) for size in range(1, len(candidates) + 1))
 
     def _best_on(
-        self, node: NodeRecord, legal: list[tuple[RequestRecord, ...]]
+        self, node: NodeRecord, legal: list[Parties]
     ) -> tuple[tuple[int, int, str], BrutePlan] | None:
         """The best plan for one node, with its score."""
         enough = [gone for gone in legal if self.is_enough(node, gone)]
         if not enough:
             return None
         best = min(enough, key=lambda gone: self._key(node, gone))
-        here = tuple(one.key for one in best if one.node == node.name)
-        there = tuple(one.key for one in best if one.node != node.name)
-        kind = 2 * any(not one.opted_in for one in best) + any(one.originator for one in best)
-        return (kind, len(best), node.name), BrutePlan(node.name, here, there)
+        best = tuple(sorted(best, key=lambda one: not one.is_on(node.name)))
+        gone = members_of(best)
+        here = tuple(one.key for one in gone if one.node == node.name)
+        there = tuple(one.key for one in gone if one.node != node.name)
+        return (kind_of(best), len(gone), node.name), BrutePlan(node.name, here, there)
 
-    def _key(self, node: NodeRecord, gone: tuple[RequestRecord, ...]) -> tuple[Any, ...]:
-        place = {one.key: index for index, one in enumerate(self.rules.candidates)}
-        here = [place[one.key] for one in gone if one.node == node.name]
-        there = [place[one.key] for one in gone if one.node != node.name]
+    def _key(self, node: NodeRecord, gone: Parties) -> tuple[Any, ...]:
+        """The fewest on the node, counted as parties, then the fewest elsewhere; growth before all."""
+        place = {one: index for index, one in enumerate(self.rules.candidates)}
+        here = [place[one] for one in gone if one.is_on(node.name)]
+        there = [place[one] for one in gone if not one.is_on(node.name)]
         return (
+            not all(one.step for one in gone),
             any(not one.opted_in for one in gone),
             any(one.originator for one in gone),
             len(here),

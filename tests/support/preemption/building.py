@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import NodeSortPolicy, QueueConfig
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import TO_REPLACE, Request, RequestEvent, RequestState
+from licorne_core.model.apps.gang import Gang
+from licorne_core.model.apps.requests import TO_REPLACE, VICTIMS, Request, RequestEvent, RequestState
 from licorne_core.model.books import (
     book,
     book_foreign,
@@ -29,6 +30,7 @@ from licorne_core.scheduling.preemption import Losses, PreemptionSearch, loss_of
 from licorne_core.values.asks import Allocation, Ask, AskClass, Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
 from licorne_core.values.resources import Items, charge
+from licorne_core.values.tags import ElasticTerms
 from support.core.trees import whole_tree
 from support.preemption.drawing import NOW
 from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
@@ -69,7 +71,10 @@ def build(cluster: Cluster, first_nodes: int = 32) -> Built:
     applications: dict[AppId, Application] = {}
     losses = Losses()
     reserved: list[Reservation] = []
-    search = PreemptionSearch(tree.root, nodes, applications, reserved, losses, first_nodes=first_nodes)
+    elastic = [AppId(app) for app in cluster.elastic]
+    search = PreemptionSearch(
+        tree.root, nodes, applications, reserved, losses, elastic, first_nodes=first_nodes
+    )
     built = Built(tree, nodes, applications, reserved, losses, search)
     for queue_record in cluster.queues:
         queue = built.queue(queue_record.path)
@@ -77,7 +82,7 @@ def build(cluster: Cluster, first_nodes: int = 32) -> Built:
         queue.settings = queue_record.settings
     tree.root.max = nodes.total
     for request_record in cluster.requests:
-        _add(built, request_record)
+        _add(built, request_record, cluster.elastic.get(request_record.app))
     for loss in sorted(cluster.losses, key=lambda loss: loss.time):
         path = built.queue(loss.leaf).path
         losses.add(path, loss_of(items_of(loss.size), loss.seconds), loss.time)
@@ -100,8 +105,8 @@ def _config(cluster: Cluster, record: QueueRecord) -> QueueConfig:
     )
 
 
-def _add(built: Built, record: RequestRecord) -> None:
-    app = _app(built, record)
+def _add(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -> None:
+    app = _app(built, record, elastic)
     app.arrivals += 1
     request = Request(_ask(record), record.created, app.arrivals)
     request.state = record.state
@@ -119,6 +124,9 @@ def _add(built: Built, record: RequestRecord) -> None:
             book(items, node, app)
         if record.state is RequestState.PREEMPTING:
             book_preempting(items, node, app)
+    if app.gang.elastic is not None and record.is_member and record.counts:
+        app.gang.elastic.size += 1
+        app.gang.elastic.leaving += record.state in VICTIMS
     if record.hold is not None:
         hold = record.hold
         reservation = Reservation(app.app_id, request.key, NodeId(hold.node), hold.time, hold.required, items)
@@ -130,12 +138,14 @@ def _add(built: Built, record: RequestRecord) -> None:
             charge(quota.promised, items)
 
 
-def _app(built: Built, record: RequestRecord) -> Application:
+def _app(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -> Application:
     app_id = AppId(record.app)
     app = built.applications.get(app_id)
     if app is None:
         leaf = built.queue(record.leaf)
         app = Application(app_id, leaf.path, UserGroup("ann", ()), {}, 0.0)
+        if elastic is not None:
+            app.gang = Gang(elastic=ElasticTerms(elastic[0], 0, elastic[1]))
         app.leaf = leaf
         app.quotas = leaf.lineage
         built.applications[app_id] = leaf.applications[app_id] = app
@@ -155,6 +165,7 @@ def _ask(record: RequestRecord) -> Ask:
         allow_preempt_self=record.opted_in,
         allow_preempt_other=True,
         tags=record.tags,
+        task_group="workers" if record.is_member else "",
     )
 
 

@@ -29,10 +29,12 @@ ASK = "ask"
 
 
 class Drawing:
-    """One random cluster. `running` is about how many allocations it has."""
+    """One random cluster. `running` is about how many allocations it has; some are in `elastic` gangs."""
 
-    def __init__(self, seed: int, running: int = 9) -> None:
+    def __init__(self, seed: int, running: int = 9, *, elastic: bool = False) -> None:
         """Draw the traits that hold for the whole cluster first."""
+        # A source of its own: the other draws of a seed are what they are without it.
+        self.of_gangs = Random(f"elastic {seed}") if elastic else None
         self.random = random = Random(seed)
         self.running = running
         self.types = list(dict.fromkeys(random.choices(TYPES, k=3)))
@@ -55,12 +57,36 @@ class Drawing:
         requests += self._waiting(leaves, nodes)
         ask = self._ask(asking, nodes)
         queues = tuple(self._queues(leaves, asking, requests))
+        gangs = self._gangs({one.app for one in requests})
+        requests = [
+            replace(one, is_member=True) if one.app in gangs and self._joins(one) else one for one in requests
+        ]
         return Cluster(
+            elastic=gangs,
             queues=queues,
             nodes=tuple(nodes),
             requests=(*requests, ask),
             losses=tuple(self._losses(leaves)),
             now=NOW,
+        )
+
+    def _gangs(self, apps: set[str]) -> dict[str, tuple[int, int]]:
+        rng = self.of_gangs
+        if rng is None:
+            return {}
+        return {
+            app: (rng.choice([1, 1, 2, 3]), rng.choice([1, 1, 2, 3]))
+            for app in sorted(apps)
+            if rng.random() < 0.7
+        }
+
+    def _joins(self, request: RequestRecord) -> bool:
+        """True for most of what could be a member."""
+        return (
+            self.of_gangs is not None
+            and request.node is not None
+            and request.required_node is None
+            and self.of_gangs.random() < 0.9
         )
 
     def size(self, largest: int) -> dict[str, int]:

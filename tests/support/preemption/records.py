@@ -63,6 +63,8 @@ class RequestRecord:
     triggered: bool = False
     hold: Hold | None = None
     checkpoint: float | None = None
+    is_member: bool = False
+    """True for a member of an elastic gang."""
 
     @property
     def counts(self) -> bool:
@@ -95,6 +97,8 @@ class Cluster:
     requests: tuple[RequestRecord, ...]
     losses: tuple[LossRecord, ...] = ()
     now: float = 0.0
+    elastic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Minimum and step of elastic gangs, by application. Their requests are in the order of booking."""
 
     def queue(self, path: str) -> QueueRecord:
         """The queue of that path; root has what all nodes have."""

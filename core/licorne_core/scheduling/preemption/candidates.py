@@ -37,6 +37,8 @@ class Candidates:
     __slots__ = (
         "_by_cost",
         "_index",
+        "_is_sorted",
+        "_judged_units",
         "_some",
         "found",
         "judged",
@@ -64,6 +66,9 @@ class Candidates:
         self.names = tuple([name for name, _ in wanted])
         self.now = now
         self._by_cost = self.leaves.by_cost
+        # True if the order of age is not that of ranks.
+        self._is_sorted = self._by_cost or bool(index.elastic)
+        self._judged_units: dict[Unit, Candidate | Out] = {}
         self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
         self.found = False
         self.judged = 0
@@ -77,18 +82,18 @@ class Candidates:
     def on_node(self, node: Node) -> list[Candidate]:
         """Candidates on a node, in rank order."""
         found = list(self.on_node_by_age(node))
-        if self._by_cost:
+        if self._is_sorted:
             found.sort(key=_rank)
         return found
 
     def regular_on(self, node: Node) -> Iterator[Candidate]:
         """Regular candidates on a node, in rank order."""
-        if self._by_cost:
-            return (one for one in self.on_node(node) if not one.kind)
+        if self._is_sorted:
+            return (one for one in self.on_node(node) if one.kind <= 0)
         return self.on_node_by_age(node, only_regular=True)
 
     def on_node_by_age(self, node: Node, *, only_regular: bool = False) -> Iterator[Candidate]:
-        """Candidates on a node, in the order of age."""
+        """Candidates on a node, in the order of age; units of elastic gangs in any."""
         if not self.any_on(node):
             return
         applications = self._index.applications
@@ -96,25 +101,26 @@ class Candidates:
         for allocation in node.allocations:
             app = applications[allocation.ask.app_id]
             request = app.requests[allocation.ask.key]
-            tenants.append((self._age_of(app, request), app, request))
+            tenants.append((age_of(request), app, request))
         tenants.sort(key=_age)
-        seen: set[Request] = set()
+        seen: set[Unit] = set()
         for age, app, request in tenants:
             if only_regular and age[0] > 0:
                 return
             victim_leaf = self.leaves.of(app.leaf)
-            if request not in seen and isinstance(victim_leaf, VictimLeaf):
+            if not isinstance(victim_leaf, VictimLeaf):
+                continue
+            unit = self.units.unit(app, request)
+            if unit is None:
                 candidate = self.judge(app, request, node, victim_leaf)
                 if isinstance(candidate, Candidate):
-                    if app.gang.elastic is not None:
-                        seen.update([victim.request for victim in candidate.victims])
                     yield candidate
-
-    def _age_of(self, app: Application, request: Request) -> Age:
-        """Rank by age, in which growth comes first."""
-        kind, _, app_id, key = age = age_of(request)
-        step = self.units.step(app, request)
-        return (GROWTH, -float(step), app_id, key) if step and not kind else age
+            while unit is not None and unit not in seen:
+                seen.add(unit)
+                candidate = self.unit_on(node, unit, victim_leaf)
+                if isinstance(candidate, Candidate):
+                    yield candidate
+                unit = unit.whole
 
     def any_on(self, node: Node) -> bool:
         """True if leaf and priority allow a victim on the node."""
@@ -138,59 +144,56 @@ class Candidates:
         return merge(*[self.of(victim_leaf) for victim_leaf in self.leaves], key=_rank)
 
     def of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Candidates of a leaf on other nodes, in the order of age."""
+        """Candidates of a leaf, in the order of age."""
+        units = sorted(self._units_of(victim_leaf), key=_rank)
+        alone = self._alone_in(victim_leaf)
+        return merge(units, alone, key=_rank) if units else alone
+
+    def _alone_in(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
+        """Candidates of a leaf that are no members of elastic gangs, in the order of age."""
         index = self._index
-        seen: set[Request] = set()
-        growing = [app for app in self.units.growing() if app.leaf is victim_leaf.leaf]
-        for app in growing:
-            seen.update([request for request, unit in self.units.of(app).items() if unit.step])
-        yield from sorted(self._growth(growing, victim_leaf), key=_rank)
         for running in index.leaf(victim_leaf.leaf).order:
-            if running.may_go and running.request not in seen:
+            if running.may_go:
                 request, node = running.request, index.nodes[running.allocation.node_id]
                 app = index.applications[request.ask.app_id]
-                judged = self.judge(app, request, node, victim_leaf, everywhere=True)
-                if app.gang.elastic is not None and request in self.units.of(app):
-                    seen.update([victim.request for victim in self.units.of(app)[request].victims])
+                if self.units.unit(app, request) is None:
+                    judged = self.judge(app, request, node, victim_leaf)
+                    if isinstance(judged, Candidate):
+                        yield judged
+
+    def _units_of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
+        """Units of the elastic gangs of a leaf."""
+        for app in self.units.in_leaf(victim_leaf.leaf):
+            for unit in dict.fromkeys(self.units.of(app).values()):
+                judged = self.judge_unit(unit, victim_leaf)
                 if isinstance(judged, Candidate):
                     yield judged
 
-    def _growth(self, growing: Sequence[Application], victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Steps of elastic gangs of a leaf."""
-        for app in growing:
-            for unit in dict.fromkeys(self.units.of(app).values()):
-                youngest = min(unit.victims, key=lambda victim: age_of(victim.request))
-                if unit.step:
-                    judged = self.judge(app, youngest.request, youngest.node, victim_leaf, everywhere=True)
-                    if isinstance(judged, Candidate):
-                        yield judged
+    def judged_in(self, victim_leaf: VictimLeaf) -> Iterator[tuple[Sequence[Request], Out | None]]:
+        """What runs in a leaf, in any order: those that are stopped together, and why they may not be."""
+        seen: set[Unit] = set()
+        for app in victim_leaf.leaf.applications.values():
+            for request in app.booked():
+                unit = self.units.unit(app, request)
+                if unit is None:
+                    if request.state in MAY_GO:
+                        yield (request,), self.refusal(request, victim_leaf)
+                elif unit not in seen:
+                    seen.add(unit)
+                    judged = self.judge_unit(unit, victim_leaf)
+                    together = [victim.request for victim in unit.victims]
+                    yield together, judged if isinstance(judged, Out) else None
 
     def largest(self, victim_leaf: VictimLeaf, name: str) -> int:
         """Largest amount of a type in one allocation of the leaf, or in one of its elastic gangs."""
         largest = self._index.leaf(victim_leaf.leaf).largest.get(name, 0)
-        for app_id in self._index.elastic:
-            app = self._index.applications[app_id]
-            if app.leaf is victim_leaf.leaf:
-                largest = max(largest, app.allocated.get(name, 0))
-        return largest
+        gangs = self.units.in_leaf(victim_leaf.leaf)
+        return max([largest, *(app.allocated.get(name, 0) for app in gangs)])
 
     def judge(
-        self,
-        app: Application,
-        request: Request,
-        node: Node,
-        victim_leaf: VictimLeaf,
-        *,
-        everywhere: bool = False,
+        self, app: Application, request: Request, node: Node, victim_leaf: VictimLeaf
     ) -> Candidate | Out:
-        """Return an allocation of the leaf as a candidate, or the reason that it is none.
-
-        A member of an elastic gang stands for its unit: for its part on the node, or `everywhere`.
-        """
-        if app.gang.elastic is not None:
-            unit = self.units.of(app).get(request)
-            if unit is not None:
-                return self._judge_unit(Victim(app, request, node), unit, victim_leaf, everywhere=everywhere)
+        """Return an allocation of the leaf as a candidate, or the reason that it is none."""
         out = self.refusal(request, victim_leaf)
         if out is not None:
             return out
@@ -207,64 +210,83 @@ class Candidates:
         charges = _charges(ask_class.items, lost, victim_leaf)
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
 
-    def _judge_unit(
-        self, first: Victim, unit: Unit, victim_leaf: VictimLeaf, *, everywhere: bool
-    ) -> Candidate | Out:
-        """Return a unit as a candidate; `first` is the member that it is ranked by."""
-        kind, costs, silent = 0, 0.0, False
+    def judge_unit(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
+        """Return a unit as a candidate on all its nodes together; it is judged once in a search."""
+        known = self._judged_units.get(unit)
+        if known is None:
+            known = self._judged_units[unit] = self._judge_members(unit, victim_leaf)
+        return known
+
+    def _judge_members(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
+        kind, priority, costs, silent = unit.kind, unit.first.request.priority, 0.0, False
         given: dict[str, int] = {}
-        there: dict[str, int] = {}
         losses: dict[str, int] = {}
         for victim in unit.victims:
-            out = self.refusal(victim.request, victim_leaf)
-            if out is not None and out is not Out.OTHER_TYPES:
+            request = victim.request
+            self.judged += 1
+            out = Out.NOT_RUNNING if request.state not in MAY_GO else self._restraint(request, victim_leaf)
+            if out is not None:
                 return out
-            items = victim.request.ask.ask_class.items
-            kind |= kind_of(victim.request)
+            items = request.ask.ask_class.items
+            priority = max(priority, request.priority)
             charge(given, items)
-            if everywhere or victim.node is first.node:
-                charge(there, items)
             if victim_leaf.may_lose or self._by_cost:
-                seconds = self.seconds_lost(victim.request, victim_leaf)
+                seconds = self.seconds_lost(request, victim_leaf)
                 charge(losses, _loss(items, seconds, victim_leaf))
-                costs += costs_of(victim.request, seconds)[2]
-                silent |= victim.request.checkpoint is None
+                costs += costs_of(request, seconds)[2]
+                silent |= request.checkpoint is None
         total = tuple([given.get(name, 0) for name in self.names])
         if max(total) <= 0:
             return Out.OTHER_TYPES
-        kind = GROWTH if unit.step and not kind else kind
-        _, youth, app_id, key = age_of(first.request)
-        youth = -float(unit.step) if kind == GROWTH else youth
-        rank: Age | Cost = (kind, youth, app_id, key)
+        self.found = True
+        _, youth, app_id, key = age_of(unit.first.request)
+        if unit.grows:
+            kind, priority = GROWTH, -unit.grows
+        rank: Age | Cost = (kind, float(priority) if unit.grows else youth, app_id, key)
         if self._by_cost:
-            priority = max([victim.request.priority for victim in unit.victims])
             rank = (kind, priority, costs, silent, youth, app_id, key)
         charges = _charges(tuple(given.items()), tuple(losses.items()), victim_leaf) + unit.parts
-        gives = tuple([there.get(name, 0) for name in self.names])
-        return Candidate(first, kind, rank, gives, charges, unit, total)
+        return Candidate(unit.first, kind, rank, total, charges, unit)
+
+    def unit_on(self, node: Node, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
+        """Return a unit as a candidate on one of its nodes."""
+        whole = self.judge_unit(unit, victim_leaf)
+        if isinstance(whole, Out):
+            return whole
+        given: dict[str, int] = {}
+        for victim in unit.on(node):
+            charge(given, victim.request.ask.ask_class.items)
+        gives = tuple([given.get(name, 0) for name in self.names])
+        return Candidate(whole.victim, whole.kind, whole.rank, gives, whole.charges, unit, whole.total)
 
     def refusal(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
         """Reason that an allocation of the leaf may not be a victim; None if it may."""
         self.judged += 1
         if request.state not in MAY_GO:
             return Out.NOT_RUNNING
-        ask = request.ask
-        ask_class = ask.ask_class
+        ask_class = request.ask.ask_class
         if ask_class.required_node is not None:
             return Out.REQUIRED_NODE
         sizes = ask_class.resources
         if max([sizes.get(name, 0) for name in self.names]) <= 0:
             return Out.OTHER_TYPES
+        out = self._restraint(request, victim_leaf)
+        if out is None:
+            self.found = True
+        return out
+
+    def _restraint(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
+        """Reason of the ask's priority, or of the leaf's settings, to spare an allocation."""
         if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
             return Out.HIGHER_PRIORITY
         minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
         if minimum or victim_leaf.may_lose:
             if seconds_run(request, self.now) < minimum:
                 return Out.TOO_YOUNG
-            lost = _loss(ask_class.items, self.seconds_lost(request, victim_leaf), victim_leaf)
+            items = request.ask.ask_class.items
+            lost = _loss(items, self.seconds_lost(request, victim_leaf), victim_leaf)
             if any(amount > victim_leaf.may_lose[name] for name, amount in lost):
                 return Out.LOSS_LIMIT
-        self.found = True
         return None
 
     def seconds_lost(self, request: Request, victim_leaf: VictimLeaf) -> float:

@@ -14,7 +14,16 @@ from licorne_core.scheduling.preemption.laws import quota_shortage
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import room_shortage
-from licorne_core.scheduling.preemption.victims import GROWTH, Candidate, Vector, Victim, WhatIf, covers, less
+from licorne_core.scheduling.preemption.victims import (
+    GROWTH,
+    Candidate,
+    Unit,
+    Vector,
+    Victim,
+    WhatIf,
+    covers,
+    less,
+)
 from licorne_core.values.ids import AppId
 
 
@@ -176,7 +185,7 @@ class OtherNodes:
         index = 0
         while (one := self._at(index)) is not None:
             index += 1
-            if one.victim.node is not node:
+            if not one.is_on(node):
                 yield one
 
     def cached_first(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
@@ -187,7 +196,7 @@ class OtherNodes:
                 return None
             self._cached_first[kinds] = found
         known = self._cached_first[kinds]
-        if known is None or all(one.victim.node is not node for one in known):
+        if known is None or not any(one.is_on(node) for one in known):
             return known
         return self.first(missing, node, kinds)
 
@@ -197,7 +206,7 @@ class OtherNodes:
         return None if found is None else len(found)
 
     def first(self, missing: Vector, node: Node | None, kinds: Kinds) -> tuple[Candidate, ...] | None:
-        """Return the first set on nodes other than `node` that covers the shortage; None for none."""
+        """Return the first set without anything on `node` that covers the shortage; None for none."""
         self.asked = True
         if not covers(self.most, missing):
             return None
@@ -205,7 +214,7 @@ class OtherNodes:
             self._what_if,
             self._at,
             lambda _: self.largest,
-            lambda one: one.victim.node is not node and one.kind in kinds,
+            lambda one: one.kind in kinds and (node is None or not one.is_on(node)),
             lambda _: True,
         )
         return sets.first(missing)
@@ -248,15 +257,11 @@ def required_node_victims(
         return ()
     missing = [value for _, value in wanted]
     names = [name for name, _ in wanted]
-    candidates = _on_required(request, node, applications)
-    candidates.sort(key=lambda one: (-units.step(one.app, one.request), _rank_there(one, names)))
     victims: dict[Request, Victim] = {}
-    for first in candidates:
-        if first.request in victims:
-            continue
-        together = units.with_others(first.app, first.request)
-        victims.update({victim.request: victim for victim in together})
-        for victim in together:
+    for together in sorted(_on_required(request, node, applications, units), key=lambda one: one.rank(names)):
+        further = [victim for victim in together.victims if victim.request not in victims]
+        for victim in further:
+            victims[victim.request] = victim
             sizes = victim.request.ask.ask_class.resources if victim.node is node else {}
             missing = [value - sizes.get(name, 0) for value, (name, _) in zip(missing, wanted, strict=True)]
         if max(missing) <= 0:
@@ -266,29 +271,56 @@ def required_node_victims(
     return tuple(victims.values()) if covers(collected, short) and covers(collected, beyond) else ()
 
 
-def _on_required(request: Request, node: Node, applications: Mapping[AppId, Application]) -> list[Victim]:
+def _on_required(
+    request: Request, node: Node, applications: Mapping[AppId, Application], units: Units
+) -> Iterator["_OnRequired"]:
     wanted = [name for name, _ in request.ask.ask_class.items]
-    found = []
+    seen: set[Unit] = set()
     for allocation in node.allocations:
         app = applications[allocation.ask.app_id]
-        other = app.requests[allocation.key]
-        sizes = other.ask.ask_class.resources
-        if (
-            other.state in MAY_GO
-            and other.priority <= request.priority
-            and other.ask.ask_class.required_node is None
-            and any(sizes.get(name, 0) > 0 for name in wanted)
-        ):
-            found.append(Victim(app, other, node))
-    return found
+        first = Victim(app, app.requests[allocation.key], node)
+        unit = units.unit(app, first.request)
+        if unit is not None:
+            if unit in seen:
+                continue
+            seen.add(unit)
+        found = _OnRequired(first, unit)
+        there = found.victims if unit is None else unit.on(node)
+        if any(
+            victim.request.ask.ask_class.resources.get(name, 0) > 0 for victim in there for name in wanted
+        ) and all(_gives_way(victim.request, request) for victim in found.victims):
+            yield found
 
 
-def _rank_there(victim: Victim, names: list[str]) -> tuple[int, int, float, int, str, str]:
-    """Sort key: regular victims first, then opted-out ones, then originators (spec § 9.5).
+def _gives_way(other: Request, request: Request) -> bool:
+    return (
+        other.state in MAY_GO
+        and other.priority <= request.priority
+        and other.ask.ask_class.required_node is None
+    )
 
-    Size is the sum of the ask's types, `names`.
-    """
-    ask = victim.request.ask
-    kind = 2 if ask.originator else 0 if ask.allow_preempt_self else 1
-    size = sum(ask.ask_class.resources.get(name, 0) for name in names)
-    return (kind, victim.request.priority, -victim.request.create_time, size, ask.key, ask.app_id)
+
+class _OnRequired:
+    """Victims on a node that an ask requires: an allocation, or a unit of an elastic gang."""
+
+    __slots__ = ("_first", "_step", "victims")
+
+    def __init__(self, first: Victim, unit: Unit | None) -> None:
+        """An allocation, or its unit."""
+        self.victims = (first,) if unit is None else unit.victims
+        self._first = first.request if unit is None else unit.first.request
+        self._step = 0 if unit is None else unit.grows
+
+    def rank(self, names: list[str]) -> tuple[int, int, float, int, str, str]:
+        """Sort key: growth, then regular victims, then opted-out ones, then originators (spec § 9.5).
+
+        Size is the sum of the ask's types, `names`.
+        """
+        asks = [victim.request.ask for victim in self.victims]
+        kind = max([2 if ask.originator else 0 if ask.allow_preempt_self else 1 for ask in asks])
+        size = sum([ask.ask_class.resources.get(name, 0) for ask in asks for name in names])
+        before = max([victim.request.priority for victim in self.victims])
+        if self._step:
+            kind, before = GROWTH, -self._step
+        first = self._first
+        return (kind, before, -first.create_time, size, first.key, first.ask.app_id)

@@ -282,7 +282,7 @@ class Planning:
         types = len(short)
         taken: list[tuple[Candidate, Vector]] = []
         for one, gives in self._with_gains(node):
-            no_help = one.victim.node is not node and any(missing[:types])
+            no_help = not one.is_on(node) and any(missing[:types])
             if no_help or not any(missing):
                 break
             rest = less(missing, gives)
@@ -295,8 +295,8 @@ class Planning:
             return None
         needed = [one for one, _ in _without_surplus(taken, all_missing)]
         return (
-            [one for one in needed if one.victim.node is node],
-            [one for one in needed if one.victim.node is not node],
+            [one for one in needed if one.is_on(node)],
+            [one for one in needed if not one.is_on(node)],
         )
 
     def _with_gains(self, node: Node) -> Iterator[tuple[Candidate, Vector]]:
@@ -347,7 +347,7 @@ def _plan(node: Node, chosen: Chosen) -> Plan:
         node,
         tuple(victim for victim in victims if victim.node is node),
         tuple(victim for victim in victims if victim.node is not node),
-        step=min((one.step if one.kind == GROWTH else 0 for one in (*on_node, *other_nodes)), default=0),
+        step=min((one.step for one in (*on_node, *other_nodes)), default=0),
     )
 
 

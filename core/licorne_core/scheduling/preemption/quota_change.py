@@ -160,23 +160,28 @@ class Enforcement:
                     units = self._units()
 
     def _candidates(self, leaf: Queue, part: Resources) -> Generator[int, None, Iterator[Request]]:
-        """Find the candidates of a leaf, cheapest first; yield the costs of the steps."""
+        """Find the candidates of a leaf, cheapest first; yield the costs of the steps.
+
+        A unit of an elastic gang is one candidate: its youngest member.
+        """
         now, minimum, units = self._now, leaf.settings.preemption_minimum_runtime, self._units()
         wanted = {name for name, value in part.items() if value > 0}
-        found: list[Request] = []
-        steps: dict[Request, int] = {}
+        ranks: dict[Request, tuple[object, ...]] = {}
         looks = 0
         for app in list(leaf.applications.values()) if wanted else ():
             for request in (None, *app.requests.values()):
-                if request is not None and _is_candidate(request, wanted, now, minimum):
-                    found.append(request)
-                    if app.gang.elastic is not None:
-                        steps[request] = units.step(app, request)
+                unit = None if request is None else units.unit(app, request)
+                together = [request] if request is not None and unit is None else []
+                if unit is not None and unit.first.request is request:
+                    together = [victim.request for victim in unit.victims]
+                if request is not None and _are_candidates(together, wanted, now, minimum):
+                    grows = 0 if unit is None else unit.grows
+                    ranks[request] = (-grows, *_rank(request, together, wanted, now))
                 looks += 1
                 if not looks % PART:
                     yield 1
-        self.selected += len(found)
-        return (yield from put_in_order(found, key=lambda one: (-steps.get(one, 0), _rank(one, wanted, now))))
+        self.selected += len(ranks)
+        return (yield from put_in_order(list(ranks), key=ranks.__getitem__))
 
     def _has_room(self, items: Items, rest: Resources) -> bool:
         """True if the amounts may be stopped, and the queue stays at its maximum or above."""
@@ -184,8 +189,10 @@ class Enforcement:
 
     def _may_go(self, leaf: Queue, together: Sequence[Victim], items: Items, rest: Resources) -> bool:
         """True if these run, fit into `rest` with their amounts, and the laws allow them as victims."""
-        if any(victim.request.state not in MAY_GO for victim in together):
-            return False
+        minimum = leaf.settings.preemption_minimum_runtime
+        for victim in together:
+            if victim.request.state not in MAY_GO or seconds_run(victim.request, self._now) < minimum:
+                return False
         if len(together) > 1 and not self._has_room(items, rest):
             return False
         allowed = self._losses.remaining(leaf, self._now)
@@ -205,31 +212,36 @@ def still_exceeds(queue: Queue, items: Items) -> bool:
     return any(name in bounds and _staying(queue, name) + value > bounds[name] for name, value in items)
 
 
-def _is_candidate(request: Request, wanted: set[str], now: float, minimum: float) -> bool:
-    """True if the request has a wanted type, and has run for `minimum` seconds."""
-    ask_class = request.ask.ask_class
-    if request.state not in MAY_GO or ask_class.required_node is not None:
-        return False
-    has_run = seconds_run(request, now) >= minimum
-    return has_run and any(name in wanted for name, _ in ask_class.items)
+def _are_candidates(together: Sequence[Request], wanted: set[str], now: float, minimum: float) -> bool:
+    """True if any of the requests has a wanted type, and all have run for `minimum` seconds."""
+    for request in together:
+        if request.state not in MAY_GO or request.ask.ask_class.required_node is not None:
+            return False
+        if seconds_run(request, now) < minimum:
+            return False
+    return any(name in wanted for request in together for name, _ in request.ask.ask_class.items)
 
 
-def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
-    """Rank of a candidate, cheapest first.
+def _rank(request: Request, together: Sequence[Request], wanted: set[str], now: float) -> tuple[object, ...]:
+    """Rank of a candidate, cheapest first: of a request, and all that are stopped `together` with it.
 
     The criteria: its kind (`kind_of`), all wanted types before some, low priority, youth in whole
     hours, small sum of wanted amounts.
     """
-    ask = request.ask
-    sizes = [value for name, value in ask.ask_class.items if name in wanted]
+    sizes: dict[str, int] = {}
+    kind, priority = 0, request.priority
+    for one in together:
+        kind |= kind_of(one)
+        priority = max(priority, one.priority)
+        charge(sizes, tuple([item for item in one.ask.ask_class.items if item[0] in wanted]))
     return (
-        kind_of(request),
+        kind,
         len(sizes) < len(wanted),
-        request.priority,
+        priority,
         max(0.0, now - request.create_time) // _HOUR,
-        sum(sizes),
-        ask.app_id,
-        ask.key,
+        sum(sizes.values()),
+        request.ask.app_id,
+        request.key,
     )
 
 

@@ -16,12 +16,12 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from licorne_core.config.schema import VictimOrder
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -200,14 +200,14 @@ class PreemptionSearch:
             if victim.request in done:
                 # With another member of its unit.
                 continue
-            candidate = self._still_candidate(candidates, victim)
+            candidate = self._still_candidate(candidates, victim, node, going)
             if candidate is None or not what_if.take(candidate):
                 return False
             together = {one.request for one in candidate.victims}
             if not together <= going:
                 return False
             done |= together
-            if victim.node is node:
+            if candidate.is_on(node):
                 room = less(room, candidate.gives)
             beyond = less(beyond, candidate.total)
         self.work += what_if.steps + candidates.looked_at
@@ -254,7 +254,10 @@ class PreemptionSearch:
         fence = fence_of(leaf, request.priority, wanted)
         return Candidates(self._index, leaf, entitled, fence, wanted, now)
 
-    def _still_candidate(self, candidates: Candidates, victim: Victim) -> Candidate | None:
+    def _still_candidate(
+        self, candidates: Candidates, victim: Victim, room_on: Node, going: set[Request]
+    ) -> Candidate | None:
+        """The victim, or its unit with the room that it frees on a node."""
         app, request, node = victim
         if self._index.applications.get(app.app_id) is not app:
             return None
@@ -265,7 +268,13 @@ class PreemptionSearch:
         victim_leaf = candidates.leaves.of(app.leaf)
         if not isinstance(victim_leaf, VictimLeaf):
             return None
-        judged = candidates.judge(app, request, node, victim_leaf)
+        unit = candidates.units.unit(app, request)
+        if unit is None:
+            judged = candidates.judge(app, request, node, victim_leaf)
+        else:
+            if unit.whole is not None and all(one.request in going for one in unit.whole.victims):
+                unit = unit.whole
+            judged = candidates.unit_on(room_on, unit, victim_leaf)
         return judged if isinstance(judged, Candidate) else None
 
 
@@ -300,14 +309,6 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
     law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
     plain = refusal(law, entitled, wanted)
     return plain._replace(out=dict(why.out), spared=why.spared(), until=why.until())
-
-
-def _running(leaf: Queue) -> Iterator[Request]:
-    """Yield the running allocations of the leaf, in any order."""
-    for app in leaf.applications.values():
-        for request in app.booked():
-            if request.state in MAY_GO:
-                yield request
 
 
 class _Reasons:
@@ -349,15 +350,16 @@ class _Reasons:
         candidates = self._candidates
         minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
         if self._left > 0:
-            for request in _running(victim_leaf.leaf):
-                self._left -= 1
-                judged = candidates.refusal(request, victim_leaf)
+            for together, judged in candidates.judged_in(victim_leaf):
+                self._left -= len(together)
                 if judged is not None:
-                    self.out[judged] += 1
+                    self.out[judged] += len(together)
                 if judged is Out.HIGHER_PRIORITY:
-                    self.note_priority(victim_leaf.leaf, request.priority)
+                    highest = max([request.priority for request in together])
+                    self.note_priority(victim_leaf.leaf, highest)
                 if judged is Out.TOO_YOUNG:
-                    self._times.append(candidates.now + minimum - seconds_run(request, candidates.now))
+                    youngest = min([seconds_run(request, candidates.now) for request in together])
+                    self._times.append(candidates.now + minimum - youngest)
                 if self._left <= 0:
                     break
         self._is_cut_off |= self._left <= 0 and minimum > 0

@@ -6,20 +6,24 @@ candidate like an allocation: it may be on many nodes. Two candidates of one gan
 common, as each charges the parts of the gang that it takes.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.victims import Allowance, Unit, Victim
 from licorne_core.values.ids import AppId, NodeId
+
+_PARTS = "parts"
+"""Name of the allowance from which a step takes one, and the whole gang takes all."""
 
 
 class Units:
     """The units of all elastic gangs of a partition, as they are in one search; found as far as needed."""
 
-    __slots__ = ("_applications", "_by_app", "_elastic", "_growing", "_nodes", "looked_at")
+    __slots__ = ("_applications", "_by_app", "_by_leaf", "_elastic", "_growing", "_nodes", "looked_at")
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Units:
         self._applications = applications
         self._elastic = elastic
         self._by_app: dict[Application, dict[Request, Unit]] = {}
+        self._by_leaf: dict[Queue, list[Application]] | None = None
         self._growing: dict[Application, dict[Node, int]] | None = None
         self.looked_at = 0
         """Requests that were looked at."""
@@ -58,26 +63,36 @@ class Units:
                         self._growing[app] = steps
         return self._growing
 
-    def step(self, app: Application, request: Request) -> int:
-        """Number of the step that a member has come with; 0 for one of the minimum, and for others."""
-        unit = None if app.gang.elastic is None else self.of(app).get(request)
-        return 0 if unit is None else unit.step
+    def in_leaf(self, leaf: Queue) -> Sequence[Application]:
+        """The elastic gangs of a leaf."""
+        if self._by_leaf is None:
+            self._by_leaf = {}
+            for app_id in self._elastic:
+                app = self._applications[app_id]
+                self._by_leaf.setdefault(app.leaf, []).append(app)
+        return self._by_leaf.get(leaf, ())
+
+    def unit(self, app: Application, request: Request) -> Unit | None:
+        """The unit of a member of an elastic gang; None for others."""
+        return None if app.gang.elastic is None else self.of(app).get(request)
 
     def with_others(self, app: Application, request: Request) -> tuple[Victim, ...]:
         """The allocation, and all that are stopped with it; none for a request that is not on a node."""
         if request.allocation is None:
             return ()
-        unit = None if app.gang.elastic is None else self.of(app).get(request)
+        unit = self.unit(app, request)
         return (self._victim(app, request),) if unit is None else unit.victims
 
     def _found(self, app: Application) -> dict[Request, Unit]:
         self.looked_at += len(app.requests)
         parts = [tuple([self._victim(app, request) for request in part]) for part in units_of(app)]
-        left: Allowance = {str(number): 1 for number in range(len(parts))}
-        units = [Unit(part, number, ((left, str(number), 1),)) for number, part in enumerate(parts)]
-        if units:
-            everything = tuple([victim for part in parts for victim in part])
-            units[0] = Unit(everything, 0, tuple([(left, name, 1) for name in left]))
+        if not parts:
+            return {}
+        left: Allowance = {_PARTS: len(parts)}
+        everything = tuple([victim for part in parts for victim in part])
+        whole = Unit(everything, ((left, _PARTS, len(parts)),))
+        steps = [Unit(part, ((left, _PARTS, 1),), step, whole) for step, part in enumerate(parts[1:], 1)]
+        units = [whole, *steps]
         return {victim.request: units[number] for number, part in enumerate(parts) for victim in part}
 
     def _victim(self, app: Application, request: Request) -> Victim:

@@ -102,23 +102,47 @@ class Victim(NamedTuple):
 class Unit:
     """Members of one elastic gang that are stopped together: a step, or the whole gang. By identity."""
 
-    __slots__ = ("parts", "step", "victims")
+    __slots__ = ("_by_node", "first", "grows", "kind", "parts", "step", "victims", "whole")
 
     def __init__(
-        self, victims: tuple[Victim, ...], step: int, parts: tuple[tuple[Allowance, str, int], ...]
+        self,
+        victims: tuple[Victim, ...],
+        parts: tuple[tuple[Allowance, str, int], ...],
+        step: int = 0,
+        whole: "Unit | None" = None,
     ) -> None:
-        """Set the fields."""
+        """Set the fields; a step has the `whole` gang."""
         self.victims = victims
-        # Number of the step; 0 for the whole gang. Steps go before others, the highest first.
+        self.whole = whole
+        # The youngest member, by which the unit is ranked.
+        self.first = min(victims, key=_youth)
+        self._by_node: dict[Node, list[Victim]] = {}
+        for victim in victims:
+            self._by_node.setdefault(victim.node, []).append(victim)
+        # All kinds of its members together.
+        self.kind = 0
+        for victim in victims:
+            self.kind |= kind_of(victim.request)
+        # Number of the step; 0 for the whole gang.
         self.step = step
+        # The same of a step of regular members: those go before all others, the highest first. Else 0.
+        self.grows = 0 if self.kind else step
         # Charges for the parts of the gang.
         self.parts = parts
+
+    def on(self, node: Node) -> Sequence[Victim]:
+        """The members on a node."""
+        return self._by_node.get(node, ())
+
+
+def _youth(victim: Victim) -> tuple[float, str]:
+    return (-victim.request.create_time, victim.request.key)
 
 
 class Candidate:
     """A possible victim of one search."""
 
-    __slots__ = ("charges", "gives", "kind", "rank", "step", "total", "victim", "victims")
+    __slots__ = ("charges", "gives", "kind", "rank", "step", "total", "unit", "victim", "victims")
 
     def __init__(
         self,
@@ -132,10 +156,11 @@ class Candidate:
     ) -> None:
         """Set the fields; `total` is that of a unit of an elastic gang."""
         self.victim = victim
+        self.unit = unit
         # All that are stopped with it, and it.
         self.victims = (victim,) if unit is None else unit.victims
-        # See `Unit`.
-        self.step = 0 if unit is None else unit.step
+        # See `Unit.grows`.
+        self.step = 0 if unit is None else unit.grows
         # See `kind_of`, or GROWTH.
         self.kind = kind
         # The smallest is stopped first. Unique in a search.
@@ -145,6 +170,10 @@ class Candidate:
         self.total = gives if total is None else total
         # Allowance, resource name and amount of each charge.
         self.charges = charges
+
+    def is_on(self, node: Node) -> bool:
+        """True if it, or a member of its unit, is on the node."""
+        return self.victim.node is node if self.unit is None else bool(self.unit.on(node))
 
 
 class WhatIf:

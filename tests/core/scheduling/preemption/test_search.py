@@ -1,5 +1,6 @@
 """The search finds the plans of an exhaustive search, in many small random clusters."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -12,7 +13,7 @@ from licorne_core.scheduling.preemption.victims import age_of
 from licorne_core.values.ids import NodeId
 from support.preemption import asking
 from support.preemption.asking import ENDLESS, A, B, cluster, queue, runs, shown, waits
-from support.preemption.brute_force import BruteForce
+from support.preemption.brute_force import BruteForce, Party, members_of
 from support.preemption.building import Built, Changing, build
 from support.preemption.drawing import ASK, NOW, Drawing
 from support.preemption.records import Cluster, NodeRecord, RequestRecord
@@ -33,19 +34,34 @@ def test_the_best_plans_are_those_of_trying_everything(part: range) -> None:
     assert plans > lively(len(part)) // 10
 
 
+@pytest.mark.worlds(first=500_000, size=100)
+def test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything(part: range) -> None:
+    """Steps and whole gangs go together, growth before all others, and no member goes twice."""
+    grown = 0
+    for seed in part:
+        cluster = Drawing(seed, elastic=True).cluster()
+        for most, first_nodes in ((1, 32), (1, 0), (3, 1)):
+            wanted = BruteForce(cluster, cluster.requests[-1]).answer(most)
+            found = asking.search(cluster, ASK, most=most, first_nodes=first_nodes)
+            assert shown(found) == wanted, f"seed {seed}, {most} plans, first_nodes {first_nodes}"
+            grown += isinstance(found, list) and any(plan.step for plan in found)
+    assert grown > lively(len(part)) // 20
+
+
 @pytest.mark.worlds(size=100)
 def test_a_plan_stands_if_it_is_legal(part: range) -> None:
     """Of any victims on any node it is known whether they would be a legal plan."""
     standing = 0
     for seed in part:
-        cluster = Drawing(seed).cluster()
+        cluster = Drawing(seed, elastic=seed % 3 == 0).cluster()
         built, tried = build(cluster), BruteForce(cluster, cluster.requests[-1])
         app, request = built.request(ASK)
         random = Random(seed)
         for _ in range(20):
             node = random.choice(cluster.nodes)
-            there = [one for one in cluster.requests if one.node is not None]
-            chosen = _some(tried.rules.candidates or there, random)
+            there = [Party((one,)) for one in cluster.requests if one.node is not None]
+            parties = _some(tried.rules.candidates or there, random)
+            chosen = members_of(parties)
             here = [one for one in chosen if one.node == node.name]
             split = random.randint(0, len(here))
             plan = Plan(
@@ -58,9 +74,9 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
                 tried.rules.entitled is not None
                 and tried.rules.is_due()
                 and tried.may_host(node)
-                and all(one in tried.rules.candidates for one in chosen)
-                and tried.is_legal(tuple(chosen))
-                and tried.is_enough(node, tuple(chosen))
+                and all(one in tried.rules.candidates for one in parties)
+                and tried.is_legal(tuple(parties))
+                and tried.is_enough(node, tuple(parties))
                 and not tried.is_enough(node, ())
             )
             upto = len(here) - 1
@@ -73,10 +89,10 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
 def test_what_was_found_stands(part: range) -> None:
     """A plan is legal on the books that it was found on, with all the spare victims as well."""
     for seed in part:
-        cluster = Drawing(seed).cluster()
+        cluster = Drawing(seed, elastic=seed % 2 == 0).cluster()
         built = build(cluster)
         app, request = built.request(ASK)
-        found = built.search.find(app, request, cluster.now)
+        found = built.search.find(app, request, cluster.now, steps=1 if seed % 4 == 0 else ENDLESS)
         for plan in found if isinstance(found, list) else []:
             for upto in range(plan.start, len(plan.on_node + plan.spare)):
                 assert built.search.stands(app, request, plan, upto, cluster.now), seed
@@ -121,7 +137,7 @@ def _check_minimal(cluster: Cluster, tried: BruteForce, plan: Plan) -> None:
     """The plan is legal and enough, and would not be enough without any one of its victims."""
     (node,) = [one for one in cluster.nodes if one.name == plan.node.node_id]
     keys = {victim.request.key for victim in plan.victims}
-    gone = tuple(one for one in tried.rules.candidates if one.key in keys)
+    gone = tuple(one for one in tried.rules.candidates if one.first.key in keys)
     assert len(gone) == len(plan.victims)
     assert tried.is_legal(gone)
     assert tried.is_enough(node, gone)
@@ -137,12 +153,15 @@ def test_keys_decide_where_nothing_else_does() -> None:
         assert shown(asking.search(backwards, ASK)) == shown(asking.search(cluster, ASK))
 
 
-def _some(requests: list[RequestRecord], random: Random) -> list[RequestRecord]:
-    number = random.randint(0, min(3, len(requests)))
-    return random.sample(requests, number)
+def _some(parties: list[Party], random: Random) -> list[Party]:
+    found: list[Party] = []
+    for one in random.sample(parties, random.randint(0, min(3, len(parties)))):
+        if all(member not in members_of(found) for member in one.members):
+            found.append(one)
+    return found
 
 
-def _victims(built: Built, records: list[RequestRecord]) -> tuple[Victim, ...]:
+def _victims(built: Built, records: Sequence[RequestRecord]) -> tuple[Victim, ...]:
     found = []
     for record in records:
         app, request = built.request(record.key)

@@ -1,0 +1,76 @@
+"""Elastic gangs: a minimum that starts together, and growth in whole steps (docs/topology.md).
+
+Nothing is counted as it happens: who is a member, and with which step it came, follows from the
+allocations in the order of booking.
+"""
+
+from typing import NamedTuple
+
+from support.oracle.books import VICTIMS, AllocationRecord, AppRecord, AskRecord
+
+
+class Elastic(NamedTuple):
+    """What an application says of its size, in members; `most` 0 for any."""
+
+    least: int
+    most: int
+    step: int
+
+    @property
+    def of_units(self) -> tuple[int, int]:
+        """Minimum and step."""
+        return self.least, self.step
+
+
+def elastic_of(tags: dict[str, str]) -> Elastic | None:
+    """What the tags say; worlds write nothing that contradicts itself."""
+    least, most, step = (int(tags.get(f"licorne/gang-{name}", "0")) for name in ("min", "max", "step"))
+    return Elastic(least, most, step or 1) if least else None
+
+
+def is_member(app: AppRecord, ask: AskRecord) -> bool:
+    """True if the ask is placed with others of an elastic gang."""
+    return app.elastic is not None and bool(ask.task_group) and ask.required_node is None
+
+
+def members(app: AppRecord) -> list[AllocationRecord]:
+    """Its members that are on a node, in the order of booking."""
+    return [one for one in app.allocations.values() if is_member(app, one.ask)]
+
+
+def staying(app: AppRecord) -> list[AllocationRecord]:
+    """Those of them that nobody else counts on to be gone."""
+    return [one for one in members(app) if one.state not in VICTIMS]
+
+
+def grows(app: AppRecord) -> bool:
+    """True if it has its minimum, so that all that comes is growth."""
+    return app.elastic is not None and len(staying(app)) >= app.elastic.least
+
+
+def wanted(app: AppRecord) -> int:
+    """How many have to come together next: those that are missing from the minimum, or from a step.
+
+    0 if there would be too many then, with those that are leaving.
+    """
+    least, most, step = app.elastic
+    stay = len(staying(app))
+    whole = least
+    while whole <= stay:
+        whole += step
+    return 0 if most and len(members(app)) + whole - stay > most else whole - stay
+
+
+def next_asks(app: AppRecord) -> list[AskRecord]:
+    """The asks that are to come together next, as far as there are any."""
+    return [ask for ask in app.asks_in_order() if is_member(app, ask)][: wanted(app)]
+
+
+def units_of(app: AppRecord) -> list[tuple[list[AllocationRecord], int]]:
+    """What it can lose together, with the number of the step: 0 for all that there is."""
+    there = staying(app) if app.elastic is not None else []
+    if not there:
+        return []
+    least, _, step = app.elastic
+    starts = range(least, len(there), step)
+    return [(there, 0), *((there[at : at + step], number) for number, at in enumerate(starts, 1))]
