@@ -26,6 +26,7 @@ from licorne_core.scheduling.gang_domains import (
     Picks,
     Slice,
     held_paths,
+    rank_of,
     slices_of,
 )
 from licorne_core.scheduling.gang_packing import Effort
@@ -116,6 +117,8 @@ class Room(NamedTuple):
 
     def gains(self, kind: int) -> list[tuple[float, int]]:
         """Times at which there are more slots for a kind, with their number."""
+        if len(self.steps) == 1:
+            return [(time, slots[kind]) for time, slots in self.steps if slots[kind]]
         found: list[tuple[float, int]] = []
         before = 0
         for time, slots in self.steps:
@@ -308,17 +311,28 @@ class DomainStarts:
         frees: dict[Node, dict[str, int]] = {}
         # Of a single kind no more slots are known than there are asks; the choice of a domain needs all.
         counts_all = len(classes) == 1 and (inside.depth > 0 or inside.slice_size > 0)
-        for path in paths:
-            for node in inside.domains.nodes[inside.last].get(path, ()):
-                room = self._rooms.get(node)
-                slots = room.slots(time) if room is not None else ()
-                if room is None or not any(slots):
-                    continue
-                self.work += 1
-                if counts_all:
-                    slots = [times(classes[0].items, room.free_at(time))]
-                for table, number in zip(tables, slots, strict=True):
-                    table.put(node, number)
+        rooms = self._rooms
+        nodes = [
+            node
+            for path in paths
+            for node in inside.domains.nodes[inside.last].get(path, ())
+            if node in rooms
+        ]
+        # Anywhere, members of one kind take the first nodes in order.
+        is_filled = len(self._wants) == 1 and not counts_all
+        if is_filled:
+            nodes.sort(key=rank_of)
+        for node in nodes:
+            slots = rooms[node].slots(time)
+            if not any(slots):
+                continue
+            self.work += 1
+            if counts_all:
+                slots = [times(classes[0].items, rooms[node].free_at(time))]
+            for table, number in zip(tables, slots, strict=True):
+                table.put(node, number)
+            if is_filled and tables[0].sums[0][()] >= self._members[0]:
+                break
         by_class = {ask_class: table.slots for ask_class, table in zip(classes, tables, strict=True)}
 
         def beside(node: Node, some: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
