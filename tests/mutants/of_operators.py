@@ -41,8 +41,8 @@ OPERATORS = (
     ),
     Defect(
         "victims-by-their-own",
-        "Candidates.refusal",
-        swap("request . priority", "ask . priority"),
+        "Candidates._restraint",
+        swap("request . priority", "request . ask . priority"),
         "victims are spared by the priority of their asks, not by that of an operator",
         ("operators/test_changes",),
     ),

@@ -52,7 +52,7 @@ PREEMPTION = (
     ),
     Defect(
         "disabled-loses",
-        "Candidates._judge_leaf",
+        "VictimLeaves._judge_leaf",
         drop("DISABLED"),
         "an interactive queue loses what it runs",
         ("scenarios/test_scenarios::test_scenario[preemption_policies]",),
@@ -88,7 +88,7 @@ PREEMPTION = (
     ),
     Defect(
         "siblings-preempt-each-other",
-        "Candidates._judge_leaf",
+        "VictimLeaves._judge_leaf",
         without("lineage"),
         "two queues that share a guarantee take each other's places for ever",
         ("test_museum::test_siblings_below_one_guarantee_do_not_preempt_each_other",),
@@ -154,7 +154,7 @@ PREEMPTION = (
     ),
     Defect(
         "daemon-takes-daemons",
-        "covering:_on_required",
+        "covering:_gives_way",
         without("required_node"),
         "one daemon has another one stopped",
         ("scenarios/test_scenarios::test_scenario[required_node]",),
@@ -188,7 +188,7 @@ PREEMPTION = (
     ),
     Defect(
         "chosen-and-stopped",
-        "Enforcement._may_go",
+        "Enforcement._has_room",
         without("_exceeds_max"),
         "victims go for a maximum that was raised meanwhile",
         ("core/handlers/test_enforcing::test_a_raised_maximum_ends_it",),

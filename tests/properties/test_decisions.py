@@ -9,6 +9,7 @@ from licorne_core.values.slices import Tuning
 from support.seeds import lively
 from support.worlds import Step, World, compare, shown, shrink
 from support.worlds.backfill import SHARE
+from support.worlds.elastic import SHARE as ELASTIC
 
 Play = Callable[[Sequence[Step]], int]
 
@@ -37,12 +38,19 @@ def agree(
     preempting: float | None = None,
     backfill: float = SHARE,
     notices: bool = False,
+    elastic: float = ELASTIC,
 ) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
     for seed in part:
         script = World(
-            seed, length, gangs=gangs, preempting=preempting, backfill=backfill, notices=notices
+            seed,
+            length,
+            gangs=gangs,
+            preempting=preempting,
+            backfill=backfill,
+            notices=notices,
+            elastic=elastic,
         ).steps
         try:
             decisions += play(script)
@@ -86,6 +94,20 @@ def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
 def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
     """Queues give notice: victims are ready, late, spared or stopped, and have checkpoints."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
+
+
+@pytest.mark.worlds(first=3_300_000, one_in=3)
+@pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
+def test_decides_as_the_oracle_does_of_elastic_gangs(part: range, notices: bool) -> None:
+    """All gangs are elastic: they start, grow, lose nodes, and are stopped in whole steps for others."""
+    agree(part, length=CROWDED, gangs=MOSTLY, preempting=MOSTLY, notices=notices, elastic=1.0)
+
+
+@pytest.mark.worlds(first=3_400_000, one_in=10)
+def test_no_shortcut_changes_an_elastic_gang(part: range) -> None:
+    """With both shortcuts switched off the decisions are still the oracle's."""
+    tuning = Tuning(node_index=False, parking=False)
+    agree(part, partial(compare, tuning=tuning), CROWDED, gangs=MOSTLY, elastic=1.0)
 
 
 @pytest.mark.worlds(first=2_900_000, one_in=10)

@@ -39,9 +39,13 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
         _take_foreign(partition, ask, size)
         return
     app = partition.apps.get(ask.app_id)
-    refused = app is not None and ask.placeholder and app.elastic is not None
-    if app is not None and app.state in TAKES_ASKS and not refused:
+    if app is not None and app.state in TAKES_ASKS and not _is_refused(app, ask):
         _take(partition, app, ask, size, now)
+
+
+def _is_refused(app: AppRecord, ask: Ask) -> bool:
+    """True for a new placeholder of an elastic gang, which has none."""
+    return ask.placeholder and app.elastic is not None and ask.key not in {**app.asks, **app.allocations}
 
 
 def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> None:

@@ -22,6 +22,7 @@ from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order, 
 from support.oracle.partition import PartitionOracle
 from support.oracle.queues import lineage
 from support.oracle.terms import ReservationRecord
+from support.oracle.topology import is_member, is_whole
 
 PART_OF_NODES = 10
 RESERVATION_AGE = 2.0
@@ -205,6 +206,9 @@ def _due_and_waiting(
             continue
         for ask in app.asks_in_order():
             if ask.required_node is not None or is_replaceable(app, ask):
+                continue
+            if is_whole(look, app, ask) or is_member(look, app, ask):
+                # One node is of no use to a gang.
                 continue
             if not within_limits(look, app, ask):
                 continue

@@ -9,6 +9,8 @@ from support.worlds.backfill import SHARE, BackfillMaker
 from support.worlds.budgets import BudgetMaker
 from support.worlds.configs import give_notices
 from support.worlds.cordons import CordonMaker
+from support.worlds.elastic import SHARE as ELASTIC
+from support.worlds.elastic import ElasticMaker
 from support.worlds.operators import OperatorMaker
 from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker
@@ -43,6 +45,7 @@ class World:
         gang_starts: bool = False,
         notices: bool = False,
         topology: bool | None = None,
+        elastic: float = ELASTIC,
     ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
@@ -54,7 +57,7 @@ class World:
         which hold starts; the oracle plans none of them.
         With `notices` most queues give notice of preemption.
         With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
-        in a fifth of the worlds.
+        in a fifth of the worlds. `elastic` is the share of gangs without placeholders, that are elastic.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -81,6 +84,7 @@ class World:
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
         self.backfill = BackfillMaker(seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts)
+        self.elastic = ElasticMaker(seed, elastic)
         self.cordons = CordonMaker(seed, [rm.rm for rm in self.rms]) if operators else None
         if self.budgets is not None:
             self._add(*self.budgets.first())
@@ -98,7 +102,8 @@ class World:
 
     def _add(self, *commands: Command) -> None:
         for command in commands:
-            marked = command if self.cordons is None else self.cordons.marking(command, self.now)
+            elastic = self.elastic.marking(command)
+            marked = elastic if self.cordons is None else self.cordons.marking(elastic, self.now)
             self.steps.append(Step(self.now, self.backfill.marking(marked)))
 
     def _draw(self) -> None:
