@@ -100,7 +100,7 @@ def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
 def test_decides_as_the_oracle_does_of_elastic_gangs(part: range, notices: bool) -> None:
     """All gangs are elastic: they start, grow, lose nodes, and are stopped in whole steps for others."""
-    agree(part, length=CROWDED, gangs=MOSTLY, preempting=MOSTLY, notices=notices, elastic=1.0)
+    agree(part, length=CROWDED, gangs=0.3, preempting=MOSTLY, notices=notices, elastic=1.0)
 
 
 @pytest.mark.worlds(first=3_400_000, one_in=10)

@@ -158,7 +158,8 @@ def checks_overdue(
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
                 # Its members are booked after the answer, so that one has to stand.
-                partition.results.keep(check, {})
+                for node in partition.results.keep(check, {}):
+                    partition.dirty.mark_node(node)
             _settle(partition, check, {}, now, outcome, settled)
             continue
         reasons = {node.node_id: NO_ANSWER for node in check.nodes}

@@ -9,7 +9,7 @@ from licorne_core.values.asks import Ask
 SHARE = 0.1
 """Share of gangs that are elastic in worlds that do not say."""
 
-OTHERS = 0.25
+OTHERS = 0.5
 """Share of other applications that become elastic where all gangs are."""
 
 
