@@ -5,6 +5,7 @@ from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
+from mutants.of_elastic import ELASTIC
 from mutants.of_etcd import ETCD
 from mutants.of_fair_share import FAIR_SHARE
 from mutants.of_gangs import GANGS
@@ -26,6 +27,7 @@ ALL = (
     *PREDICATES,
     *GANGS,
     *TOPOLOGY,
+    *ELASTIC,
     *NOTICES,
     *PREEMPTION,
     *ISOLATION,

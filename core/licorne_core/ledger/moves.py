@@ -283,6 +283,8 @@ class Moves:
                 if elastic is not None and app.gang.has_member(request.ask):
                     elastic.leaving += by
                     self._pending.regroup(app)
+                    # Without its minimum it comes earlier in its leaf.
+                    self._dirty.mark_due(app)
 
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:
         """The node of its allocation, or of the place that it is given."""

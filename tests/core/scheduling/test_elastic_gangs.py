@@ -166,6 +166,18 @@ def test_growth_comes_last_in_every_order(policy: str, priority: str) -> None:
     assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
 
 
+def test_members_that_are_leaving_count_for_no_minimum() -> None:
+    """A gang of which a drain stops a member needs another one, before all that grows."""
+    driver = cluster(4)
+    assert len(elastic(driver, 2, "2")) == 2
+    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    app = partition.applications[AppId("job")]
+    partition.allocations.preempt(app, app.requests[AllocationKey("m1")])
+    assert app.gang.elastic is not None
+    assert (app.gang.elastic.has_minimum, app.gang.elastic.wanted) == (False, 1)
+    assert [key for _, key, _ in placed(driver.do(more("job", 2)))] == ["m2"]
+
+
 def test_the_maximum_of_the_queue_stops_the_whole_step() -> None:
     """A queue with less room than the minimum lets nobody start, and says which maximum it is."""
     driver = cluster(20, queues="[{name: b, resources: {max: {memory: 5}}}]")
