@@ -71,11 +71,4 @@ ELASTIC = (
         "a step of growth is not stopped before what is younger",
         (f"{_FILE}::test_growth_goes_before_what_is_younger", _EXHAUSTIVE),
     ),
-    Defect(
-        "forgets-those-elsewhere",
-        "Candidate.is_on",
-        swap("bool ( self . unit . on ( node ) )", "self.victim.node is node"),
-        "a unit with members on a node is searched for on other nodes as well",
-        (_EXHAUSTIVE,),
-    ),
 )
