@@ -80,4 +80,4 @@ def _rank(victim: Victim) -> tuple[object, ...]:
 def _stop(job: TimerJob, victim: Victim) -> None:
     partition = job.partition
     record = record_of(victim, PreemptionRule.DRAIN, job.now)
-    stop_victim(partition, victim, record, job.now, job.outcome)
+    stop_victim(partition, victim, record, job.now, job.outcome, (victim.request,))

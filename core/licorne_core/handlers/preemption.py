@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from licorne_core.events.allocations import quota_preempted
 from licorne_core.handlers.outcome import Outcome, TimerJob
-from licorne_core.handlers.victims import note_shrinking, record_of, stop_victim
+from licorne_core.handlers.victims import record_of, stop_victims
 from licorne_core.messages.commands import FailMode
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -65,7 +65,7 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
     found = Enforcement(queue, partition.losses, search.assumed_checkpoint, search.units, job.now)
 
     def stop(victims: Sequence[Victim]) -> None:
-        note_shrinking(partition, victims, queue.path, job.now)
+        records = []
         for victim in victims:
             leaf = partition.leaf_of(victim.app)
             if leaf not in before:
@@ -75,7 +75,8 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
                 victim_queue=before[leaf],
                 beneficiary_queue=before[queue],
             )
-            stop_victim(partition, victim, record, job.now, job.outcome)
+            records.append(record)
+        stop_victims(partition, victims, records, job.now, job.outcome)
 
     for cost in found.steps(stop):
         yield cost
@@ -314,9 +315,7 @@ def _stop_for(
         )
         for victim in victims
     ]
-    note_shrinking(partition, victims, request.key, now)
-    for victim, record in zip(victims, records, strict=True):
-        stop_victim(partition, victim, record, now, outcome)
+    stop_victims(partition, victims, records, now, outcome)
     _keep_node(partition, beneficiary, now)
     request.triggered = True
     stopped = {victim.request: victim.app for victim in victims}

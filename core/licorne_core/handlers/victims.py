@@ -30,7 +30,6 @@ from licorne_core.messages.effects import Effect, Release
 from licorne_core.messages.notices import AnswerNotices, Notice, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
-from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
@@ -42,8 +41,9 @@ from licorne_core.scheduling.preemption.ledger import (
     UnderNotice,
 )
 from licorne_core.scheduling.preemption.quota_change import still_exceeds
-from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
+from licorne_core.scheduling.preemption.victims import Unit, seconds_lost, seconds_run
 from licorne_core.values.asks import Ask
+from licorne_core.values.resources import charge
 from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
 from licorne_core.values.timers import Due, Timer
 
@@ -71,16 +71,58 @@ def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRec
     )
 
 
-def stop_victim(
-    partition: Partition, victim: Victim, record: PreemptionRecord, now: float, outcome: Outcome
+def stop_victims(
+    partition: Partition,
+    victims: Sequence[Victim],
+    records: Sequence[PreemptionRecord],
+    now: float,
+    outcome: Outcome,
 ) -> None:
-    """Ask the RM to stop one victim, or give it notice; its replacement waits again."""
+    """Ask the RM to stop victims, each with its record, or give it notice; elastic gangs shrink by them."""
+    units = _units(partition, victims)
+    for app, count in Counter(victim.app for victim in victims if victim.request in units).items():
+        elastic = app.gang.elastic
+        if elastic is not None:
+            before = elastic.size - elastic.leaving
+            partition.journal.note(elastic_shrunk(now, app.app_id, before, before - count, _whom(records[0])))
+    for victim, record in zip(victims, records, strict=True):
+        stop_victim(partition, victim, record, now, outcome, units.get(victim.request, (victim.request,)))
+
+
+def _units(partition: Partition, victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
+    """The members of elastic gangs among the victims, each with all that are stopped with it.
+
+    All of a gang goes with its minimum.
+    """
+    units = partition.preemption.search.units()
+    seen: set[Unit] = set()
+    found: dict[Request, Sequence[Request]] = {}
+    for app, request, _ in victims:
+        unit = None if app.gang.elastic is None else units.of(app).get(request)
+        if unit is not None and unit not in seen:
+            seen.add(unit)
+            together = tuple([victim.request for victim in unit.victims])
+            for one in together:
+                if not unit.step or one not in found:
+                    found[one] = together
+    return found
+
+
+def stop_victim(
+    partition: Partition,
+    victim: Victim,
+    record: PreemptionRecord,
+    now: float,
+    outcome: Outcome,
+    unit: Sequence[Request],
+) -> None:
+    """Ask the RM to stop one victim of a unit, or give it notice; its replacement waits again."""
     app, request, _ = victim
     if request.partner is not None:
         roll_back(partition, app, request.partner, PairEvent.TOLD, now)
     seconds = partition.leaf_of(app).settings.preemption_notice
     if seconds and request.state is RequestState.ALLOCATED and record.rule is not PreemptionRule.DRAIN:
-        _give_notice(partition, app, request, record, now + seconds, now, outcome)
+        _give_notice(partition, app, request, record, unit, now + seconds, now, outcome)
     else:
         outcome.release(partition, _stop(partition, app, request, record, now))
 
@@ -131,15 +173,6 @@ def _event_of(record: PreemptionRecord, ask: Ask, now: float) -> EventRecord:
     return victim_preempted(now, ask, record.beneficiary_key, record.beneficiary_app_id, queue.path)
 
 
-def note_shrinking(partition: Partition, victims: Sequence[Victim], whom: str, now: float) -> None:
-    """Publish how far elastic gangs shrink by victims that are to be stopped for an ask or a queue."""
-    going = Counter(victim.app for victim in victims if victim.app.gang.has_member(victim.request.ask))
-    for app, count in going.items():
-        if app.gang.elastic is not None:
-            before = sum(len(unit) for unit in units_of(app))
-            partition.journal.note(elastic_shrunk(now, app.app_id, before, before - count, whom))
-
-
 # Notice
 
 
@@ -148,6 +181,7 @@ def _give_notice(
     app: Application,
     request: Request,
     record: PreemptionRecord,
+    unit: Sequence[Request],
     deadline: float,
     now: float,
     outcome: Outcome,
@@ -157,7 +191,9 @@ def _give_notice(
     lost = seconds_lost(request, partition.preemption.search.assumed_checkpoint(leaf), now)
     pledged = loss_of(request.ask.ask_class.items, lost)
     partition.losses.pledge(leaf.path, pledged)
-    partition.ledger.notices[request] = UnderNotice(replace(record, noticed_time=now), deadline, pledged)
+    partition.ledger.notices[request] = UnderNotice(
+        replace(record, noticed_time=now), deadline, pledged, unit
+    )
     partition.moves.move(app, request, RequestEvent.NOTIFY)
     partition.timers.set(_timer(request), deadline)
     notice = Notice(
@@ -198,18 +234,17 @@ def answer_notices(rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
 
 
 def notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome) -> None:
-    """Stop a victim whose time has come, or spare it if nobody needs its room any more."""
+    """Stop a victim whose time has come, or spare it if nobody needs its room any more.
+
+    Of a unit all are spared, or none is.
+    """
     app = partition.applications[timer.app_id]
     request = app.requests[timer.key]
     notice = partition.ledger.notices[request]
-    if not _is_needed(partition, request, notice.record):
-        end_notice(partition, app, request)
-        partition.moves.move(app, request, RequestEvent.SPARE)
-        if request.allocation is not None:
-            look_again(partition, partition.nodes.by_id[request.allocation.node_id], now)
-        outcome.notices.append((partition, Withdrawal(app.app_id, request.key)))
-        partition.counters.notices_withdrawn += 1
-        partition.journal.note(victim_spared(now, request.ask, _whom(notice.record)))
+    if not _is_needed(partition, notice):
+        for one in notice.unit:
+            if one in partition.ledger.notices:
+                _spare(partition, app, one, now, outcome)
     elif now < notice.stops_at:
         partition.timers.set(timer, notice.stops_at)
     else:
@@ -217,9 +252,25 @@ def notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome
         outcome.release(partition, stop_noticed(partition, app, request, now))
 
 
+def _spare(partition: Partition, app: Application, request: Request, now: float, outcome: Outcome) -> None:
+    """Withdraw the notice of a victim, which runs on."""
+    notice = end_notice(partition, app, request)
+    partition.moves.move(app, request, RequestEvent.SPARE)
+    if request.allocation is not None:
+        look_again(partition, partition.nodes.by_id[request.allocation.node_id], now)
+    outcome.notices.append((partition, Withdrawal(app.app_id, request.key)))
+    partition.counters.notices_withdrawn += 1
+    partition.journal.note(victim_spared(now, request.ask, _whom(notice.record)))
+
+
 def stop_noticed(partition: Partition, app: Application, request: Request, now: float) -> Release:
     """Stop a victim under notice at once; return the release for its RM."""
     notice = end_notice(partition, app, request)
+    if not notice.is_final:
+        for one in notice.unit:
+            other = partition.ledger.notices.get(one)
+            if other is not None:
+                other.is_final = True
     return _stop(partition, app, request, notice.record, now)
 
 
@@ -231,12 +282,20 @@ def end_notice(partition: Partition, app: Application, request: Request) -> Unde
     return notice
 
 
-def _is_needed(partition: Partition, request: Request, record: PreemptionRecord) -> bool:
-    """True if somebody still needs the room of a victim under notice."""
+def _is_needed(partition: Partition, notice: UnderNotice) -> bool:
+    """True if somebody still needs the room of a unit under notice, or it is stopped in part already."""
+    record, notices = notice.record, partition.ledger.notices
+    if notice.is_final:
+        return True
     if record.rule is not PreemptionRule.QUOTA or record.beneficiary_queue is None:
-        return partition.reservations.promises.counts_on(request)
+        counts_on = partition.reservations.promises.counts_on
+        return any(counts_on(one) for one in notice.unit)
     queue = partition.tree.get(record.beneficiary_queue.path)
-    return queue is not None and still_exceeds(queue, request.ask.ask_class.items)
+    together: dict[str, int] = {}
+    for one in notice.unit:
+        if one in notices:
+            charge(together, one.ask.ask_class.items)
+    return queue is not None and still_exceeds(queue, tuple(together.items()))
 
 
 def _timer(request: Request) -> Timer:

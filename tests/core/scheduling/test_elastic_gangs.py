@@ -4,10 +4,12 @@ import pytest
 
 from licorne_core.messages.commands import NodeAction, UpdateAllocations
 from licorne_core.messages.effects import Effect
+from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.views.explain import explain
 from support.core.builders import (
+    RM,
     app,
     apps,
     ask,
@@ -252,6 +254,37 @@ def test_a_lowered_maximum_shrinks_by_whole_steps() -> None:
     assert len(elastic(driver, 6)) == 6
     driver.do(reload(text(3)))
     assert sorted(stopped(driver.wait(5))) == ["m4", "m5"]
+
+
+def enforced(most: int) -> str:
+    """A leaf with this maximum, which is enforced after a second and a notice of a minute."""
+    properties = "{quota.preemption.delay: 1s, preemption.notice: 60s}"
+    queues = f"[{{name: b, resources: {{max: {{memory: {most}}}}}, properties: {properties}}}]"
+    name = "  - name: default\n"
+    return config(queues).replace(name, f"{name}    preemption: {{quotapreemptionenabled: true}}\n", 1)
+
+
+@pytest.mark.parametrize(("most", "gone"), [(5, ["m4", "m5"]), (6, [])])
+def test_of_a_step_under_notice_all_are_spared_or_none(most: int, gone: list[str]) -> None:
+    """A maximum that is raised again has room for one of two members: it spares neither; for two, both."""
+    driver = Driver()
+    driver.do(register(enforced(9)), nodes(node("n0", memory=20)))
+    assert len(elastic(driver, 6)) == 6
+    driver.do(reload(enforced(4)))
+    assert stopped(driver.wait(5)) == []
+    assert sorted(stopped(driver.do(reload(enforced(most))) + driver.wait(70))) == gone
+
+
+def test_a_minimum_under_notice_of_which_one_was_stopped_goes_whole() -> None:
+    """One member of two is ready, and makes the room: the other one has its notice, and follows then."""
+    driver = cluster(1, 1, queues=TWO.replace("{name: b}", "{name: b, properties: {preemption.notice: 60s}}"))
+    assert len(elastic(driver, 2)) == 2
+    driver.do(apps(app("claims", "root.a")), asks(claim("k")))
+    assert stopped(driver.wait(5)) == []
+    ready = NoticeAnswer(app_id=AppId("job"), key=AllocationKey("m0"), partition="[rm1]default")
+    assert stopped(driver.do(AnswerNotices(rm_id=RmId(RM), answers=[ready]))) == ["m0"]
+    assert [key for _, key, _ in placed(driver.do(releases(release("job", "m0"))))] == ["k"]
+    assert stopped(driver.wait(70)) == ["m1"]
 
 
 def test_an_ask_for_one_node_takes_whole_steps() -> None:

@@ -120,6 +120,13 @@ class AskRecord:
 
 
 @dataclass
+class NoticedUnit:
+    """Victims that are spared together: none, once one of them was `stopped`."""
+
+    stopped: bool = False
+
+
+@dataclass
 class NoticeRecord:
     """What the RM of a victim was told: it is stopped at a time in unix seconds, with the message.
 
@@ -132,6 +139,7 @@ class NoticeRecord:
     message: str
     size: Amounts
     lost: float
+    unit: NoticedUnit
     answered: bool = False
 
 

@@ -13,7 +13,7 @@ from support.oracle.books import (
 )
 from support.oracle.deciding import Decision, Gathering
 from support.oracle.lives import note_placeholder, note_start, run, stop
-from support.oracle.notices import look_after, stop_victim
+from support.oracle.notices import look_after, noticed_units, stop_victim
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
 from support.oracle.replacing import INCOMPATIBLE, Replacement
@@ -159,11 +159,12 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
     ask = app.asks[decision.key]
     text = FOR_ASK if ask.required_node is None else FOR_DAEMON
     stopped = []
-    for app_id, key in decision.victims:
+    units = noticed_units(partition, decision.victims)
+    for (app_id, key), unit in zip(decision.victims, units, strict=True):
         victim = partition.apps[app_id]
         gone = victim.allocations[key]
         stopped.append(gone)
-        stop_victim(partition, victim, key, text + ask.key, now)
+        stop_victim(partition, victim, key, text + ask.key, now, unit)
     for _, other in partition.reserved_asks():
         here = other.reservation is not None and other.reservation.node_id == decision.node_id
         if here and other is not ask and other.required_node is None:

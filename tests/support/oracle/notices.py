@@ -1,8 +1,19 @@
 """Notices of victims, and their checkpoints (`preemption.notice`)."""
 
+from collections.abc import Sequence
+
 from licorne_core.messages.notices import NoticeAnswer
 from licorne_core.values.asks import Ask
-from support.oracle.books import ALLOCATED, NOTICED, AllocationRecord, AppRecord, AskRecord, NoticeRecord
+from support.oracle.books import (
+    ALLOCATED,
+    NOTICED,
+    AllocationRecord,
+    AppRecord,
+    AskRecord,
+    NoticedUnit,
+    NoticeRecord,
+)
+from support.oracle.elastic import staying, units_of
 from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.queues import seconds
@@ -17,7 +28,24 @@ def timer_of(app: AppRecord, key: str) -> Timer:
     return ("notice", f"{app.app_id} {key}")
 
 
-def stop_victim(partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float) -> None:
+def noticed_units(partition: PartitionOracle, victims: Sequence[tuple[str, str]]) -> list[NoticedUnit]:
+    """The unit of each victim: a step of an elastic gang, all of it with its minimum, or the victim alone."""
+    found = {victim: NoticedUnit() for victim in victims}
+    for app_id in dict.fromkeys(app_id for app_id, _ in victims):
+        app = partition.apps[app_id]
+        units = units_of(app)
+        least = app.elastic.least if units else 0
+        minimum = [(app_id, one.ask.key) for one, _ in zip(staying(app), range(least), strict=False)]
+        together = units[:1] if any(one in found for one in minimum) else units[1:]
+        for members, _ in together:
+            unit = NoticedUnit()
+            found.update({(app_id, one.ask.key): unit for one in members})
+    return [found[victim] for victim in victims]
+
+
+def stop_victim(
+    partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float, unit: NoticedUnit
+) -> None:
     """A victim is told to stop, or is given notice where its queue has one."""
     one = app.allocations[key]
     notice = seconds(partition.queues[app.queue].properties.get("preemption.notice", "0s"))
@@ -29,7 +57,7 @@ def stop_victim(partition: PartitionOracle, app: AppRecord, key: str, message: s
         partition.put_back(app, pair.ask.key)
     lost = seconds_lost(one, checkpoint_of(partition.apps, app.queue), now)
     one.state = NOTICED
-    one.notice = NoticeRecord(now + notice, now + notice, message, dict(one.ask.size), lost)
+    one.notice = NoticeRecord(now + notice, now + notice, message, dict(one.ask.size), lost, unit)
     partition.timers.set(timer_of(app, key), now + notice)
 
 
@@ -38,6 +66,8 @@ def _stop_now(partition: PartitionOracle, app: AppRecord, key: str, message: str
     if partition.queues[app.queue].properties.get("preemption.loss.limit"):
         lost = seconds_lost(one, checkpoint_of(partition.apps, app.queue), now)
         partition.preemption.losses.append(LossRecord(app.queue, now, one.ask.size, lost))
+    if one.notice is not None:
+        one.notice.unit.stopped = True
     one.notice = None
     stop(partition, app, key, message, preempted=True)
 
@@ -57,15 +87,19 @@ def _is_counted_on(partition: PartitionOracle, victim: AllocationRecord) -> bool
 
 
 def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
-    """A victim is stopped when its time has come, and goes on if nobody counts on it."""
+    """A victim is stopped when its time has come; its unit goes on if nobody counts on it."""
     app_id, _, key = name.partition(" ")
     app = partition.apps.get(app_id)
     one = None if app is None else app.allocations.get(key)
     if app is None or one is None or one.state != NOTICED or one.notice is None:
         return
-    if not _is_counted_on(partition, one):
-        one.state, one.notice, one.is_let_go = ALLOCATED, None, False
-        look_again(partition, partition.nodes[one.node_id], now)
+    unit = one.notice.unit
+    together = [one for one in app.allocations.values() if one.notice is not None and one.notice.unit is unit]
+    if not unit.stopped and not any(_is_counted_on(partition, one) for one in together):
+        for one in together:
+            one.state, one.notice, one.is_let_go = ALLOCATED, None, False
+            partition.timers.cancel(timer_of(app, one.ask.key))
+            look_again(partition, partition.nodes[one.node_id], now)
     elif now < one.notice.stops_at:
         partition.timers.set(timer_of(app, key), one.notice.stops_at)
     else:

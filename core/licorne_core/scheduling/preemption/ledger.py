@@ -6,7 +6,7 @@ Sums are whole numbers, amounts times milliseconds, so that an expired loss is s
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
@@ -112,10 +112,14 @@ class UnderNotice:
     deadline: float
     pledged: Items
     """Loss of the victim that counts in its leaf meanwhile."""
+    unit: Sequence[Request]
+    """The victim, and the members of its elastic gang that are stopped or spared with it."""
     stops_at: float = inf
     """Time at which the victim is stopped; the RM may have named an earlier one."""
     has_answered: bool = False
     """True if the RM has named it, or was ready."""
+    is_final: bool = False
+    """True once another of its unit was stopped: it is not spared any more."""
 
     def __post_init__(self) -> None:
         """Without an answer the victim is stopped at the deadline."""
