@@ -6,7 +6,7 @@ from licorne_core.messages.commands import NodeAction, UpdateAllocations
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_core.views.explain import explain
 from support.core.builders import (
     RM,
@@ -285,6 +285,18 @@ def test_a_minimum_under_notice_of_which_one_was_stopped_goes_whole() -> None:
     assert stopped(driver.do(AnswerNotices(rm_id=RmId(RM), answers=[ready]))) == ["m0"]
     assert [key for _, key, _ in placed(driver.do(releases(release("job", "m0"))))] == ["k"]
     assert stopped(driver.wait(70)) == ["m1"]
+
+
+def test_members_wait_no_longer_once_others_are_spared() -> None:
+    """Two of four asks that were missing are spared, and the two that wait are placed at once."""
+    driver = cluster(2, 2, 2, queues="[{name: b, properties: {preemption.notice: 60s}}]")
+    assert elastic(driver, 5, "4,8,2") == ["m0", "m1", "m2", "m3"]
+    driver.do(apps(app("daemons", "root.b")))
+    driver.do(asks(ask("daemons", "d", required_node="n0", policy="o", memory=2)))
+    assert placed(driver.do(more("job", 5))) == []
+    there = driver.scheduler.partitions[PartitionName("[rm1]default")].nodes.by_id[NodeId("n0")].allocations
+    effects = driver.do(releases(*(release("job", one.key) for one in there)))
+    assert [key for _, key, _ in placed(effects)] == ["d", "m4", "m5"]
 
 
 def test_an_ask_for_one_node_takes_whole_steps() -> None:
