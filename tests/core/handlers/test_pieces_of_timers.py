@@ -204,10 +204,10 @@ def _above_max(n: int) -> Iterator[Command]:
 
 def _large_above_max(n: int) -> Iterator[Command]:
     """A leaf that has more than its maximum, and nothing that is small enough to go."""
-    yield register(config(f"[{_limited('a', most=4 * n - 1)}]", rest=ENFORCED))
-    yield nodes(node("n1", memory=4 * n))
+    yield register(config(f"[{_limited('a', most=8 * n - 1)}]", rest=ENFORCED))
+    yield nodes(node("n1", memory=8 * n))
     yield apps(app("one", "root.a"))
-    yield asks(*(ask("one", f"k{number}", memory=2, on_node="n1") for number in range(2 * n)))
+    yield asks(*(ask("one", f"k{number}", memory=2, on_node="n1") for number in range(4 * n)))
 
 
 def _leaves_above_max(n: int) -> Iterator[Command]:
@@ -223,7 +223,7 @@ def _leaves_above_max(n: int) -> Iterator[Command]:
 def _applications_above_max(n: int) -> Iterator[Command]:
     """A leaf of very many applications, one of which has more than the maximum."""
     yield from _above_max(4)
-    yield apps(*(app(f"app-{number}", "root.a") for number in range(2 * n)))
+    yield apps(*(app(f"app-{number}", "root.a") for number in range(4 * n)))
 
 
 def _many_above_max(n: int, delay: str = "5s") -> Iterator[Command]:

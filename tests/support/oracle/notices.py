@@ -93,17 +93,20 @@ def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
     one = None if app is None else app.allocations.get(key)
     if app is None or one is None or one.state != NOTICED or one.notice is None:
         return
-    unit = one.notice.unit
-    together = [one for one in app.allocations.values() if one.notice is not None and one.notice.unit is unit]
-    if not unit.stopped and not any(_is_counted_on(partition, one) for one in together):
-        for one in together:
-            one.state, one.notice, one.is_let_go = ALLOCATED, None, False
-            partition.timers.cancel(timer_of(app, one.ask.key))
-            look_again(partition, partition.nodes[one.node_id], now)
-    elif now < one.notice.stops_at:
-        partition.timers.set(timer_of(app, key), one.notice.stops_at)
+    notice = one.notice
+    unit = notice.unit
+    together = [
+        other for other in app.allocations.values() if other.notice is not None and other.notice.unit is unit
+    ]
+    if not unit.stopped and not any(_is_counted_on(partition, other) for other in together):
+        for other in together:
+            other.state, other.notice, other.is_let_go = ALLOCATED, None, False
+            partition.timers.cancel(timer_of(app, other.ask.key))
+            look_again(partition, partition.nodes[other.node_id], now)
+    elif now < notice.stops_at:
+        partition.timers.set(timer_of(app, key), notice.stops_at)
     else:
-        _stop_now(partition, app, key, one.notice.message, now)
+        _stop_now(partition, app, key, notice.message, now)
 
 
 def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:

@@ -169,14 +169,15 @@ class Enforcement:
         ranks: dict[Request, tuple[object, ...]] = {}
         looks = 0
         for app in list(leaf.applications.values()) if wanted else ():
+            is_elastic = app.gang.elastic is not None
             for request in (None, *app.requests.values()):
-                unit = None if request is None else units.unit(app, request)
-                together = [request] if request is not None and unit is None else []
-                if unit is not None and unit.first.request is request:
-                    together = [victim.request for victim in unit.victims]
-                if request is not None and _are_candidates(together, wanted, now, minimum):
-                    grows = 0 if unit is None else unit.grows
-                    ranks[request] = (-grows, *_rank(request, together, wanted, now))
+                if request is not None:
+                    unit = units.unit(app, request) if is_elastic else None
+                    together = (request,) if unit is None else unit.ranked_by(request)
+                    if _are_candidates(together, wanted, now, minimum):
+                        ranks[request] = _rank(
+                            request, together, wanted, now, 0 if unit is None else unit.grows
+                        )
                 looks += 1
                 if not looks % PART:
                     yield 1
@@ -219,22 +220,26 @@ def _are_candidates(together: Sequence[Request], wanted: set[str], now: float, m
             return False
         if seconds_run(request, now) < minimum:
             return False
-    return any(name in wanted for request in together for name, _ in request.ask.ask_class.items)
+    return not all(wanted.isdisjoint(request.ask.ask_class.resources) for request in together)
 
 
-def _rank(request: Request, together: Sequence[Request], wanted: set[str], now: float) -> tuple[object, ...]:
+def _rank(
+    request: Request, together: Sequence[Request], wanted: set[str], now: float, grows: int
+) -> tuple[object, ...]:
     """Rank of a candidate, cheapest first: of a request, and all that are stopped `together` with it.
 
-    The criteria: its kind (`kind_of`), all wanted types before some, low priority, youth in whole
-    hours, small sum of wanted amounts.
+    The criteria: growth of an elastic gang (`grows`, see `Unit`), its kind (`kind_of`), all wanted types
+    before some, low priority, youth in whole hours, small sum of wanted amounts.
     """
-    sizes: dict[str, int] = {}
-    kind, priority = 0, request.priority
-    for one in together:
+    sizes = {name: value for name, value in request.ask.ask_class.items if name in wanted}
+    kind, priority = kind_of(request), request.priority
+    for one in together if len(together) > 1 else ():
         kind |= kind_of(one)
         priority = max(priority, one.priority)
-        charge(sizes, tuple([item for item in one.ask.ask_class.items if item[0] in wanted]))
+        if one is not request:
+            charge(sizes, tuple([item for item in one.ask.ask_class.items if item[0] in wanted]))
     return (
+        -grows,
         kind,
         len(sizes) < len(wanted),
         priority,

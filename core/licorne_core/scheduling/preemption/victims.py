@@ -134,6 +134,10 @@ class Unit:
         """The members on a node."""
         return self._by_node.get(node, ())
 
+    def ranked_by(self, request: Request) -> tuple[Request, ...]:
+        """All members, if the unit is ranked by this one; else none."""
+        return tuple([victim.request for victim in self.victims]) if self.first.request is request else ()
+
 
 def _youth(victim: Victim) -> tuple[float, str]:
     return (-victim.request.create_time, victim.request.key)
