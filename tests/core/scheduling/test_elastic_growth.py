@@ -1,0 +1,104 @@
+"""Costs of elastic gangs: a member, a step and a search cost no more in a large gang, or among many."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from licorne_core.messages.commands import Command, Tick
+from licorne_core.messages.effects import Effect
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.driver import Driver, placed, released
+
+QUEUES = "[{name: a, resources: {guaranteed: {memory: 8}}, properties: {preemption.delay: 1s}}, {name: b}]"
+
+
+class Scene:
+    """A core that is not watched, whose calls are counted."""
+
+    def __init__(self, members: int, gangs: int = 1) -> None:
+        """So many gangs of so many members, asked for at once."""
+        driver = Driver()
+        self.scheduler, self.now = driver.scheduler, driver.now
+        driver.send(register(config(QUEUES)))
+        driver.send(apps(app("claims", "root.a")))
+        tags = {"licorne/gang-min": "2"}
+        total = members * gangs
+        driver.send(nodes(*(node(f"n{number}", memory=50) for number in range(total // 50))))
+        driver.send(apps(*(app(f"g{number}", "root.b", tags=tags) for number in range(gangs))))
+        wanted = [
+            ask(f"g{gang}", f"m{gang}-{number}", group="w", policy="s", memory=1)
+            for gang in range(gangs)
+            for number in range(members)
+        ]
+        self.calls, effects = counted(lambda: [*self.do(asks(*wanted)), *self.turns()])
+        assert len(placed(effects)) == total
+
+    def do(self, command: Command) -> list[Effect]:
+        """Hand in a command."""
+        return list(self.scheduler.handle(command, self.now))
+
+    def turns(self) -> list[Effect]:
+        """Let the core decide until it rests."""
+        effects: list[Effect] = []
+        while (due := self.scheduler.next_deadline()) is not None and due <= self.now:
+            effects += self.do(Tick())
+        return effects
+
+
+def counted(action: Callable[[], list[Effect]]) -> tuple[int, list[Effect]]:
+    """Python calls of an action, and its effects."""
+    number = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal number
+        number += event == "call"
+
+    sys.setprofile(count)
+    try:
+        effects = action()
+    finally:
+        sys.setprofile(None)
+    return number, effects
+
+
+def of_claim(scene: Scene) -> int:
+    """Calls of a search that has one step stopped."""
+    scene.do(asks(ask("claims", "k", policy="o", memory=1)))
+    scene.turns()
+    scene.now += 2
+    calls, effects = counted(scene.turns)
+    assert len(released(effects)) == 1
+    return calls
+
+
+def of_an_end(scene: Scene) -> int:
+    """Calls at the end of a member, and for an ask that takes its place."""
+    calls, effects = counted(
+        lambda: [
+            *scene.do(releases(release("g0", "m0-1"))),
+            *scene.turns(),
+            *scene.do(asks(ask("g0", "later", group="w", policy="s", memory=1))),
+            *scene.turns(),
+        ]
+    )
+    assert len(placed(effects)) == 1
+    return calls
+
+
+@pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
+def test_a_member_costs_the_same_in_large_gangs_and_among_many(
+    small: tuple[int, int], large: tuple[int, int]
+) -> None:
+    """Eight times the members take eight times the calls to place, and the end of one no more."""
+    few, many = Scene(*small), Scene(*large)
+    assert many.calls < 8 * 1.3 * few.calls
+    assert of_an_end(many) < 1.3 * of_an_end(few)
+
+
+@pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
+def test_a_search_looks_at_each_member_a_few_times(small: tuple[int, int], large: tuple[int, int]) -> None:
+    """Among eight times the members a search for victims costs eight times as much, not more."""
+    few, many = Scene(*small), Scene(*large)
+    assert of_claim(many) < 8 * 1.3 * of_claim(few)
