@@ -20,6 +20,7 @@ from licorne_core.handlers.lifecycle import (
 )
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
+from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
 from licorne_core.messages.operators import UNMARKED
@@ -335,6 +336,8 @@ def release_all(job: OutcomeJob, partition: Partition, app: Application, message
     for request in list(app.requests.values()):
         if partition.runtimes is not None:
             learn_runtime(partition, app, request, job.now)
+        if request.state is RequestState.NOTICED:
+            end_notice(partition, app, request)
         allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, job.now)
         release = Release(

@@ -19,8 +19,9 @@ from support.core.builders import (
     release,
     releases,
     reload,
+    remove_apps,
 )
-from support.core.driver import Driver, released
+from support.core.driver import Driver, placed, released
 
 DEFAULT = PartitionName("[rm1]default")
 GUEST = AppId("guest")
@@ -119,6 +120,15 @@ def test_an_operator_does_not_wait_for_a_notice() -> None:
     assert wanted(driver, "k") == ["young"]
     stop = StopApplication(rm_id=RmId(RM), partition="", app_id=GUEST, reason="enough")
     assert sorted(key for _, key, *_ in released(driver.do(stop))) == ["old", "young"]
+
+
+def test_the_notice_of_a_removed_application_ends() -> None:
+    """Nothing is left of a victim that its RM removes with all of its application; the ask is served."""
+    driver = town()
+    assert wanted(driver, "k") == ["young"]
+    assert [key for _, key, _ in placed(driver.do(remove_apps("guest")))] == ["k"]
+    assert not driver.scheduler.partitions[DEFAULT].ledger.notices
+    assert not released(driver.wait(60))
 
 
 def test_a_maximum_that_is_raised_again_spares_its_victim() -> None:
