@@ -137,7 +137,9 @@ class Measures:
         if blocker is not None:
             return blocker
         if now >= shadows.retry_at:
-            plan = context.start_search.plan(app, kinds_of(app, request), now)
+            is_gang = app.gang.has_member(request.ask)
+            own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
+            plan = context.start_search.plan(app, kinds_of(app, request), now, own=own)
             if plan is not None:
                 return plan
             shadows.retry_at = now + RETRY_TIME

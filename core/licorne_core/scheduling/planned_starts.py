@@ -6,7 +6,7 @@ A holder is tried where it is planned for. It goes elsewhere at its place in the
 from math import inf
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.members import gather_gang, next_members
+from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -58,7 +58,7 @@ class PlannedStarts:
         kinds = kinds_of(app, shadow.request)
         before = inf if shadow.is_stale else shadow.start
         search = self._context.start_search
-        plan = search.plan(app, kinds, now, before=before) if may_start else None
+        plan = search.plan(app, kinds, now, before=before, own=shadow) if may_start else None
         if shadow.is_stale:
             return Lapsed(shadow, may_start) if plan is None else plan
         shadow.looked_at = now
@@ -84,9 +84,12 @@ class PlannedStarts:
         return self._gangs.planned(app.leaf, app, shadow.members)
 
     def _has_changed(self, shadow: ShadowStart) -> bool:
-        """True if the gang has more members than those that it was planned for, or has to be elsewhere."""
-        members = sum(count for _, count in next_members(shadow.app))
+        """True if other members start next than those that it was planned for, or have to be elsewhere."""
+        shares = next_members(shadow.app)
+        # Of an elastic gang, one that came later may be among the first.
+        is_elastic = shadow.app.gang.elastic is not None
         return (
-            members != len(shadow.members)
+            sum(count for _, count in shares) != len(shadow.members)
+            or (is_elastic and any(one.shadow is not shadow for share in shares for one in first_asks(share)))
             or self._context.start_search.inside(shadow.app, shadow.request) != shadow.inside
         )

@@ -143,9 +143,15 @@ class StartSearch:
         """Nodes, allocations, times and starts looked at so far."""
 
     def plan(
-        self, app: Application, kinds: Sequence[Kind], now: float, *, before: float = inf
+        self,
+        app: Application,
+        kinds: Sequence[Kind],
+        now: float,
+        *,
+        before: float = inf,
+        own: ShadowStart | None = None,
     ) -> Plan | None:
-        """The earliest start of all these asks together at unix seconds `now`.
+        """The earliest start of all these asks together at unix seconds `now`, in place of their `own` one.
 
         None if no end that they need is known, or comes `before` a time: later ones are not looked at. None,
         too, for more than `MAX_KINDS`, for a topology level that the partition does not have, and for asks
@@ -159,7 +165,7 @@ class StartSearch:
             return None
         if self._kinds != kinds or self._before != before or self._inside != inside:
             is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
-            if not self._begin(kinds, before, inside, is_same=is_same):
+            if not self._begin(kinds, before, inside, own, is_same=is_same):
                 return None
         starts = self._starts
         assert starts is not None, "the search has begun"
@@ -193,7 +199,15 @@ class StartSearch:
         levels = self._tree.root.settings.topology_levels
         return inside_of(app, self._nodes, levels, is_gang=app.gang.has_member(request.ask))
 
-    def _begin(self, kinds: Sequence[Kind], before: float, inside: Inside, *, is_same: bool) -> bool:
+    def _begin(
+        self,
+        kinds: Sequence[Kind],
+        before: float,
+        inside: Inside,
+        own: ShadowStart | None,
+        *,
+        is_same: bool,
+    ) -> bool:
         """Begin a search anew; False to give it up, as it has begun too often."""
         self._restarts = self._restarts + 1 if is_same else 0
         if self._restarts > MOST_RESTARTS:
@@ -202,7 +216,7 @@ class StartSearch:
             return False
         self._kinds, self._before, self._inside = kinds, before, inside
         requests = (request for kind in kinds for request in kind.requests)
-        self._own = next((one.shadow for one in requests if one.shadow is not None), None)
+        self._own = own or next((one.shadow for one in requests if one.shadow is not None), None)
         self._at = self._nodes.changed.count
         self._rooms, self._first_end = {}, inf
         self._rest = iter(list(self._nodes.by_id.values()))

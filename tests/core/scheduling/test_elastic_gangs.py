@@ -331,6 +331,20 @@ def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
     assert [key for _, key, _ in placed(effects)] == ["m0", "m1", "m2", "m3"]
 
 
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+def test_a_gang_holds_one_start_whoever_is_to_start_next(mode: str) -> None:
+    """A member that comes before the one with the start takes it over, and holds none beside it."""
+    driver = cluster(1, properties=f"{{backfill: {mode}}}")
+    driver.do(apps(app("runs", "root.a")))
+    driver.do(asks(ask("runs", "r", memory=1, tags={"licorne/runtime": "1000"})))
+    assert elastic(driver, 1, "1") == []
+    driver.wait(5)
+    driver.do(more("job", 1, priority=1))
+    driver.wait(200)
+    shadows = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    assert [shadow.request.key for shadow in shadows] == ["m1"]
+
+
 @pytest.mark.parametrize(
     ("tags", "words"),
     [
