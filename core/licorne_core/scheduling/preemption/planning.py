@@ -59,11 +59,6 @@ class Plan(NamedTuple):
         """Index of the last necessary victim in `offered`; -1 for none."""
         return len(self.on_node) - 1
 
-    @property
-    def score(self) -> Score:
-        """Sort key of plans."""
-        return self.score_upto(self.start)
-
     def score_upto(self, upto: int) -> Score:
         """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators.
 
@@ -200,9 +195,11 @@ class Planning:
         if chosen is None:
             self._failed = True
         else:
-            plan = _plan(node, chosen)
-            insort(plans, Found(plan, chosen, plan.score), key=lambda one: one.score)
-            del plans[most:]
+            score, worst = _score(node, chosen), _worst(plans, most)
+            if worst is None or score < worst:
+                # Only now its victims are listed: with a minimum they are those of a whole gang.
+                insort(plans, Found(_plan(node, chosen), chosen, score), key=lambda one: one.score)
+                del plans[most:]
 
     def _least(self) -> int:
         """Lower bound on the number of victims of any plan."""
@@ -338,6 +335,20 @@ def _without_surplus(
         else:
             needed.append((one, gives))
     return needed[::-1]
+
+
+def _score(node: Node, chosen: Chosen) -> Score:
+    """Score of the plan with these candidates."""
+    kind = number = 0
+    for one in (*chosen[0], *chosen[1]):
+        kind |= max(0, one.kind)
+        number += len(one.victims)
+    return (-_step(chosen) or kind, number, node.node_id)
+
+
+def _step(chosen: Chosen) -> int:
+    """Number of the first step, if all candidates are steps of elastic gangs; else 0."""
+    return min((one.step if one.kind == GROWTH else 0 for one in (*chosen[0], *chosen[1])), default=0)
 
 
 def _plan(node: Node, chosen: Chosen) -> Plan:
