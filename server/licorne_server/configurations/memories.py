@@ -39,7 +39,7 @@ LEAST_SECONDS = 1.0
 PART_OF_HALF_LIFE = 0.005
 """Seconds between two writes, in half-lives: changes since the last write are what a killed server loses."""
 
-FORMAT = 1
+FORMAT = 2
 MAX_UNPACKED = 32 * 1024 * 1024
 """Bytes of an unpacked document, at most."""
 
