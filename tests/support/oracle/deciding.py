@@ -20,6 +20,7 @@ from support.oracle.checks import (
     within_limits,
     within_maxima,
 )
+from support.oracle.clearing import victims_on_required_node
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, apps_of_leaf
 from support.oracle.replacing import Replacement, replace_one
@@ -37,7 +38,7 @@ from support.oracle.topology import (
     node_for_member,
     place_whole,
 )
-from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
+from support.oracle.victims import Plan, Preemption, find_plans
 
 MOST_SEARCHES = 10
 MOST_PLANS = 10

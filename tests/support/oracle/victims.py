@@ -9,16 +9,8 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
-from support.oracle.books import (
-    ALLOCATED,
-    PLACEHOLDER,
-    VICTIMS,
-    AllocationRecord,
-    Amounts,
-    AppRecord,
-    AskRecord,
-)
-from support.oracle.elastic import is_member, units_of
+from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, Amounts, AppRecord, AskRecord
+from support.oracle.elastic import is_member
 from support.oracle.order import Look
 from support.oracle.queues import seconds
 from support.preemption.brute_force import BruteForce, Parties, Party, kind_of, members_of
@@ -77,85 +69,6 @@ def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float
     run = seconds_run(allocation, now)
     since = assumed if allocation.checkpoint is None else allocation.checkpoint
     return run if since is None else max(0.0, min(run, now - since))
-
-
-def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Preemption | None:
-    """Who has to leave the only node that the ask may go to (spec § 9.5)."""
-    node_id = ask.required_node
-    assert node_id is not None
-    here = [
-        (other, one)
-        for other in look.apps.values()
-        for one in other.allocations.values()
-        if one.node_id == node_id
-    ]
-    free = look.usage.available[node_id]
-    missing = {
-        name: wanted
-        - free.get(name, 0)
-        - sum(one.ask.size.get(name, 0) for _, one in here if one.state in VICTIMS)
-        for name, wanted in ask.size.items()
-    }
-
-    found: list[tuple[tuple[object, ...], AppRecord, list[AllocationRecord]]] = []
-    for other, one in here:
-        mine = [(unit, step) for unit, step in units_of(other) if any(known is one for known in unit)]
-        together, step = mine[-1] if mine else ([one], 0)
-        found.append((_rank_there(ask, other, together, step), other, together))
-    victims: list[tuple[str, str]] = []
-    gone = dict.fromkeys(ask.size, 0)
-    for _, other, together in sorted(found, key=lambda one: one[0]):
-        if all(gone[name] >= wanted for name, wanted in ask.size.items()):
-            break
-        there = [one.ask for one in together if one.node_id == node_id]
-        helps = any(victim.size.keys() & ask.size.keys() for victim in there)
-        if not helps or not all(_gives_way(ask, one) for one in together):
-            continue
-        for one in together:
-            if (other.app_id, one.ask.key) not in victims:
-                victims.append((other.app_id, one.ask.key))
-                for name in gone:
-                    gone[name] += one.ask.size.get(name, 0) if one.node_id == node_id else 0
-    enough = all(gone[name] >= lack for name, lack in missing.items())
-    for name, wanted in ask.size.items():
-        beyond = _used_in_the_end(look, name) + wanted - look.usage.cluster.get(name, 0)
-        enough = enough and gone[name] >= beyond
-    if not enough or all(lack <= 0 for lack in missing.values()):
-        return None
-    return Preemption(app.app_id, ask.key, node_id, victims)
-
-
-def _gives_way(ask: AskRecord, one: AllocationRecord) -> bool:
-    return one.state in MAY_GO and one.ask.priority <= ask.priority and one.ask.required_node is None
-
-
-def _rank_there(
-    ask: AskRecord, app: AppRecord, together: list[AllocationRecord], step: int
-) -> tuple[object, ...]:
-    """Steps first, the highest before all; then by kind, priority, youth, size."""
-    asks = [one.ask for one in together]
-    kind = max(2 if one.terms.originator else 0 if one.terms.itself else 1 for one in asks)
-    shared = sum(one.size.get(name, 0) for one in asks for name in ask.size)
-    first = min(together, key=lambda one: (-one.ask.created, one.ask.key))
-    last = (-first.ask.created, shared, first.ask.key, app.app_id)
-    if step and not kind:
-        return (-1, -step, *last)
-    return (kind, max(one.priority for one in asks), *last)
-
-
-def _used_in_the_end(look: Look, name: str) -> int:
-    """What all have together when victims are gone and those are placed that they go for."""
-    apps = look.apps.values()
-    stopping = [one for app in apps for one in app.allocations.values() if one.state in VICTIMS]
-    promised = [
-        ask.reservation.promised for app in apps for ask in app.asks.values() if ask.reservation is not None
-    ]
-    used: int = look.usage.allocated["root"].get(name, 0)
-    used -= sum(one.ask.size.get(name, 0) for one in stopping)
-    return used + sum(amounts.get(name, 0) for amounts in promised)
-
-
-# Asks below a guarantee
 
 
 def search_for(look: Look, app: AppRecord, ask: AskRecord) -> BruteForce:
