@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import re
+import select
 import struct
 import sys
 import termios
@@ -133,8 +134,14 @@ class Tty:
         return await self.until(lambda lines: any(text in line for line in lines))
 
     async def ended(self) -> int:
-        """Wait until it has ended; its exit code, that of a signal being negative."""
-        return await asyncio.wait_for(self.process.wait(), PATIENCE)
+        """Wait until it has ended; its exit code, that of a signal being negative.
+
+        The last that it wrote may come behind the news of its end, and is read as well.
+        """
+        code = await asyncio.wait_for(self.process.wait(), PATIENCE)
+        while select.select([self._ours], [], [], 0)[0]:
+            self._read()
+        return code
 
     def is_as_before(self) -> bool:
         """True if keyboard, screen and cursor are as they were before it came."""
