@@ -60,7 +60,7 @@ MISTAKES = (
 )
 
 
-@pytest.mark.worlds(times=5, size=100)
+@pytest.mark.worlds(times=3, size=100)
 def test_nothing_is_decided_twice(part: range) -> None:
     """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM
     moves at a time, what RMs run stays within their budget, and each RM is served again soon after the

@@ -84,19 +84,19 @@ def test_decides_as_the_oracle_does_of_gangs(part: range) -> None:
     agree(part, length=GANGS, gangs=MOSTLY)
 
 
-@pytest.mark.worlds(first=2_800_000)
+@pytest.mark.worlds(first=2_800_000, one_in=2)
 def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
     """Nearly all asks may preempt others: victims stop, and who they stop for is served."""
     agree(part, length=CROWDED, preempting=MOSTLY)
 
 
-@pytest.mark.worlds(first=3_100_000, one_in=3)
+@pytest.mark.worlds(first=3_100_000, one_in=5)
 def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
     """Queues give notice: victims are ready, late, spared or stopped, and have checkpoints."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
 
 
-@pytest.mark.worlds(first=3_300_000, one_in=3)
+@pytest.mark.worlds(first=3_300_000, one_in=10)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
 def test_decides_as_the_oracle_does_of_elastic_gangs(part: range, notices: bool) -> None:
     """All gangs are elastic: they start, grow, lose nodes, and are stopped in whole steps for others."""
