@@ -43,8 +43,8 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
     return (queue.share, -queue.counted_priority, tie, queue.path)
 
 
-GROWTH: Final = 2**40
-"""What the growth of an elastic gang has in front of all others; more than any priority or unix time."""
+BEHIND_ALL: Final = 2**40
+"""Puts the growth of elastic gangs behind all others: it exceeds every priority and unix time."""
 
 
 def app_key(app: Application, leaf: Queue) -> Key:
@@ -64,13 +64,13 @@ def app_key(app: Application, leaf: Queue) -> Key:
         if leaf.users is not None:
             usage.insert(0, leaf.users.share(app.user.user, leaf.denominators))
         if settings.priority_sort:
-            return (priority + GROWTH if grows else priority, usage, submitted, app.app_id)
+            return (priority + BEHIND_ALL if grows else priority, usage, submitted, app.app_id)
         if grows:
             usage.insert(0, inf)
         return (usage, priority, submitted, app.app_id)
     if settings.priority_sort:
-        return (priority + GROWTH if grows else priority, submitted, app.app_id)
-    return (submitted + GROWTH if grows else submitted, priority, app.app_id)
+        return (priority + BEHIND_ALL if grows else priority, submitted, app.app_id)
+    return (submitted + BEHIND_ALL if grows else submitted, priority, app.app_id)
 
 
 def fair_usage(app: Application, leaf: Queue) -> list[float]:

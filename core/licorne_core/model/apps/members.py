@@ -16,7 +16,7 @@ from licorne_core.model.apps.requests import BOOKED, VICTIMS, Place, Request
 from licorne_core.values.resources import Items
 
 Share = tuple[AskGroup, int]
-"""So many of the first asks of a group."""
+"""A group, and how many of its first asks are placed."""
 
 
 def gang_groups(app: Application) -> list[AskGroup]:
@@ -91,7 +91,7 @@ def gather_gang(app: Application) -> None:
 def units_of(app: Application) -> list[Sequence[Request]]:
     """The units of an elastic gang, the minimum first, without members that are being stopped.
 
-    The last unit may have too few members. Each unit of a smaller gang than its minimum is the minimum.
+    The last unit may have too few members. A gang below its minimum is one unit.
     """
     elastic = app.gang.elastic
     assert elastic is not None, f"{app!r} is no elastic gang"
