@@ -7,6 +7,7 @@ SCENARIO ?= shim
 JOBS ?= 1
 GO := $(shell command -v go 2>/dev/null)
 NPM := $(shell command -v npm 2>/dev/null)
+CARGO := $(shell command -v cargo 2>/dev/null)
 BUF := npx --no-install buf
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
@@ -19,6 +20,9 @@ NATIVE_WORLDS ?= 40
 NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py)
 NATIVE_FORMS := $(addprefix tests/test_forms.py::test_,both_forms_decide_the_same what_is_compiled_in_place_is_not_older_than_its_source)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
+
+# Where cargo keeps what it has built of others.
+RUST_TARGET ?= $(CURDIR)/build/rust
 
 # A lock has the hashes of every file of a version, for all platforms. It names no place to get them from.
 LOCK = .venv-new/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
@@ -42,7 +46,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -153,7 +157,24 @@ dist: install ## into dist/: wheels and sources of client, command line and serv
 	@$(BIN)/uv build --quiet --out-dir dist/pure .
 	@mv dist/pure/*.tar.gz dist
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
+	@if [ -n "$(CARGO)" ]; then $(MAKE) --no-print-directory transport; else echo 'dist: licorne-transport is left out, as there is no cargo'; fi
 	@ls dist/*.whl dist/pure/*.whl dist/*.tar.gz
+
+# One wheel fits all versions of Python.
+transport: install ## into dist/: the wheel with HTTP/2 for the server, compiled for this machine; needs cargo
+	@CARGO_TARGET_DIR='$(RUST_TARGET)' $(BIN)/uv build --quiet --wheel --out-dir dist transport
+
+# What is on the wire runs over the wheel of `make dist`, too: the same tests as without it, and those of its own.
+OVER_TRANSPORT := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services wire))
+
+test-transport: install ## test the server over the transport that dist/ has, and take it away
+	@$(PIP_INSTALL) --no-index --no-deps --force-reinstall dist/licorne_transport-*.whl
+	@$(BIN)/pytest -m transport tests/server/transport && $(BIN)/pytest -n auto --dist worksteal $(OVER_TRANSPORT); \
+	  failed=$$?; $(BIN)/python -m pip uninstall --quiet --yes licorne-transport; exit $$failed
+
+lint-rust: ## the compiled transport: format and lint; needs cargo
+	@test -n "$(CARGO)" || { echo 'lint-rust: no cargo is installed' >&2; exit 1; }
+	@cd transport && cargo fmt --check && CARGO_TARGET_DIR='$(RUST_TARGET)' cargo clippy --quiet --locked -- -D warnings
 
 # Nothing of the checkout is used: the wheels come from dist/, and commands run from elsewhere.
 test-dist: dist ## does each wheel work in a fresh environment?
@@ -200,7 +221,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@test -n "$(GO)" || { echo 'test-shim: no Go toolchain is installed' >&2; exit 1; }
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),lint-deploy test-go) examples test-native gate ## all that CI runs
+check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native $(if $(CARGO),test-transport) gate ## all that CI runs
 
 lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check
@@ -218,9 +239,6 @@ gen: $(GENERATOR) ## rewrite the wire code from proto/
 
 gen-check: $(GENERATOR) ## is the wire code up to date?
 	@$(GEN)/python proto/generate.py --check
-
-# Where cargo keeps what it has built of others.
-RUST_TARGET ?= $(CURDIR)/build/example-rust
 
 # The examples: each is generated, compiled, and gets a thousand allocations from a real server. What has no
 # toolchain here is named and left out.

@@ -148,7 +148,9 @@ async def test_a_victim_under_notice_says_for_whom(page: Page, address: str, whe
     await page.goto(f"{address}#/{where.format(quote('[main]shared', safe=''))}")
     rows = page.get_by_role("table", name="Allocations").get_by_role("row")
     marks = rows.filter(has_text="under notice").get_by_role("cell").last
-    await expect(marks).to_have_text(re.compile(r"under notice\s*for wants, stops at (\d+ \w+ \d{4}, )?\d\d:\d\d"))
+    await expect(marks).to_have_text(
+        re.compile(r"under notice\s*for wants, stops at (\d+ \w+ \d{4}, )?\d\d:\d\d")
+    )
     await expect(rows.filter(has_text="under notice")).to_have_count(1)
     await page.set_viewport_size({"width": 360, "height": 740})
     assert await fits(page)

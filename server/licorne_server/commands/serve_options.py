@@ -16,7 +16,15 @@ from licorne_server.commands.member_options import add_members, coordination_of
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.cores import worker_count
 from licorne_server.process.memory import USUAL_PERCENT, System
-from licorne_server.process.settings import USUAL_SAMPLE, Address, Settings, SettingsError, Tls, TraceSettings
+from licorne_server.process.settings import (
+    TRANSPORTS,
+    USUAL_SAMPLE,
+    Address,
+    Settings,
+    SettingsError,
+    Tls,
+    TraceSettings,
+)
 from licorne_server.telemetry.logs import FORMATS
 from licorne_server.telemetry.logs.levels import LEVELS
 
@@ -59,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that share the addresses and the RMs, or auto for as many as there are cores "
         "(%(default)s)",
+    )
+    of.add(
+        "--transport",
+        default=USUAL.transport,
+        choices=TRANSPORTS,
+        help="what serves gRPC: its own library, or the event loop by the wheel licorne-transport, "
+        "as auto does where that is installed (%(default)s)",
     )
     of.file("--config", "for RMs that register without a configuration")
     of.file("--budgets", "budgets over RMs, in YAML")
@@ -252,6 +267,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         reflection=args.reflection,
         reservations=args.reservations,
         ask_backoff=AskBackoff(args.ask_backoff, args.ask_backoff_max),
+        transport=args.transport,
         drain=args.drain,
         stall=args.stall,
         queue_names=args.metrics_queue_names,

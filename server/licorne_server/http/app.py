@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_server.http import events, hours, reasons, topology
-from licorne_server.http.door import Door, Handshakes, Listener
+from licorne_server.http.door import Door, Listener
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
 from licorne_server.http.health import Heartbeat, health, live, ready
@@ -23,7 +23,8 @@ from licorne_server.http.ui.page import Page
 from licorne_server.http.units import MAX_BODY, errors_as_json
 from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
-from licorne_server.security.tls import HttpCertificates
+from licorne_server.security.handshakes import Handshakes
+from licorne_server.security.tls import Certificates
 
 SERVER = f"licorne/{version('licorne-server')}"
 """Name of the server in answers."""
@@ -60,7 +61,7 @@ class HttpServer:
         Raises:
             SettingsError: listening there is refused, or the files for TLS are not usable.
         """
-        certificates = HttpCertificates(settings.tls) if settings.tls else None
+        certificates = Certificates(settings.tls, "http/1.1") if settings.tls else None
         self._shares = settings.shares_ports
         opened = ["", ""]
         for number, (address, tls, start) in enumerate(
@@ -80,9 +81,7 @@ class HttpServer:
             await self.start_socket(settings.coordination.advertise_http.removeprefix(UNIX))
         return opened[0], opened[1]
 
-    async def start(
-        self, host: str, port: int, certificates: HttpCertificates | None = None
-    ) -> tuple[str, int]:
+    async def start(self, host: str, port: int, certificates: Certificates | None = None) -> tuple[str, int]:
         """Serve everything; returns host and port. For port 0 it is any free one.
 
         With certificates the connections are encrypted.
@@ -94,7 +93,7 @@ class HttpServer:
         return await self._listen(self._reads(), most, host, port, certificates, Page(self._sources))
 
     async def start_metrics(
-        self, host: str, port: int, certificates: HttpCertificates | None = None
+        self, host: str, port: int, certificates: Certificates | None = None
     ) -> tuple[str, int]:
         """Serve metrics and probes only, as `start` does."""
         return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
@@ -136,7 +135,7 @@ class HttpServer:
         most: int,
         host: str,
         port: int,
-        certificates: HttpCertificates | None,
+        certificates: Certificates | None,
         page: Page | None = None,
     ) -> tuple[str, int]:
         """Serve as `_listener` says, on an address; returns host and port."""
@@ -151,7 +150,7 @@ class HttpServer:
         self,
         reads: Iterable[web.RouteDef],
         most: int,
-        certificates: HttpCertificates | None,
+        certificates: Certificates | None,
         page: Page | None,
         *,
         on_loopback: bool,

@@ -1,11 +1,9 @@
 """The addresses of the HTTP server: connections, their bound, and TLS handshakes.
 
-A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all
-reads (`process/fair.py`), by host. The door may close a connection during its handshake to make room.
+The door may close a connection during its handshake (`security/handshakes.py`) to make room.
 """
 
 import asyncio
-import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -15,132 +13,7 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from licorne_server.process.bounds import peer_of
-from licorne_server.process.fair import TimeSlices
-
-handshakes_log = structlog.get_logger("core.http.handshake")
-
-HANDSHAKE_SECONDS = 0.001
-"""Estimated seconds of the loop for a handshake: a signature, and the check of a certificate."""
-
-SHUTDOWN_SECONDS = 3.0
-"""Seconds that a peer may take to confirm the end of a connection."""
-
-
-class _Waiting(asyncio.Protocol):
-    """Buffers bytes between the end of the handshake and the handler's start."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.over = False
-
-    def data_received(self, data: bytes) -> None:
-        self.data += data
-
-    def eof_received(self) -> None:
-        self.over = True
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self.over = True
-
-
-class Handshake(asyncio.Protocol):
-    """A connection under handshake."""
-
-    transport: asyncio.Transport | None
-    """The connection without TLS."""
-
-    def __init__(self, of: "Handshakes", make_handler: Callable[[], asyncio.Protocol]) -> None:
-        """Begin with the connection."""
-        self.transport = None
-        self._of = of
-        self._make_handler = make_handler
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake in its turn."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        # What the peer says is for the handshake.
-        transport.pause_reading()
-        self._task = asyncio.get_running_loop().create_task(self._open(transport), name="handshake")
-        self._task.add_done_callback(lambda _: self._of.under_way.pop(self, None))
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Abort: the connection was closed before the handshake was over."""
-        self.stop()
-
-    def stop(self) -> None:
-        """Abort the handshake."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _open(self, transport: asyncio.Transport) -> None:
-        """Do the handshake, and hand the connection over."""
-        waiting = _Waiting()
-        try:
-            secure = await self._of.secured(transport, waiting)
-        except OSError as error:  # what TLS raises, and a timeout, are among them
-            handshakes_log.debug("handshake failed", reason=str(error))
-            return
-        except asyncio.CancelledError:
-            transport.abort()
-            raise
-        if secure is None or waiting.over:
-            transport.abort()
-            return
-        handler = self._make_handler()
-        secure.set_protocol(handler)
-        handler.connection_made(secure)
-        if waiting.data:
-            handler.data_received(waiting.data)
-
-
-class Handshakes:
-    """The handshakes of one address."""
-
-    under_way: dict[Handshake, None]
-    """Unfinished handshakes, the oldest first."""
-
-    def __init__(
-        self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
-    ) -> None:
-        """Each uses the current `context`, and may take `seconds`."""
-        self.under_way = {}
-        self._context = context
-        self._time_slices = time_slices
-        self._seconds = seconds
-
-    def begin(self, make_handler: Callable[[], asyncio.Protocol]) -> Handshake:
-        """The protocol of a new connection; the handler takes over after the handshake."""
-        handshake = Handshake(self, make_handler)
-        self.under_way[handshake] = None
-        return handshake
-
-    def stop(self) -> None:
-        """Abort all handshakes."""
-        for handshake in list(self.under_way):
-            handshake.stop()
-
-    async def secured(
-        self, transport: asyncio.Transport, protocol: asyncio.Protocol
-    ) -> asyncio.Transport | None:
-        """The encrypted connection; None if it was closed meanwhile.
-
-        Raises:
-            OSError: the handshake has failed, or has timed out.
-        """
-        peer = transport.get_extra_info("peername")
-        async with self._time_slices.slice(peer_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
-            context = self._context()
-        return await asyncio.get_running_loop().start_tls(
-            transport,
-            protocol,
-            context,
-            server_side=True,
-            ssl_handshake_timeout=self._seconds,
-            ssl_shutdown_timeout=SHUTDOWN_SECONDS,
-        )
-
+from licorne_server.security.handshakes import Handshake, Handshakes
 
 log = structlog.get_logger("core.http.door")
 

@@ -28,6 +28,9 @@ LEAST_JOURNAL = 1024**2
 PATH = "/v1/traces"
 """Path of a collector for spans, below its own address."""
 
+AUTO, GRPC, LOOP = TRANSPORTS = ("auto", "grpc", "loop")
+"""What serves gRPC, by the names of the setting."""
+
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
 
@@ -227,6 +230,9 @@ class Settings:
     time `licorne serve` ends with an error; 0 for no limit. Embedded servers have no watchdog."""
     retry_after: float = 1.0
     """Seconds after which RMs should reconnect when the server stops."""
+    transport: str = AUTO
+    """What serves gRPC: `grpc`, the library's own server; `loop`, for which the wheel licorne-transport is
+    needed; `auto`, the second where it is installed."""
     bounds: OutboxBounds = OutboxBounds()
     """Bounds of each RM's outbox."""
     queue_names: bool = True
@@ -249,6 +255,8 @@ class Settings:
                 f"ask_backoff must be a number of seconds from 0 up: {first}, "
                 f"and ask_backoff_max one that is not smaller: {most}"
             )
+        if self.transport == LOOP and not self.is_on_loop:
+            raise SettingsError("--transport loop needs the wheel licorne-transport, which is not installed")
         self._check_peers()
         self._check_coordination()
         self._check_journal()
@@ -262,6 +270,11 @@ class Settings:
                 raise SettingsError(problem)
         if not self.insecure:
             self._check_listeners()
+
+    @property
+    def is_on_loop(self) -> bool:
+        """True if connections of gRPC are the loop's own (`licorne_server.transport`)."""
+        return self.transport != GRPC and find_spec("licorne_transport") is not None
 
     def _check_listeners(self) -> None:
         """Refuse to serve others without TLS."""

@@ -141,20 +141,21 @@ def member_credentials(tls: Tls | None, member_ca: Path | None) -> grpc.ChannelC
     )
 
 
-class HttpCertificates:
-    """Certificate files for HTTP.
+class Certificates:
+    """Certificate files for TLS on connections of the loop."""
 
-    Client certificates are optional, as probes have none, and must be valid. `http/identity.py` has
-    the rights of clients without a certificate.
-    """
+    def __init__(self, tls: Tls, protocol: str, checked: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> None:
+        """Read the files. `protocol` is the one that clients have to speak, by its name in ALPN.
 
-    def __init__(self, tls: Tls) -> None:
-        """Read the files.
+        Where there is a CA of clients, their certificates are `checked`. Over HTTP they are optional,
+        as probes have none: `http/identity.py` has the rights of clients without one.
 
         Raises:
             SettingsError: a file cannot be read, or is not usable.
         """
         self._files = TlsFiles(tls)
+        self._protocol = protocol
+        self._checked = checked
         self._context = self._made()
 
     def context(self) -> ssl.SSLContext:
@@ -168,9 +169,9 @@ class HttpCertificates:
 
     def _made(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols([self._protocol])
         if self._files.tls.client_ca is not None:
-            context.verify_mode = ssl.CERT_OPTIONAL
+            context.verify_mode = self._checked
         self._files.load_into(context)
         return context
 

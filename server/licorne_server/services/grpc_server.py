@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 from google.protobuf.message import Message
 from grpc_health.v1 import health  # type: ignore[import-untyped]
-from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc  # type: ignore[import-untyped]
 
 from licorne.v1 import state_pb2 as pb
 from licorne_server.coordination.packing import SERVICE as MEMBERS
 from licorne_server.process.build_info import BuildInfo
-from licorne_server.process.settings import Address, Settings, SettingsError, Tls
+from licorne_server.process.fair import TimeSlices
+from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
-from licorne_server.security.tls import grpc_credentials
 from licorne_server.services.calls import CallGuard, unary_handler
 from licorne_server.services.inner_calls import InnerCalls
 from licorne_server.services.members import MemberCalls
@@ -28,6 +28,7 @@ from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import PROTOCOL, SessionService
 from licorne_server.telemetry.measures import Calls
+from licorne_server.transport.aio import AioTransport, Transport
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
 
@@ -48,53 +49,53 @@ CHANNEL_OPTIONS = [
 ]
 
 
-def grpc_server(
+def server_of(
+    settings: Settings,
     interceptors: Sequence[grpc.aio.ServerInterceptor],
     options: Sequence[tuple[str, int]],
-    *,
-    shares: bool = False,
-) -> grpc.aio.Server:
+    time_slices: TimeSlices,
+) -> Transport:
     """A server without services, whose calls pass the interceptors in order; with `options` of gRPC.
 
-    One that `shares` its port does so with the other workers of its supervisor. Otherwise a second
+    One that `shares_ports` does so with the other workers of its supervisor. Otherwise a second
     server on the same port fails.
     """
-    sharing = ("grpc.so_reuseport", int(shares))
-    return grpc.aio.server(interceptors=interceptors, options=[sharing, *CHANNEL_OPTIONS, *options])
+    every = [("grpc.so_reuseport", int(settings.shares_ports)), *CHANNEL_OPTIONS, *options]
+    if not settings.is_on_loop:
+        return AioTransport(interceptors, every)
+    from licorne_server.transport.server import LoopTransport
+
+    return LoopTransport(interceptors, every, time_slices)
 
 
-def bind(server: grpc.aio.Server, address: Address, tls: Tls | None, *, shares: bool = False) -> str:
-    """Listen, with these certificates if there are any; returns the bound ``HOST:PORT``.
+def bind(server: Transport, settings: Settings) -> str:
+    """Listen where the settings say; returns the bound ``HOST:PORT``.
 
     Raises:
         SettingsError: it cannot.
     """
+    address = settings.listen
     # Tried beforehand: grpc would log its refusal in its own words. A supervisor has tried its port.
-    refusal = "" if shares else address.refusal()
+    refusal = "" if settings.shares_ports else address.refusal()
     if refusal:
         raise SettingsError(f"cannot listen on {address}: {refusal}")
     try:
-        if tls is None:
-            port = server.add_insecure_port(str(address))
-        else:
-            port = server.add_secure_port(str(address), grpc_credentials(tls))
-    except RuntimeError as error:
-        raise SettingsError(f"cannot listen on {address}: {error}") from None
-    if not port:
-        raise SettingsError(f"cannot listen on {address}")
+        port = server.listen(address, settings.tls)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {address}: {error.strerror or error}") from None
     return str(address.with_port(port))
 
 
-def bind_socket(server: grpc.aio.Server, address: str) -> None:
+def bind_socket(server: Transport, address: str) -> None:
     """Listen at ``unix:PATH`` too, where only this user comes in.
 
     Raises:
         SettingsError: it cannot.
     """
     try:
-        server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise SettingsError(f"cannot listen on {address}: {error}") from None
+        server.listen_at(address.removeprefix("unix:"))
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
 class Service(Protocol):
@@ -117,14 +118,25 @@ class GrpcDoor:
     inner: InnerCalls
     """Calls of the page, to the same services."""
 
-    def __init__(self, settings: Settings, access: Access, calls: Calls, tracing: "Tracing | None") -> None:
-        """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them."""
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        calls: Calls,
+        tracing: "Tracing | None",
+        time_slices: TimeSlices,
+    ) -> None:
+        """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them.
+
+        Handshakes take turns with reads in `time_slices`.
+        """
+        self._time_slices = time_slices
         self.inner = InnerCalls()
         self._settings = settings
         self._connections = Connections(settings.peers)
         own = frozenset({SchedulerService.name, SessionService.name, MEMBERS})
         self.guard = CallGuard(access, self._connections, settings.peers, own, calls, tracing)
-        self._server: grpc.aio.Server | None = None
+        self._server: Transport | None = None
 
     async def open(self, services: Sequence[Service], members: MemberCalls, probes: Probes) -> str:
         """Serve the services to callers and to other members; returns the bound ``HOST:PORT``.
@@ -134,7 +146,7 @@ class GrpcDoor:
         """
         settings = self._settings
         interceptors = [self.guard, members.forwarding]
-        server = grpc_server(interceptors, self._connections.options(), shares=settings.shares_ports)
+        server = server_of(settings, interceptors, self._connections.options(), self._time_slices)
         handlers = [service.handler() for service in services]
         server.add_generic_rpc_handlers(handlers)
         await members.start(self.guard, handlers, server)
@@ -144,7 +156,7 @@ class GrpcDoor:
         if settings.reflects:
             add_reflection(names, server)
         self._server = server
-        address = bind(server, settings.listen, settings.tls, shares=settings.shares_ports)
+        address = bind(server, settings)
         if settings.coordination is not None and settings.shares_ports:
             bind_socket(server, settings.coordination.advertise)
         await server.start()
@@ -158,10 +170,12 @@ class GrpcDoor:
             await self._server.stop(grace)
 
 
-def add_reflection(services: Sequence[str], server: grpc.aio.Server) -> None:
+def add_reflection(services: Sequence[str], server: Transport) -> None:
     """Publish the list of services to clients."""
     names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+        reflection.aio.ReflectionServicer(names), server
+    )
 
 
 class AboutService:

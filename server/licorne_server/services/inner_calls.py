@@ -11,26 +11,16 @@ import grpc
 from licorne_server.security.access import Caller, PassedOn
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.forwarding import Forwarding
+from licorne_server.transport.call import Context, Details
 from licorne_server.wire.errors import call_error, unavailable
 
 
-class Details(grpc.HandlerCallDetails):
-    """As gRPC describes a call to its interceptors."""
-
-    def __init__(self, method: str, metadata: tuple[tuple[str, str], ...] = ()) -> None:
-        """`method` is the path, such as ``/licorne.v1.Admin/DrainNode``."""
-        self.method = method
-        self.invocation_metadata = metadata
-
-
-class InnerContext(PassedOn):
+class InnerContext(Context, PassedOn):
     """The context of such a call, as far as unary handlers use that of grpc.aio."""
 
     def __init__(self, caller: Caller, address: str) -> None:
         """`address` is the caller's, as gRPC writes it."""
         self.caller = caller
-        self.status: grpc.Status | None = None
-        """Status that a handler has aborted the call with."""
         self._address = address
 
     def peer(self) -> str:
@@ -40,19 +30,6 @@ class InnerContext(PassedOn):
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         """There are none."""
         return ()
-
-    def code(self) -> grpc.StatusCode | None:
-        """Code of the status that the call was aborted with."""
-        return None if self.status is None else self.status.code
-
-    async def abort_with_status(self, status: grpc.Status) -> None:
-        """End the call with a status.
-
-        Raises:
-            grpc.aio.AbortError: always.
-        """
-        self.status = status
-        raise grpc.aio.AbortError
 
 
 class InnerCalls:

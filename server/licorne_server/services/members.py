@@ -31,7 +31,8 @@ from licorne_server.security.access import Access, Caller, PassedOn
 from licorne_server.security.tls import member_credentials
 from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.forwarding import Forwarding, Names
-from licorne_server.services.inner_calls import Details
+from licorne_server.transport.aio import Transport
+from licorne_server.transport.call import Context, Details
 from licorne_server.wire.errors import CallError, permission_denied
 
 log = structlog.get_logger("core.coordination.members")
@@ -44,15 +45,13 @@ STOPPING = "this member is about to stop"
 _DETAILS = "grpc-status-details-bin"
 
 
-class PassedContext(PassedOn):
+class PassedContext(Context, PassedOn):
     """The context of a passed call, as far as the services use that of grpc.aio."""
 
     def __init__(self, call: PackedCall, opening: pb.Open) -> None:
         """The call that another member has opened so."""
         caller = opening.caller
         self.caller = Caller(frozenset(caller.names), caller.operator, caller.peer, caller.viewer)
-        self.status: grpc.Status | None = None
-        """Status that a handler has aborted the call with."""
         self._address = caller.address
         self._metadata = tuple(opening.metadata.items())
         self._call = call
@@ -74,10 +73,6 @@ class PassedContext(PassedOn):
         """The caller's trace context."""
         return self._metadata
 
-    def code(self) -> grpc.StatusCode | None:
-        """Code of the status that the call was aborted with."""
-        return None if self.status is None else self.status.code
-
     async def send_initial_metadata(self, _: object) -> None:
         """There are none: the other member has sent them."""
 
@@ -89,15 +84,6 @@ class PassedContext(PassedOn):
     async def write(self, message: bytes) -> None:
         """Send a message to the caller."""
         await self._call.send(message)
-
-    async def abort_with_status(self, status: grpc.Status) -> None:
-        """End the call with a status.
-
-        Raises:
-            grpc.aio.AbortError: always.
-        """
-        self.status = status
-        raise grpc.aio.AbortError
 
 
 class MemberCalls:
@@ -129,7 +115,7 @@ class MemberCalls:
         self._following: asyncio.Task[None] | None = None
 
     async def start(
-        self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: grpc.aio.Server
+        self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: Transport
     ) -> None:
         """Be ready to pass calls on, and to take those of others for these handlers.
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 
 from licorne_server.http import Status
+from licorne_server.transport.aio import Transport
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -26,7 +26,7 @@ class Probes:
         self._services: tuple[str, ...] = ("",)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add_to(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
+    def add_to(self, server: Transport, services: Sequence[str]) -> None:
         """Report over this server too, for these services."""
         self._services = ("", *services)
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)

@@ -158,7 +158,7 @@ class Server:
         )
         self.copies = self._copies()
         self.periodics = Periodics(settings, views, known.find, self.clock, self._time_slices)
-        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing)
+        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing, self._time_slices)
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
         self._http: HttpServer | None = None

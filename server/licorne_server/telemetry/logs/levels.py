@@ -95,6 +95,7 @@ LOGGERS = (
     "core.tracing.exporting",
     "core.tracing.malformed",
     "core.tracing.tracing",
+    "core.transport",
     "core.undisturbed",
     "core.watchdog",
     "core.workers",

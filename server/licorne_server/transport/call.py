@@ -1,0 +1,332 @@
+"""One call: its context, as services know it from grpc.aio, and how its handler is carried out."""
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, NoReturn, Protocol
+
+import grpc
+import structlog
+
+from licorne_server.transport.metadata import (
+    HEAD,
+    Metadata,
+    MetadataError,
+    Packed,
+    TooLarge,
+    Unpacking,
+    sent,
+    trailers,
+)
+
+log = structlog.get_logger("core.transport")
+
+TELL_BYTES = 32 * 1024
+"""Bytes of messages that are consumed before the peer may hear of it, while others wait."""
+
+IN_A_ROW = 64
+"""Messages that are read one after the other before the loop may turn to others."""
+
+SETTLE_SECONDS = 0.1
+
+
+class Status(grpc.Status):
+    """How a call ends."""
+
+    def __init__(self, code: grpc.StatusCode, details: str = "", metadata: Metadata = ()) -> None:
+        """`metadata` is behind the response."""
+        self.code = code
+        self.details = details
+        self.trailing_metadata = metadata
+
+
+OK = Status(grpc.StatusCode.OK)
+
+
+def too_large(size: int, most: int) -> Status:
+    """The end of a call with too large a message, in bytes."""
+    text = f"Received message larger than max ({size} vs. {most})"
+    return Status(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+
+class Way(Protocol):
+    """The connection of a call."""
+
+    peer: str
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """Names in the peer's certificate."""
+        ...
+
+    def respond(self, stream: int, metadata: list[tuple[str, str]]) -> None:
+        """Send the head of a response, unless it has been sent."""
+        ...
+
+    def send(self, stream: int, message: bytes) -> bool:
+        """Send a message; true if the peer has to read before the next one."""
+        ...
+
+    def consumed(self, stream: int, messages: int, size: int) -> None:
+        """Messages were read, so that the peer may send more."""
+        ...
+
+    def finish(self, stream: int, head: list[tuple[str, str]], metadata: list[tuple[str, str]]) -> None:
+        """End a response."""
+        ...
+
+
+class Details(grpc.HandlerCallDetails):
+    """A call as gRPC describes it to interceptors."""
+
+    def __init__(self, method: str, metadata: Metadata = ()) -> None:
+        """`method` is the path, such as ``/licorne.v1.Admin/DrainNode``."""
+        self.method = method
+        self.invocation_metadata = metadata
+
+
+class Context:
+    """The part of a call's context that is the same for calls of all origins."""
+
+    status: grpc.Status | None = None
+    """Status that a handler has aborted the call with."""
+
+    def code(self) -> grpc.StatusCode | None:
+        """Code of that status."""
+        return None if self.status is None else self.status.code
+
+    async def abort_with_status(self, status: grpc.Status) -> NoReturn:
+        """End the call with a status.
+
+        Raises:
+            grpc.aio.AbortError: always.
+        """
+        self.status = status
+        raise grpc.aio.AbortError
+
+
+class Call(Context):
+    """The context of a call, as far as services use that of grpc.aio."""
+
+    method: str
+    pack: Callable[[Any], bytes] | None
+    """Makes the messages of its handler into bytes; None if they are."""
+    is_over: bool
+    """True once its status was sent, or nobody waits for one."""
+
+    def __init__(self, way: Way, stream: int, method: str, metadata: Metadata, unpacking: Unpacking) -> None:
+        """`method` is the path, such as ``/licorne.v1.State/GetServer``."""
+        self.method = method
+        self.invocation = metadata
+        self.is_over = False
+        self._way = way
+        self._stream = stream
+        self._unpacking = unpacking
+        self._task: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._messages: deque[bytes] = deque()
+        self._has_begun = self._has_ended = False
+        self._has_head = False
+        # Consumed since the connection was last told: messages, and their bytes.
+        self._eaten = self._eaten_bytes = 0
+        self._in_a_row = 0
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self.pack = None
+
+    # What a context has.
+
+    def peer(self) -> str:
+        """The caller's address, as gRPC writes it."""
+        return self._way.peer
+
+    def invocation_metadata(self) -> Metadata:
+        """The caller's metadata."""
+        return self.invocation
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """Names in the caller's certificate, by gRPC's names for their kinds."""
+        return self._way.auth_context()
+
+    async def send_initial_metadata(self, metadata: Metadata) -> None:
+        """Send the head of the response, at most once."""
+        if not self._has_head:
+            self._has_head = True
+            self._way.respond(self._stream, [*HEAD, *sent(metadata)])
+
+    async def read(self) -> Any:
+        """The caller's next message, or gRPC's EOF."""
+        self._in_a_row += 1
+        if self._in_a_row >= IN_A_ROW:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
+        while not self._messages:
+            if self._has_ended:
+                return grpc.aio.EOF
+            self._in_a_row = 0
+            await self._came()
+        message = self._messages.popleft()
+        self._eaten += 1
+        self._eaten_bytes += len(message)
+        if not self._messages or self._eaten_bytes >= TELL_BYTES:
+            self._way.consumed(self._stream, self._eaten, self._eaten_bytes)
+            self._eaten = self._eaten_bytes = 0
+        if isinstance(message, Packed):
+            try:
+                return self._unpacking.unpacked(message)
+            except MetadataError as error:
+                await self.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
+            except TooLarge:
+                most = self._unpacking.most
+                await self.abort_with_status(too_large(most + 1, most))
+        return message
+
+    async def _came(self) -> None:
+        """Wait until messages or the end have come."""
+        self._reader = asyncio.get_running_loop().create_future()
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+
+    async def write(self, message: Any) -> None:
+        """Send a message; returns when the next one may be written. One writer at a time."""
+        if self.is_over:
+            return
+        if not self._has_head:
+            await self.send_initial_metadata(())
+        raw: bytes = message if self.pack is None else self.pack(message)
+        if self._way.send(self._stream, raw):
+            self._writer = asyncio.get_running_loop().create_future()
+            try:
+                await self._writer
+            finally:
+                self._writer = None
+
+    async def abort(
+        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()
+    ) -> NoReturn:
+        """End the call with a status.
+
+        Raises:
+            grpc.aio.AbortError: always.
+        """
+        await self.abort_with_status(Status(code, details, trailing_metadata))
+
+    # What its connection tells.
+
+    def begin(self, find: Callable[[Any], Awaitable[Any]], seconds: float | None) -> asyncio.Task[None]:
+        """Carry out the handler that `find` gives; it may take `seconds`."""
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._serve(find), name=self.method)
+        if seconds is not None:
+            late = Status(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+            self._deadline = loop.call_later(seconds, self.end, late)
+        return self._task
+
+    def heard(self, messages: list[bytes]) -> None:
+        """Messages have come."""
+        self._has_begun = True
+        self._messages.extend(messages)
+        _wake(self._reader)
+
+    def has_ended(self) -> None:
+        """The caller sends nothing more."""
+        self._has_ended = True
+        _wake(self._reader)
+
+    def may_write(self) -> None:
+        """So much was sent that a waiting writer may go on."""
+        _wake(self._writer)
+
+    def end(self, status: grpc.Status | None) -> None:
+        """End the call from outside, with a status, or without one if its caller has gone."""
+        if self.is_over:
+            return
+        if status is None:
+            self._over()
+        else:
+            self._finish(status)
+        if self._task is not None:
+            self._task.cancel()
+
+    # Its handler.
+
+    async def _serve(self, find: Callable[[Any], Awaitable[Any]]) -> None:
+        """Carry out the handler, and end the call with its status."""
+        status: grpc.Status = Status(grpc.StatusCode.CANCELLED, "the call was cancelled")
+        try:
+            status = await self._served(find)
+            if status.code is not grpc.StatusCode.OK:
+                await self._settle()
+        finally:
+            self._finish(status)
+
+    async def _served(self, find: Callable[[Any], Awaitable[Any]]) -> grpc.Status:
+        """Carry out the handler; returns the status of the call."""
+        try:
+            handler = await find(Details(self.method, self.invocation))
+            if handler is None:
+                return Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+            await carry_out(handler, self)
+        except grpc.aio.AbortError:
+            assert self.status is not None, "a call is aborted with a status"
+            return self.status
+        except Exception as error:
+            log.exception("call failed", method=self.method)
+            return Status(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}")
+        return OK
+
+    async def _settle(self) -> None:
+        """Let a call whose first message has yet to come wait for it, before it is refused.
+
+        grpc.aio's clients fail with an error of their own, and never see the status, if a call ends
+        while they begin to write to it.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while not (self._has_begun or self._has_ended):
+                    await self._came()
+
+    def _finish(self, status: grpc.Status) -> None:
+        if not self.is_over:
+            self._over()
+            self._way.finish(self._stream, HEAD, trailers(status))
+
+    def _over(self) -> None:
+        self.is_over = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+
+async def carry_out(handler: Any, call: Call) -> None:
+    """Serve a call in the form of its handler, as grpc.aio does."""
+    call.pack = handler.response_serializer
+    unpack: Callable[[bytes], Any] = handler.request_deserializer or bytes
+    if handler.request_streaming:
+        request: Any = _requests(call, unpack)
+        serve = handler.stream_stream if handler.response_streaming else handler.stream_unary
+    else:
+        raw = await call.read()
+        if raw is grpc.aio.EOF:
+            await call.abort(grpc.StatusCode.INTERNAL, "the call has ended without a request")
+        request = unpack(raw)
+        serve = handler.unary_stream if handler.response_streaming else handler.unary_unary
+    if handler.response_streaming and inspect.isasyncgenfunction(serve):
+        async for response in serve(request, call):
+            await call.write(response)
+    else:
+        response = await serve(request, call)
+        if not handler.response_streaming:
+            await call.write(response)
+
+
+async def _requests(call: Call, unpack: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+    while (raw := await call.read()) is not grpc.aio.EOF:
+        yield unpack(raw)
+
+
+def _wake(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)

@@ -1,0 +1,180 @@
+"""One connection: HTTP/2 between a socket of the loop and the calls."""
+
+import asyncio
+from time import monotonic
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import licorne_transport as http2
+import structlog
+
+from licorne_server.transport.streams import Calls, Streams
+
+log = structlog.get_logger("core.transport")
+
+READ_BYTES = 64 * 1024
+"""Bytes that are read in one turn of the loop: hundreds of small messages."""
+
+WRITE_BYTES = 64 * 1024
+"""Bytes that are written at once."""
+
+
+class Owner(Calls, Protocol):
+    """Who has connections."""
+
+    max_streams: int
+    """Calls of one connection at a time."""
+
+    def opened(self, connection: "Connection") -> bool:
+        """A connection was made; false if there are too many."""
+        ...
+
+    def closed(self, connection: "Connection") -> None:
+        """A connection has gone."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection."""
+
+    streams: Streams
+    """Its calls."""
+    made_at: float
+    """When it was made, in seconds of the process' clock."""
+    heard_at: float
+    """When something was last received."""
+
+    def __init__(self, owner: Owner, buffer: memoryview) -> None:
+        """`buffer` is shared by all connections, as the loop reads one after the other."""
+        self.made_at = self.heard_at = monotonic()
+        self._owner = owner
+        self._buffer = buffer
+        self._http2 = http2.Connection(owner.max_streams, owner.max_message)
+        self.streams = Streams(owner, self._http2, self._soon)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._is_flushing = self._is_paused = False
+
+    @property
+    def is_greeted(self) -> bool:
+        """True once the peer has said that it speaks HTTP/2."""
+        return self._http2.greeted
+
+    def ping(self) -> None:
+        """Ask the peer for a sign of life."""
+        self._http2.ping()
+        self._soon()
+
+    def shut_down(self) -> None:
+        """Let no new call begin, and close behind the last."""
+        self._http2.shut_down()
+        self._soon()
+
+    def close(self) -> None:
+        """Close it behind what is to be sent."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the loop tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.streams.peer = peer_name(transport.get_extra_info("peername"))
+        self.streams.secure = transport.get_extra_info("ssl_object")
+        if not self._owner.opened(self):
+            transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to read to."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much was read."""
+        self.data_received(bytes(self._buffer[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Something was read."""
+        self.heard_at = monotonic()
+        try:
+            events = self._http2.feed(data)
+        except RuntimeError as error:
+            self._fail(error)
+            return
+        self.streams.carry_out(events)
+        self._soon()
+
+    def eof_received(self) -> None:
+        """The peer sends nothing more, and gets nothing more either: gRPC knows no such half."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone, and with it all calls."""
+        self.streams.end_all(None)
+        self._owner.closed(self)
+
+    def pause_writing(self) -> None:
+        """The peer does not read. What it asks is not read either, as it would want answers."""
+        self._is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._is_paused = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self._soon()
+
+    # Between both.
+
+    def _soon(self) -> None:
+        """Write at the end of this turn of the loop, when others have said what they want to, too."""
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        try:
+            events = self._http2.advance()
+        except RuntimeError as error:
+            self._fail(error)
+            return
+        self.streams.carry_out(events)
+        self._write()
+
+    def _write(self) -> None:
+        """Write what is to be sent, unless the peer does not read."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if not self._is_paused:
+            data = self._http2.take()
+            if data:
+                transport.write(data)
+            if len(data) >= WRITE_BYTES:
+                # More may have waited for room.
+                self._soon()
+        if self._http2.closed:
+            transport.close()
+
+    def _fail(self, error: RuntimeError) -> None:
+        log.error("connection failed", peer=self.streams.peer, error=str(error))
+        self.abort()
+
+
+def peer_name(where: Any) -> str:
+    """The name of a peer as gRPC writes it; `where` is its address as sockets have it."""
+    if not isinstance(where, tuple):
+        return "unix:"
+    host, port = where[0], where[1]
+    if ":" not in host or host.startswith("::ffff:"):
+        return f"ipv4:{host.removeprefix('::ffff:')}:{port}"
+    return f"ipv6:{quote(f'[{host}]', safe='')}:{port}"

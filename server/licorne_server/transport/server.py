@@ -1,0 +1,241 @@
+"""A gRPC server whose connections are the loop's own."""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import grpc
+
+from licorne_server.process.fair import TimeSlices
+from licorne_server.process.loop import stop_task
+from licorne_server.process.settings import Address, Tls
+from licorne_server.security.handshakes import Handshakes
+from licorne_server.security.tls import Certificates
+from licorne_server.transport.call import Call, Status
+from licorne_server.transport.connection import READ_BYTES, Connection
+
+LONGEST_LOOK, LOOKS = 1.0, 4
+"""Seconds between two looks at all connections, at most; and looks within the shortest of their limits."""
+
+CLOSE_SECONDS = 1.0
+"""Seconds that connections may take to send what waits, when the server stops."""
+
+
+class LoopTransport:
+    """Has the methods of `grpc.aio.Server` that services need; see `aio.Transport`."""
+
+    max_streams: int
+    max_message: int
+
+    def __init__(
+        self,
+        interceptors: Sequence[grpc.aio.ServerInterceptor],
+        options: Sequence[tuple[str, int]],
+        time_slices: TimeSlices,
+    ) -> None:
+        """Calls pass the interceptors in order; `options` are gRPC's, and all of them count.
+
+        Handshakes of TLS take turns with reads in `time_slices`.
+        """
+        self._time_slices = time_slices
+        given = dict(options)
+        self.max_streams = given["grpc.max_concurrent_streams"]
+        self.max_message = given["grpc.max_receive_message_length"]
+        self._limits = Limits(given)
+        self._shares = bool(given.get("grpc.so_reuseport"))
+        self._handlers: list[grpc.GenericRpcHandler] = []
+        self._registered: dict[str, Any] = {}
+        self._find: Callable[[Any], Awaitable[Any]] = self._handler
+        for interceptor in reversed(interceptors):
+            self._find = partial(interceptor.intercept_service, self._find)
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._connections: set[Connection] = set()
+        # Set while there are none.
+        self._has_gone = asyncio.Event()
+        self._has_gone.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sockets: list[tuple[socket.socket, Handshakes | None]] = []
+        self._listeners: list[asyncio.Server] = []
+        self._handshakes: list[Handshakes] = []
+        self._looking: asyncio.Task[None] | None = None
+
+    # What grpc.aio.Server has.
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """Serve these handlers too."""
+        self._handlers.extend(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        """Take no notice: those that are registered so are given as generic handlers as well."""
+
+    async def start(self) -> None:
+        """Accept connections from now on."""
+        loop = asyncio.get_running_loop()
+        for listening, handshakes in self._sockets:
+            make = self._protocol if handshakes is None else partial(handshakes.begin, self._protocol)
+            self._listeners.append(await loop.create_server(make, sock=listening))
+        self._looking = loop.create_task(self._look(), name="connections of the transport")
+
+    async def stop(self, grace: float | None) -> None:
+        """Accept nothing more; end all calls, those under way after `grace` seconds, at once with None."""
+        for listener in self._listeners:
+            listener.close()
+        for handshakes in self._handshakes:
+            handshakes.stop()
+        for connection in tuple(self._connections):
+            connection.shut_down()
+        if grace and self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=grace)
+        for connection in tuple(self._connections):
+            connection.streams.end_all(Status(grpc.StatusCode.UNAVAILABLE, "the server has stopped"))
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+        await self._close()
+        await stop_task(self._looking)
+
+    # What services/grpc_server.py wants beside that.
+
+    def listen(self, address: Address, tls: Tls | None) -> int:
+        """Listen at an address, with these certificates if there are any; returns the port.
+
+        Raises:
+            OSError: it cannot.
+            SettingsError: a certificate cannot be read, or is not usable.
+        """
+        handshakes = None
+        if tls is not None:
+            certificates = Certificates(tls, "h2", ssl.CERT_REQUIRED)
+            handshakes = Handshakes(certificates.context, self._time_slices, self._limits.handshake)
+        bound: list[socket.socket] = []
+        port, refusal = address.port, OSError("there is no such host")
+        for family, kind, protocol, where in _places(address):
+            one = socket.socket(family, kind, protocol)
+            try:
+                self._bind(one, (where[0], port, *where[2:]))
+            except OSError as error:
+                one.close()
+                refusal = error
+                continue
+            port = one.getsockname()[1]
+            bound.append(one)
+        if not bound:
+            raise refusal
+        self._sockets += [(one, handshakes) for one in bound]
+        if handshakes is not None:
+            self._handshakes.append(handshakes)
+        return port
+
+    def listen_at(self, path: str) -> None:
+        """Listen at a path of the file system.
+
+        Raises:
+            OSError: it cannot.
+        """
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        one.bind(path)
+        self._sockets.append((one, None))
+
+    def _bind(self, one: socket.socket, where: Any) -> None:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._shares:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if one.family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(where[0] != "::"))
+        one.bind(where)
+
+    # What connections tell.
+
+    def opened(self, connection: Connection) -> bool:
+        """A connection was made; false if there are too many."""
+        if len(self._connections) >= self._limits.connections:
+            return False
+        self._connections.add(connection)
+        self._has_gone.clear()
+        return True
+
+    def begin(self, call: Call, seconds: float | None) -> None:
+        """Carry out a call."""
+        task = call.begin(self._find, seconds)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection has gone."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._has_gone.set()
+
+    def _protocol(self) -> Connection:
+        return Connection(self, self._buffer)
+
+    async def _handler(self, details: Any) -> Any:
+        """The handler of a call; None if there is none."""
+        found = (handler for each in self._handlers if (handler := each.service(details)) is not None)
+        return next(found, None)
+
+    async def _look(self) -> None:
+        """Close connections that are over a limit, and ask silent ones for a sign of life. Never returns."""
+        while True:
+            await asyncio.sleep(self._limits.look)
+            now = monotonic()
+            for connection in tuple(self._connections):
+                self._limits.hold(connection, now)
+
+    async def _close(self) -> None:
+        """Close all connections, behind what they have to send if that takes no longer than a moment."""
+        for connection in tuple(self._connections):
+            connection.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._has_gone.wait()
+        for connection in tuple(self._connections):
+            connection.abort()
+
+
+class Limits:
+    """What connections are held to, in seconds."""
+
+    connections: int
+    handshake: float
+    """Until a connection must be able to carry calls."""
+    look: float
+    """Between two looks at all connections."""
+
+    def __init__(self, options: Mapping[str, int]) -> None:
+        """As gRPC's options say."""
+        self.connections = options["grpc.max_allowed_incoming_connections"]
+        self.handshake = options["grpc.server_handshake_timeout_ms"] / 1000
+        self._idle = options["grpc.max_connection_idle_ms"] / 1000
+        self._silent = options["grpc.keepalive_time_ms"] / 1000
+        self._lost = self._silent + options["grpc.keepalive_timeout_ms"] / 1000
+        self.look = min(LONGEST_LOOK, min(self.handshake, self._idle, self._silent) / LOOKS)
+
+    def hold(self, connection: Connection, now: float) -> None:
+        """Close a connection that is over a limit, or ask whether its peer is still there."""
+        silent = now - connection.heard_at
+        if not connection.is_greeted:
+            if now - connection.made_at > self.handshake:
+                connection.abort()
+        elif silent > self._lost:
+            connection.abort()
+        elif connection.streams.is_idle and now - connection.streams.idle_since > self._idle:
+            connection.shut_down()
+        elif silent > self._silent:
+            connection.ping()
+
+
+def _places(address: Address) -> list[tuple[int, int, int, Any]]:
+    """Where to listen: on all interfaces by one socket for both families, as gRPC does."""
+    host = address.host
+    if address.is_wildcard and socket.has_dualstack_ipv6():
+        host = "::"
+    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [(family, kind, protocol, where) for family, kind, protocol, _, where in found]

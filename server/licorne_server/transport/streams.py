@@ -1,0 +1,166 @@
+"""The calls of one connection."""
+
+import ssl
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+import grpc
+import licorne_transport as http2
+
+from licorne_server.transport.call import Call, Status, too_large
+from licorne_server.transport.metadata import (
+    Metadata,
+    MetadataError,
+    Packed,
+    Pairs,
+    Unpacking,
+    header,
+    received,
+    timeout,
+)
+
+PROTOCOL_ERROR = 0x1
+_METHOD = "POST"
+_CONTENT_TYPE = "application/grpc"
+
+_CERTIFICATE_KINDS = frozenset({"DNS", "URI", "email", "IP Address"})
+
+
+class Calls(Protocol):
+    """Who carries out calls."""
+
+    max_message: int
+    """Bytes of a message, at most."""
+
+    def begin(self, call: Call, seconds: float | None) -> None:
+        """Carry out a call, which may take so many seconds."""
+        ...
+
+
+class Streams:
+    """The calls of one connection, by their streams of HTTP/2."""
+
+    peer: str
+    """The peer's address, as gRPC writes it."""
+    idle_since: float
+    """When the last call ended, in seconds of the process' clock."""
+
+    secure: ssl.SSLObject | None
+    """Has the peer's certificate; None without TLS."""
+
+    def __init__(self, calls: Calls, wire: http2.Connection, soon: Callable[[], None]) -> None:
+        """Over `wire`, before anything is known of the peer; `soon` has it written before long."""
+        self.peer = ""
+        self.secure = None
+        self.idle_since = monotonic()
+        self._calls = calls
+        self._wire = wire
+        self._soon = soon
+        self._open: dict[int, Call] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """True while no call is open."""
+        return not self._open
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """Names in the peer's certificate, by gRPC's names for their kinds."""
+        return _names(self.secure) if self.secure is not None else {}
+
+    def end_all(self, status: grpc.Status | None) -> None:
+        """End all calls with a status, or without one if the peer has gone."""
+        for call in list(self._open.values()):
+            call.end(status)
+
+    def carry_out(self, events: list[tuple[int, int, Any]]) -> None:
+        """Carry out what has happened on the wire."""
+        for stream, kind, payload in events:
+            if kind == http2.OPENED:
+                self._begin(stream, *payload)
+                continue
+            call = self._open.get(stream)
+            if call is None:
+                continue
+            if kind == http2.MESSAGES:
+                call.heard(payload)
+            elif kind == http2.ENDED:
+                if payload:
+                    call.end(Status(grpc.StatusCode.INTERNAL, "the call has ended within a message"))
+                call.has_ended()
+            elif kind == http2.WRITABLE:
+                call.may_write()
+            elif kind == http2.RESET:
+                self._forget(stream)
+                call.end(None)
+            elif kind == http2.REFUSED:
+                call.end(self._refusal(*payload))
+            elif kind == http2.COMPRESSED:
+                call.heard([Packed(payload)])
+
+    # What calls want.
+
+    def respond(self, stream: int, metadata: Pairs) -> None:
+        """Send the head of a response."""
+        self._wire.respond(stream, metadata)
+        self._soon()
+
+    def send(self, stream: int, message: bytes) -> bool:
+        """Send a message; true if the peer has to read before the next one."""
+        self._soon()
+        return self._wire.send(stream, message)
+
+    def consumed(self, stream: int, messages: int, size: int) -> None:
+        """Messages were read, so that the peer may send more."""
+        if self._wire.consumed(stream, messages, size):
+            self._soon()
+
+    def finish(self, stream: int, head: Pairs, metadata: Pairs) -> None:
+        """End a response, and with it the call."""
+        self._wire.finish(stream, head, metadata)
+        self._forget(stream)
+        self._soon()
+
+    def _begin(self, stream: int, method: str, path: str, headers: Pairs) -> None:
+        """Begin a call, or refuse it."""
+        if method != _METHOD or not header(headers, "content-type").startswith(_CONTENT_TYPE):
+            self._wire.reset(stream, PROTOCOL_ERROR)
+            return
+        seconds: float | None = None
+        problem = ""
+        metadata: Metadata = ()
+        try:
+            metadata = received(headers)
+            if given := header(headers, "grpc-timeout"):
+                seconds = timeout(given)
+        except MetadataError as error:
+            problem = str(error)
+        unpacking = Unpacking(header(headers, "grpc-encoding"), self._calls.max_message)
+        call = self._open[stream] = Call(self, stream, path, metadata, unpacking)
+        if problem:
+            call.end(Status(grpc.StatusCode.INTERNAL, problem))
+            return
+        self._calls.begin(call, seconds)
+
+    def _forget(self, stream: int) -> None:
+        self._open.pop(stream, None)
+        self.idle_since = monotonic()
+
+    def _refusal(self, size: int, flag: int) -> grpc.Status:
+        if flag > 1:
+            return Status(grpc.StatusCode.INTERNAL, f"a message has an unknown flag: {flag}")
+        return too_large(size, self._calls.max_message)
+
+
+def _names(secure: ssl.SSLObject) -> dict[str, list[bytes]]:
+    """Names in a certificate, as gRPC calls their kinds."""
+    certificate: Any = secure.getpeercert() or {}
+    alternative = [
+        value if kind in _CERTIFICATE_KINDS else "other types of SAN"
+        for kind, value in certificate.get("subjectAltName", ())
+    ]
+    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return {
+        "x509_subject_alternative_name": [name.encode() for name in alternative],
+        "x509_common_name": [name.encode() for name in common],
+    }

@@ -1,0 +1,291 @@
+//! One connection: its streams, and what happens on them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::server::{self, Builder, Handshake};
+use h2::{Ping, PingPong, Reason, RecvStream};
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::events::{DONE, Events, OPENED, RESET};
+use crate::pipe::Pipe;
+use crate::stream::{State, Stream};
+
+/// Bytes of one stream that are on their way or wait: some thousand small messages.
+const STREAM_WINDOW: u32 = 256 * 1024;
+
+/// Bytes of the head of a request.
+const MOST_HEADERS: u32 = 16 * 1024;
+
+/// Bytes of responses within h2, for each stream.
+const SEND_BUFFER: usize = 64 * 1024;
+
+type Pairs = Vec<(String, String)>;
+
+/// How far the connection has come.
+enum Phase {
+    Greeting(Box<Handshake<Pipe, Bytes>>),
+    Open(Box<server::Connection<Pipe, Bytes>>),
+    Closed,
+}
+
+/// The server's side of one connection.
+#[pyclass(module = "licorne_transport")]
+pub struct Connection {
+    pipe: Pipe,
+    phase: Phase,
+    pings: Option<PingPong>,
+    streams: BTreeMap<u32, Stream>,
+    /// Bytes of a message, at most.
+    most: usize,
+}
+
+#[pymethods]
+impl Connection {
+    #[new]
+    fn new(max_streams: u32, max_message: usize) -> Self {
+        let pipe = Pipe::default();
+        let greeting = Builder::new()
+            .max_concurrent_streams(max_streams)
+            .initial_window_size(STREAM_WINDOW)
+            // No stream that is not read can keep others of its connection from being read.
+            .initial_connection_window_size(STREAM_WINDOW.saturating_mul(max_streams))
+            .max_header_list_size(MOST_HEADERS)
+            .max_send_buffer_size(SEND_BUFFER)
+            .handshake(pipe.clone());
+        Connection {
+            pipe,
+            phase: Phase::Greeting(Box::new(greeting)),
+            pings: None,
+            streams: BTreeMap::new(),
+            most: max_message,
+        }
+    }
+
+    /// True once nothing more is read or written, but for what `take` has left.
+    #[getter]
+    fn closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// True once the peer has sent its preface and its settings.
+    #[getter]
+    fn greeted(&self) -> bool {
+        !matches!(self.phase, Phase::Greeting(_))
+    }
+
+    /// Read what was received; returns what has happened.
+    fn feed<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        self.pipe.buffers().incoming.extend_from_slice(data);
+        self.advance(py)
+    }
+
+    /// Go on with what was begun; returns what has happened.
+    fn advance<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.guarded(|connection| connection.advance_all(py))
+    }
+
+    /// What is to be sent.
+    fn take<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let data = self.pipe.buffers().outgoing.split();
+        PyBytes::new(py, &data)
+    }
+
+    /// Send the head of a response. A stream that has gone is left alone, here and below.
+    fn respond(&mut self, id: u32, metadata: Pairs) -> PyResult<()> {
+        let head = response(metadata)?;
+        self.guarded(|connection| {
+            if let Some(stream) = connection.streams.get_mut(&id).filter(|stream| !stream.has_head()) {
+                // An error is that of a reset, which `advance` tells.
+                let _ = stream.head(head, false);
+            }
+            Ok(())
+        })
+    }
+
+    /// Send a message behind the head; true if its writer should wait for `WRITABLE`.
+    fn send(&mut self, id: u32, data: &[u8]) -> PyResult<bool> {
+        let size = u32::try_from(data.len()).map_err(|_| PyValueError::new_err("a message is too large"))?;
+        self.guarded(|connection| {
+            let stream = connection.streams.get_mut(&id);
+            Ok(stream.is_some_and(|stream| stream.message(data, size).unwrap_or(false)))
+        })
+    }
+
+    /// End a response behind what was sent, with its status among the metadata.
+    fn finish(&mut self, id: u32, head: Pairs, metadata: Pairs) -> PyResult<()> {
+        let trailers = headers(metadata)?;
+        let mut alone = response(head)?;
+        alone.headers_mut().extend(trailers.clone());
+        self.guarded(|connection| {
+            match connection.streams.get_mut(&id) {
+                Some(stream) if stream.has_head() => stream.finish(trailers),
+                Some(stream) => {
+                    let _ = stream.head(alone, true);
+                    connection.streams.remove(&id);
+                }
+                None => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Reset a stream, with a code of HTTP/2.
+    fn reset(&mut self, id: u32, code: u32) -> PyResult<()> {
+        self.guarded(|connection| {
+            if let Some(mut stream) = connection.streams.remove(&id) {
+                stream.reset(Reason::from(code));
+            }
+            Ok(())
+        })
+    }
+
+    /// So many messages of so many bytes in all were consumed; true if the peer should hear of it.
+    fn consumed(&mut self, id: u32, messages: usize, size: usize) -> PyResult<bool> {
+        self.guarded(|connection| {
+            let stream = connection.streams.get_mut(&id);
+            Ok(stream.is_some_and(|stream| stream.consumed(messages, size)))
+        })
+    }
+
+    /// Ask the peer for a sign of life.
+    fn ping(&mut self) -> PyResult<()> {
+        self.guarded(|connection| {
+            if let Some(pings) = &mut connection.pings {
+                let context = &mut Context::from_waker(Waker::noop());
+                let _ = pings.poll_pong(context);
+                // It fails while an answer is outstanding, which is asked for already.
+                let _ = pings.send_ping(Ping::opaque());
+            }
+            Ok(())
+        })
+    }
+
+    /// Let no new call begin, and close behind those under way.
+    fn shut_down(&mut self) -> PyResult<()> {
+        self.guarded(|connection| {
+            match &mut connection.phase {
+                Phase::Open(open) => open.graceful_shutdown(),
+                Phase::Greeting(_) => connection.phase = Phase::Closed,
+                Phase::Closed => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Connection {
+    /// Do something to the connection. A panic would end the caller's loop, and so all other
+    /// connections: it ends this one instead. What h2 has left half-way is not touched any more, not
+    /// even to free it.
+    fn guarded<T>(&mut self, act: impl FnOnce(&mut Self) -> PyResult<T>) -> PyResult<T> {
+        catch_unwind(AssertUnwindSafe(|| act(self))).unwrap_or_else(|_| {
+            mem::forget(mem::replace(&mut self.phase, Phase::Closed));
+            mem::forget(mem::take(&mut self.streams));
+            mem::forget(self.pings.take());
+            Err(PyRuntimeError::new_err("the connection has failed"))
+        })
+    }
+
+    fn advance_all<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut events = Events::new(py);
+        loop {
+            let before = (events.len(), self.pipe.buffers().outgoing.len());
+            self.accept(&mut events)?;
+            self.advance_streams(&mut events)?;
+            // Writes what streams have queued and released, which may let others go on.
+            self.accept(&mut events)?;
+            if before == (events.len(), self.pipe.buffers().outgoing.len()) {
+                break;
+            }
+        }
+        if matches!(self.phase, Phase::Closed) {
+            for id in mem::take(&mut self.streams).into_keys() {
+                events.add(id, RESET, ())?;
+            }
+        }
+        Ok(events.into_list())
+    }
+
+    /// Read and write, and take in new streams.
+    fn accept(&mut self, events: &mut Events<'_>) -> PyResult<()> {
+        let context = &mut Context::from_waker(Waker::noop());
+        if let Phase::Greeting(greeting) = &mut self.phase {
+            match Pin::new(greeting.as_mut()).poll(context) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(mut connection)) => {
+                    self.pings = connection.ping_pong();
+                    self.phase = Phase::Open(Box::new(connection));
+                }
+                Poll::Ready(Err(_)) => self.phase = Phase::Closed,
+            }
+        }
+        while let Phase::Open(connection) = &mut self.phase {
+            match connection.poll_accept(context) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    let id = respond.stream_id().into();
+                    events.add(id, OPENED, opened(&request))?;
+                    self.streams.insert(id, Stream::new(id, request.into_body(), respond));
+                }
+                // h2 has told the peer what was wrong.
+                Poll::Ready(Some(Err(_)) | None) => {
+                    self.phase = Phase::Closed;
+                    self.pings = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn advance_streams(&mut self, events: &mut Events<'_>) -> PyResult<()> {
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut gone = Vec::new();
+        for (id, stream) in &mut self.streams {
+            match stream.advance(context, self.most, events)? {
+                State::Open => {}
+                State::Done => gone.push((*id, DONE)),
+                State::Reset => gone.push((*id, RESET)),
+            }
+        }
+        for (id, kind) in gone {
+            // Where the peer has not ended its side, h2 resets it behind the response.
+            self.streams.remove(&id);
+            events.add(id, kind, ())?;
+        }
+        Ok(())
+    }
+}
+
+/// What the caller is told of a request: its method, its path, and its metadata as text.
+fn opened(request: &Request<RecvStream>) -> (&str, &str, Pairs) {
+    let pairs = request.headers().iter();
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let metadata = pairs.map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+    (request.method().as_str(), request.uri().path(), metadata)
+}
+
+fn response(metadata: Pairs) -> PyResult<Response<()>> {
+    let mut head = Response::new(());
+    *head.headers_mut() = headers(metadata)?;
+    Ok(head)
+}
+
+fn headers(metadata: Pairs) -> PyResult<HeaderMap> {
+    let mut map = HeaderMap::with_capacity(metadata.len());
+    for (name, value) in metadata {
+        let wrong = || PyValueError::new_err(format!("not a header of HTTP: {name}: {value:?}"));
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        map.append(key, HeaderValue::from_str(&value).map_err(|_| wrong())?);
+    }
+    Ok(map)
+}
