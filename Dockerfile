@@ -30,6 +30,9 @@ RUN for project in clients/python clients/cli .; do \
     done \
  && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
  && /opt/licorne/bin/pip check
+# HTTP/2 for the server, where `make transport` has built it for the image: no compiler of Rust is wanted here.
+COPY deploy/image/wheels /extra
+RUN for wheel in /extra/*.whl; do [ ! -e "$wheel" ] || /opt/licorne/bin/pip install --no-index --no-deps "$wheel"; done
 # The fast form, on a fast interpreter: an image without either is not built.
 RUN /opt/licorne/bin/licorne version --client | grep 'compiled, .*, optimized$'
 

@@ -43,4 +43,8 @@ if [ -f "$authorities" ]; then
 fi
 options+=(--secret "id=pip,src=$given/pip.conf")
 
+# HTTP/2 for the server, where `make transport` has built it. An older one is none of this checkout's.
+rm -f deploy/image/wheels/*.whl
+cp dist/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null || true
+
 "$engine" build "${options[@]}" --build-arg "BASE=$base" --tag "$image" .

@@ -16,17 +16,10 @@ from licorne_server.commands.member_options import add_members, coordination_of
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.cores import worker_count
 from licorne_server.process.memory import USUAL_PERCENT, System
-from licorne_server.process.settings import (
-    TRANSPORTS,
-    USUAL_SAMPLE,
-    Address,
-    Settings,
-    SettingsError,
-    Tls,
-    TraceSettings,
-)
+from licorne_server.process.settings import USUAL_SAMPLE, Address, Settings, SettingsError, Tls, TraceSettings
 from licorne_server.telemetry.logs import FORMATS
 from licorne_server.telemetry.logs.levels import LEVELS
+from licorne_server.transport import TRANSPORTS
 
 USUAL = Settings()
 USUAL_HTTP = 9080

@@ -122,7 +122,11 @@ class _Connection:
 
     def _channel(self) -> grpc.aio.Channel:
         where = self._member.address
-        credentials = None if where.startswith("unix:") else self._credentials()
+        if where.startswith("unix:"):
+            # gRPC would send the path for a host, which only its own server takes.
+            named = [*_OPTIONS, ("grpc.default_authority", "localhost")]
+            return grpc.aio.insecure_channel(where, options=named)
+        credentials = self._credentials()
         if credentials is None:
             return grpc.aio.insecure_channel(where, options=_OPTIONS)
         return grpc.aio.secure_channel(where, credentials, options=_OPTIONS)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
 from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerBounds, RmBounds, no_seconds
+from licorne_server.transport import AUTO, served_by
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -27,9 +28,6 @@ LEAST_JOURNAL = 1024**2
 
 PATH = "/v1/traces"
 """Path of a collector for spans, below its own address."""
-
-AUTO, GRPC, LOOP = TRANSPORTS = ("auto", "grpc", "loop")
-"""What serves gRPC, by the names of the setting."""
 
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
@@ -255,7 +253,7 @@ class Settings:
                 f"ask_backoff must be a number of seconds from 0 up: {first}, "
                 f"and ask_backoff_max one that is not smaller: {most}"
             )
-        if self.transport == LOOP and not self.is_on_loop:
+        if self.transport not in (AUTO, served_by(self.transport)):
             raise SettingsError("--transport loop needs the wheel licorne-transport, which is not installed")
         self._check_peers()
         self._check_coordination()
@@ -270,11 +268,6 @@ class Settings:
                 raise SettingsError(problem)
         if not self.insecure:
             self._check_listeners()
-
-    @property
-    def is_on_loop(self) -> bool:
-        """True if connections of gRPC are the loop's own (`licorne_server.transport`)."""
-        return self.transport != GRPC and find_spec("licorne_transport") is not None
 
     def _check_listeners(self) -> None:
         """Refuse to serve others without TLS."""

@@ -151,34 +151,27 @@ class Intake:
 
     def _joined(self, first: Entry, request: Split) -> Entry:
         """The entry and its neighbours as one, with the number of the last of them."""
-        if not self._joins(first, request):
-            return first
         items = {field: list(found) for field, found in request.items.items()}
-        whole = Split(request.rm_id, items)
-        number = first.number
-        while self._joins(first, whole):
-            entry = self._pop()
-            number = entry.number
-            if entry.request is not None:
-                for field, found in entry.request.items.items():
-                    items[field] += found
-        return first._replace(number=number, request=whole)
-
-    def _joins(self, first: Entry, whole: Split) -> bool:
-        """True if the next entry can be carried out together with the joined ones."""
-        if not self._waiting:
-            return False
-        entry = self._waiting[0]
-        if entry.request is None:
-            return not entry.field
-        if entry.kind is not first.kind:
-            return False
-        count = sum(len(found) for part in (entry.request, whole) for found in part.items.values())
-        if count > MAX_JOINED:
-            return False
         # The first field of a request has its additions, the others have its removals.
-        added, *removed = whole.items
-        return not (entry.request.items[added] and any(whole.items[field] for field in removed))
+        added, *removed = items
+        count, number = request.total, first.number
+        removes = any(items[field] for field in removed)
+        while self._waiting:
+            entry = self._waiting[0]
+            more = entry.request
+            if more is None:
+                if entry.field:
+                    break
+            else:
+                count += more.total
+                if entry.kind is not first.kind or count > MAX_JOINED or (removes and more.items[added]):
+                    break
+                for field, found in more.items.items():
+                    if found:
+                        items[field] += found
+                removes = removes or len(more.items[added]) < more.total
+            number = self._pop().number
+        return first._replace(number=number, request=Split(request.rm_id, items))
 
     def _pop(self) -> Entry:
         entry = self._waiting.popleft()
@@ -216,9 +209,12 @@ class Exchange:
         """Read requests until the RM's side ends or a message is malformed."""
         intake = self._intake
         try:
-            while (raw := await self._stream.read()) is not None and await self._take(raw):
-                if intake.is_full:
-                    await intake.room()
+            while messages := await self._stream.read_all():
+                for raw in messages:
+                    if self._stream.over or not await self._take(raw):
+                        return
+                    if intake.is_full:
+                        await intake.room()
         except (CallError, Malformed) as error:
             # What came before it is carried out.
             intake.end(error)

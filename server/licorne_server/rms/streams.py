@@ -21,6 +21,7 @@ import grpc
 
 from licorne_server.security.access import PassedOn
 from licorne_server.security.connections import Link
+from licorne_server.transport.call import Call
 from licorne_server.wire.errors import CallError, Malformed, unavailable
 
 FLUSH_SECONDS = 5.0
@@ -145,10 +146,25 @@ class Stream:
         if raw is grpc.aio.EOF or self.over:
             return None
         message: bytes = raw
+        self._heard(message)
+        return message
+
+    def _heard(self, message: bytes) -> None:
         self._link.heard(len(message))
         self.traffic.messages_read += 1
         self.traffic.bytes_read += len(message)
-        return message
+
+    async def read_all(self) -> Sequence[bytes]:
+        """The RM's next messages, those that have come together; none when the stream has ended."""
+        first = await self.read()
+        if first is None:
+            return ()
+        if not isinstance(self._context, Call):
+            return (first,)
+        others = self._context.waiting()
+        for message in others:
+            self._heard(message)
+        return (first, *others)
 
     def silence(self) -> float:
         """Seconds since the wait for the RM's next message began."""

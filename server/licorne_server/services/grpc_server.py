@@ -28,6 +28,7 @@ from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import PROTOCOL, SessionService
 from licorne_server.telemetry.measures import Calls
+from licorne_server.transport import GRPC, served_by
 from licorne_server.transport.aio import AioTransport, Transport
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
@@ -61,7 +62,7 @@ def server_of(
     server on the same port fails.
     """
     every = [("grpc.so_reuseport", int(settings.shares_ports)), *CHANNEL_OPTIONS, *options]
-    if not settings.is_on_loop:
+    if served_by(settings.transport) == GRPC:
         return AioTransport(interceptors, every)
     from licorne_server.transport.server import LoopTransport
 
@@ -117,6 +118,8 @@ class GrpcDoor:
     guard: CallGuard
     inner: InnerCalls
     """Calls of the page, to the same services."""
+    transport: str
+    """What serves gRPC, by its name."""
 
     def __init__(
         self,
@@ -131,6 +134,7 @@ class GrpcDoor:
         Handshakes take turns with reads in `time_slices`.
         """
         self._time_slices = time_slices
+        self.transport = served_by(settings.transport)
         self.inner = InnerCalls()
         self._settings = settings
         self._connections = Connections(settings.peers)

@@ -198,7 +198,10 @@ class Server:
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
             addresses["metrics"] = self.metrics_address
-        log.info("started", version=self._build.version, form=self._build.form, **addresses)
+        build = self._build
+        log.info(
+            "started", version=build.version, form=build.form, transport=self._grpc.transport, **addresses
+        )
         if exposed := {what: addresses[what] for what in self.settings.exposed}:
             log.warning("insecure: served without TLS where others can reach it", **exposed)
 

@@ -7,3 +7,13 @@ need, and `call.Call` those of a context, so that handlers and interceptors run 
 
 Caller: `services/grpc_server.py`, where the wheel is installed.
 """
+
+from importlib.util import find_spec
+
+AUTO, GRPC, LOOP = TRANSPORTS = ("auto", "grpc", "loop")
+"""Values of the setting."""
+
+
+def served_by(setting: str) -> str:
+    """What serves gRPC: what the setting names, or `GRPC` if that is not installed."""
+    return LOOP if setting != GRPC and find_spec("licorne_transport") is not None else GRPC

@@ -96,6 +96,16 @@ class Context:
         """Code of that status."""
         return None if self.status is None else self.status.code
 
+    async def abort(
+        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()
+    ) -> NoReturn:
+        """End the call with a status.
+
+        Raises:
+            grpc.aio.AbortError: always.
+        """
+        await self.abort_with_status(Status(code, details, trailing_metadata))
+
     async def abort_with_status(self, status: grpc.Status) -> NoReturn:
         """End the call with a status.
 
@@ -166,12 +176,7 @@ class Call(Context):
                 return grpc.aio.EOF
             self._in_a_row = 0
             await self._came()
-        message = self._messages.popleft()
-        self._eaten += 1
-        self._eaten_bytes += len(message)
-        if not self._messages or self._eaten_bytes >= TELL_BYTES:
-            self._way.consumed(self._stream, self._eaten, self._eaten_bytes)
-            self._eaten = self._eaten_bytes = 0
+        message = self._next()
         if isinstance(message, Packed):
             try:
                 return self._unpacking.unpacked(message)
@@ -180,6 +185,23 @@ class Call(Context):
             except TooLarge:
                 most = self._unpacking.most
                 await self.abort_with_status(too_large(most + 1, most))
+        return message
+
+    def waiting(self) -> list[bytes]:
+        """Messages behind the last one that was read, which have come already: no more than a few."""
+        found: list[bytes] = []
+        while self._messages and self._in_a_row < IN_A_ROW and not isinstance(self._messages[0], Packed):
+            self._in_a_row += 1
+            found.append(self._next())
+        return found
+
+    def _next(self) -> bytes:
+        message = self._messages.popleft()
+        self._eaten += 1
+        self._eaten_bytes += len(message)
+        if not self._messages or self._eaten_bytes >= TELL_BYTES:
+            self._way.consumed(self._stream, self._eaten, self._eaten_bytes)
+            self._eaten = self._eaten_bytes = 0
         return message
 
     async def _came(self) -> None:
@@ -203,16 +225,6 @@ class Call(Context):
                 await self._writer
             finally:
                 self._writer = None
-
-    async def abort(
-        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()
-    ) -> NoReturn:
-        """End the call with a status.
-
-        Raises:
-            grpc.aio.AbortError: always.
-        """
-        await self.abort_with_status(Status(code, details, trailing_metadata))
 
     # What its connection tells.
 

@@ -94,6 +94,11 @@ class Split(NamedTuple):
     rm_id: str
     items: dict[int, list[bytes]]
 
+    @property
+    def total(self) -> int:
+        """Number of items in all."""
+        return sum(map(len, self.items.values()))
+
 
 def varint(raw: bytes, position: int) -> tuple[int, int]:
     """The number at a position, and the position behind it."""
