@@ -42,7 +42,11 @@ APP_VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' $(CHART)/Chart.yaml)
 # What the server and the client need, and what working on them needs beside that.
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python
+# uv reads no settings of pip: an index that pip has from the environment is uv's, too.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
@@ -55,20 +59,20 @@ install: $(INSTALLED) ## make .venv with the server, the client and the tools
 
 $(RUNTIME): pyproject.toml clients/python/pyproject.toml clients/cli/pyproject.toml tools/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; say make PYTHON=...")'
-	@echo 'Setting up .venv with the server and the client: about a minute, the first time only ...' >&2
+	@echo 'Setting up .venv with the server and the client: about half a minute, the first time only ...' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP_INSTALL) --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e clients/cli -e . -e tools
 	@touch $@
 
 $(INSTALLED): $(RUNTIME)
-	@echo 'Adding the tools for tests and development to .venv: about a minute, the first time only ...' >&2
+	@echo 'Adding the tools for tests and development to .venv: about half a minute, the first time only ...' >&2
 	@$(PIP_INSTALL) -c constraints.txt --group dev
 	@touch $@
 
-$(GENERATOR): proto/requirements.txt
+$(GENERATOR): proto/requirements.txt | $(RUNTIME)
 	@test -x $(GEN)/python || $(PYTHON) -m venv .venv-gen
-	@$(GEN)/python -m pip install --quiet --disable-pip-version-check -r proto/requirements.txt
+	@$(BIN)/uv pip install --quiet --python $(GEN)/python -r proto/requirements.txt
 	@touch $@
 
 demo: $(RUNTIME) ## a real server and fake RMs, seen from the terminal
