@@ -129,12 +129,14 @@ class Process:
 
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
-    """Restore the collector's settings of the test process."""
+    """Restore the collector's settings of the test process.
+
+    What is exempt from passes stays so: every later one would look at all tests.
+    """
     before, interval = gc.get_threshold(), sys.getswitchinterval()
     yield
     sys.setswitchinterval(interval)
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 @pytest.fixture
