@@ -40,8 +40,7 @@ GOOD = config(QUEUES, rest=REST)
 BEFORE = config(QUEUES.replace("{name: default}", "{name: default}, {name: old}"), rest=REST)
 
 
-@pytest.fixture
-def driver() -> Driver:
+def in_the_middle() -> Driver:
     """A partition in the middle of everything: nothing in it is at rest."""
     driver = Driver()
     driver.do(register(BEFORE, extra={"log.level": "INFO"}))
@@ -56,6 +55,12 @@ def driver() -> Driver:
     foreign = replace(ask("", "daemon", on_node="n1", vcore=100), tags={"foreign": "default"})
     driver.do(asks(foreign), reload(GOOD))
     return driver
+
+
+@pytest.fixture(scope="module")
+def driver() -> Driver:
+    """One for all tests, none of which changes it."""
+    return in_the_middle()
 
 
 def told(effects: list[Effect]) -> str:
@@ -103,8 +108,9 @@ def test_the_same_text_changes_not_one_bit(driver: Driver) -> None:
     assert digest_of(driver.scheduler) == before
 
 
-def test_a_digest_shows_every_change(driver: Driver) -> None:
+def test_a_digest_shows_every_change() -> None:
     """Of two texts that differ in one amount, the one that is taken shows in the digest."""
+    driver = in_the_middle()
     before = digest_of(driver.scheduler)
     driver.send(reload(GOOD.replace("vcore: 8", "vcore: 7")))
     assert digest_of(driver.scheduler) != before

@@ -8,6 +8,7 @@ from asyncio import Lock
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, TypeVar
@@ -49,15 +50,17 @@ def lines_of_core(work: Callable[[], object]) -> int:
 def counted(work: Callable[[], object], counts: Callable[[str], bool]) -> Counter[str]:
     """The lines that run of the files that count, by the name of their function."""
     lines: Counter[str] = Counter()
+    counts = cache(counts)
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if not counts(frame.f_code.co_filename):
-            return None
         lines[frame.f_code.co_name] += event == "line"
         return trace
 
+    def choose(frame: FrameType, event: str, _: Any) -> Any:
+        return trace if counts(frame.f_code.co_filename) else None
+
     before = sys.gettrace()
-    sys.settrace(trace)
+    sys.settrace(choose)
     try:
         work()
     finally:
@@ -86,19 +89,23 @@ def stretches(work: Coroutine[Any, Any, Any], *errors: type[Exception]) -> list[
     It may end with one of the errors.
     """
     counts: list[int] = []
+    lines = 0
 
     def trace(_: FrameType, event: str, __: Any) -> Any:
-        counts[-1] += event == "line"
+        nonlocal lines
+        if event == "line":
+            lines += 1
         return trace
 
     before = sys.gettrace()
     try:
         with suppress(StopIteration, *errors):
             while True:
-                counts.append(0)
+                lines = 0
                 sys.settrace(trace)
                 work.send(None)
                 sys.settrace(before)
+                counts.append(lines)
     finally:
         sys.settrace(before)
-    return counts
+    return [*counts, lines]
