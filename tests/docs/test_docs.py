@@ -187,15 +187,19 @@ def follows(page: Page, block: Block, following: Block) -> bool:
     return not any(page.lines[block.end : following.line - 2])
 
 
-LINES = [
-    pytest.param(words, id=f"{block.page}: {' '.join(words)}")
-    for block in blocks("sh")
+FIRST_PAGE = {
+    tuple(words): block.page
+    for block in reversed(blocks("sh"))
     if block.page not in TOLD
-    for words in commands(block)
-]
+    for words in reversed(commands(block))
+}
+"""That of each command, which is tried once however many pages have it."""
 
 
-@pytest.mark.parametrize("words", LINES)
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param([*words], id=f"{page}: {' '.join(words)}") for words, page in reversed(FIRST_PAGE.items())],
+)
 def test_commands_run(words: list[str], shell: Shell) -> None:
     """Every command on a page succeeds, as far as it can run here."""
     match words:
