@@ -86,7 +86,7 @@ def is_strictly_greater_than_zero(size: Resources) -> bool:
 
 def equals(left: Resources, right: Resources) -> bool:
     """True if all amounts are equal; a missing name counts as zero."""
-    return all(left.get(name, 0) == right.get(name, 0) for name in left.keys() | right.keys())
+    return left == right or all(left.get(n, 0) == right.get(n, 0) for n in left.keys() | right.keys())
 
 
 def min_undefined(left: Resources, right: Resources) -> dict[str, int]:

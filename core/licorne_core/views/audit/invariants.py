@@ -280,7 +280,8 @@ def _check_application(partition: Partition, app: Application) -> None:
         accounts, placed = ACCOUNTS[request.state], request.allocation is not None
         # A real request that takes its placeholder's room has none of its own.
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
-        require("A6", fits, f"{at}: {request!r} has the allocation {request.allocation}")
+        if not fits:
+            raise InvariantBroken(f"A6: {at}: {request!r} has the allocation {request.allocation}")
         if request.state is RequestState.ASSUMED:
             waiting = partition.predicates.is_waiting(request)
             require("L1", waiting, f"{at}: {request!r} waits for no answer that has a deadline")

@@ -382,13 +382,12 @@ def _compared(
     concern: Concern, at: str, totals: Mapping[str, Resources], counted: Mapping[str, Resources]
 ) -> Iterator[Finding]:
     for name, total in totals.items():
-        text = f"{at}: {name} {describe(total)}"
         if _is_out_of_range(total):
-            yield Finding(_NEGATIVE.get(concern, Concern.NEGATIVE_SHARE), text)
+            yield Finding(_NEGATIVE.get(concern, Concern.NEGATIVE_SHARE), f"{at}: {name} {describe(total)}")
         if not equals(total, counted[name]):
-            yield Finding(concern, f"{text}, in it {describe(counted[name])}")
+            yield Finding(concern, f"{at}: {name} {describe(total)}, in it {describe(counted[name])}")
 
 
 def _is_out_of_range(total: Resources) -> bool:
     """True if an amount is below zero or beyond int64."""
-    return any(not 0 <= value <= INT64_MAX for value in total.values())
+    return bool(total) and not 0 <= min(total.values()) <= max(total.values()) <= INT64_MAX

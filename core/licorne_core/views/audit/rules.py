@@ -97,11 +97,8 @@ def _check_group(app: Application, group: TaskGroup, placeholders: list[Request]
 
 def _check_pair(partition: Partition, app: Application, request: Request) -> None:
     partner = request.partner
-    require(
-        "G1",
-        (request.state in TO_REPLACE) == (partner is not None and not request.ask.placeholder),
-        f"{request!r} has the partner {partner!r}",
-    )
+    if (request.state in TO_REPLACE) != (partner is not None and not request.ask.placeholder):
+        raise InvariantBroken(f"G1: {request!r} has the partner {partner!r}")
     if partner is None:
         return
     known = app.requests.get(partner.key) is partner and partner.partner is request

@@ -6,6 +6,7 @@ S2  Room is held on schedulable nodes only, without reservations of asks that ma
 """
 
 from licorne_core.partitions.partition import Partition
+from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import charge
 from licorne_core.views.audit.rules import require
 
@@ -37,4 +38,5 @@ def check_starts(partition: Partition) -> None:
         require("S2", free, f"{node.node_id} is held and reserved")
     for app in partition.applications.values():
         for request in app.requests.values():
-            require("S1", request.shadow is known.get(request), f"{request!r} holds {request.shadow}")
+            if request.shadow is not known.get(request):
+                raise InvariantBroken(f"S1: {request!r} holds {request.shadow}")
