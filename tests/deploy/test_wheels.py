@@ -47,9 +47,14 @@ SECONDS = 240
 Environment = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def environment(folder: Path, *wanted: str) -> Environment:
-    """A fresh environment with distributions of `dist/`; runs programs of it from its folder."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=SECONDS)
+def environment(folder: Path, *wanted: str, by_pip: bool = False) -> Environment:
+    """A fresh environment with distributions of `dist/`; runs programs of it from its folder.
+
+    uv installs them, in a part of the time, unless it is to be pip, as a page has it.
+    """
+    uv = (sys.executable, "-m", "uv", "--quiet")
+    made = (sys.executable, "-m", "venv") if by_pip else (*uv, "venv", "--python", sys.executable)
+    subprocess.run([*made, str(folder)], check=True, timeout=SECONDS)
 
     def run(program: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -63,10 +68,12 @@ def environment(folder: Path, *wanted: str) -> Environment:
         assert done.returncode == code, f"{program} {arguments}: {done.stdout}{done.stderr}"
         return done
 
-    options = ("--quiet", "--disable-pip-version-check", "--only-binary", ":all:")
-    places = ("--find-links", str(DIST), "--find-links", str(PURE))
-    run("python", "-m", "pip", "install", *options, "-c", str(ROOT / "constraints.txt"), *places, *wanted)
-    run("python", "-m", "pip", "check")
+    places = ("--only-binary", ":all:", "--find-links", str(DIST), "--find-links", str(PURE))
+    python = str(folder / "bin/python")
+    pip = (python, "-m", "pip", "--quiet") if by_pip else (*uv, "pip")
+    at = () if by_pip else ("--python", python)
+    for words in (("install", "-c", str(ROOT / "constraints.txt"), *places, *wanted), ("check",)):
+        subprocess.run([*pip, *words, *at], check=True, timeout=SECONDS)
     return run
 
 
@@ -85,7 +92,7 @@ def command_line(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """That of a server, by ``pip install dist/*.whl``."""
-    return environment(tmp_path_factory.mktemp("server"), *map(str, DIST.glob("*.whl")))
+    return environment(tmp_path_factory.mktemp("server"), *map(str, DIST.glob("*.whl")), by_pip=True)
 
 
 def installed(run: Environment) -> set[str]:
