@@ -42,11 +42,12 @@ APP_VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' $(CHART)/Chart.yaml)
 # What the server and the client need, and what working on them needs beside that.
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
-PIP_INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python
-# uv reads no settings of pip: an index that pip has from the environment is uv's, too.
+# uv reads no settings of pip: an index that pip has, from the environment or a file, is uv's too.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
+PIP_INSTALL = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev/null) && \
+  export UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$$index}; $(BIN)/uv pip install --quiet --python $(BIN)/python
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help

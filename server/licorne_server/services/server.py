@@ -198,10 +198,8 @@ class Server:
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
             addresses["metrics"] = self.metrics_address
-        build = self._build
-        log.info(
-            "started", version=build.version, form=build.form, transport=self._grpc.transport, **addresses
-        )
+        about = {"version": self._build.version, "form": self._build.form, "transport": self._grpc.transport}
+        log.info("started", **about, **addresses)
         if exposed := {what: addresses[what] for what in self.settings.exposed}:
             log.warning("insecure: served without TLS where others can reach it", **exposed)
 
