@@ -15,7 +15,7 @@ from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run
-from licorne_tools.bench.scenarios import PREDICATE_DELAYS, SCENARIOS, SINGLE, Kind, Scenario, Wire
+from licorne_tools.bench.scenarios import BARE, PREDICATE_DELAYS, SCENARIOS, SINGLE, Kind, Scenario, Wire
 
 SMOKE = "core"
 """The scenario that is tried with the other tests."""
@@ -24,24 +24,28 @@ COMMON = {
     "seconds",
     "allocations_per_second",
     "cpu_us_per_allocation",
+    "client_cpu_us_per_allocation",
     "server_core_percent",
     "client_core_percent",
     "peak_rss_mib",
-    "ceiling_per_second",
-    "ceiling_percent",
 }
+CEILING = {"ceiling_per_second", "ceiling_percent"}
 BURST = {
     "requests",
     "responses",
     "echo_per_second",
     "echo_cpu_us_per_allocation",
+    "echo_client_cpu_us_per_allocation",
     "echo_server_core_percent",
     "echo_client_core_percent",
     "echo_percent",
 }
+LATENCY = {"latency_p50_ms", "latency_p99_ms", "latency_samples"}
 EXTRA = {
     **{name: BURST for name, scenario in SCENARIOS.items() if scenario.kind is Kind.BURST},
-    "latency": {"latency_p50_ms", "latency_p99_ms", "latency_samples"},
+    "latency": LATENCY,
+    "wirelatency": LATENCY,
+    "wire": {"requests", "responses"},
     "idle": {"waiting", "idle_cpu_percent"},
     "tworms": {
         *(f"{when}_{what}" for when in ("alone", "beside") for what in ("p50_ms", "p99_ms")),
@@ -93,11 +97,11 @@ def test_every_scenario_measures_what_it_promises(name: str) -> None:
     for result in results:
         assert (result["scenario"], result["nodes"], result["pods"]) == (name, 20, 200)
         [run] = result["runs"]
-        assert run.keys() == COMMON | EXTRA.get(name, set())
+        ceiling = CEILING if SCENARIOS[name].kind not in BARE else set()
+        assert run.keys() == COMMON | ceiling | EXTRA.get(name, set())
         assert result["summary"].keys() == run.keys()
         assert run["allocations"] > 0
-        assert run["allocations_per_second"] > 0
-        assert run["ceiling_per_second"] > 0
+        assert all(run[measure] > 0 for measure in COMMON | ceiling)
     assert "run 1 of 1" in done.stderr
 
 

@@ -5,7 +5,7 @@ import pytest
 from licorne.si.v1.si_pb2 import Allocation, AllocationResponse
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
 from licorne_tools.bench import workload
-from licorne_tools.bench.ceilings import answered, echo
+from licorne_tools.bench.ceilings import answered, answers_of, echo
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 
 ITEMS = [Allocation(allocationKey=f"k{number}", nodeID="n") for number in range(5)]
@@ -33,3 +33,22 @@ async def test_the_echo_answers_every_request(wire: Wire) -> None:
         assert UpdateRequest.FromString(requests[0]).allocations.allocations[0] == asks[0]
     found = await echo(wire, requests, [AllocationResponse(new=asks).SerializeToString()], 1)
     assert all(value > 0 for value in found.values())
+
+
+def test_the_echo_answers_each_ask_with_its_allocation() -> None:
+    """One in each message, as the requests have them."""
+    found = [
+        AllocationResponse.FromString(data) for data in answers_of(SCENARIOS["wire"].scaled(pods=6, nodes=2))
+    ]
+    assert [len(response.new) for response in found] == [1] * 6
+    assert {item.nodeID for response in found for item in response.new} == {"node-00000", "node-00001"}
+
+
+def test_the_echo_answers_lone_asks_and_their_releases() -> None:
+    """In turn, so that no allocation comes before its ask."""
+    found = [
+        AllocationResponse.FromString(data) for data in answers_of(SCENARIOS["wirelatency"].scaled(pods=2))
+    ]
+    told = [([a.allocationKey for a in r.new], [a.allocationKey for a in r.released]) for r in found]
+    first, second = "app-q0000-0000-000000", "app-q0000-0000-000001"
+    assert told == [([first], []), ([], [first]), ([second], []), ([], [second])]

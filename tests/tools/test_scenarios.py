@@ -28,7 +28,9 @@ def test_full_size_is_what_is_advertised() -> None:
     assert sizes["shim1"] == sizes["shim"]
     assert sizes["core1"] == sizes["core"]
     batches = {name: scenario.batch for name, scenario in SCENARIOS.items()}
-    assert {name for name, batch in batches.items() if batch == 1} == {"shim1", "core1"}
+    assert {name for name, batch in batches.items() if batch == 1} == {"shim1", "core1", "wire"}
+    assert sizes["wire"] == sizes["core1"]
+    assert sizes["wirelatency"] == sizes["latency"]
     assert {*batches.values()} == {1, 1000}
     assert SCENARIOS["predicates"].asking == Asking(tagged=True, refused_percent=10, delay=0.0)
     assert sizes["core"] == (2, 1, 5000, 5000)
@@ -157,7 +159,7 @@ def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
 def test_single_items_go_over_both_wires() -> None:
     """Other scenarios keep to the wire that they are compared by, unless another is named."""
     wires = {name: [each.wire for each in over(s, None)] for name, s in SCENARIOS.items()}
-    assert wires["shim1"] == wires["core1"] == [Wire.SI, Wire.SESSION]
+    assert wires["shim1"] == wires["core1"] == wires["wire"] == [Wire.SI, Wire.SESSION]
     assert wires["shim"] == wires["latency"] == [Wire.SI]
     assert wires["predicates"] == [Wire.SESSION]
     assert [each.wire for each in over(SCENARIOS["shim"], Wire.SESSION)] == [Wire.SESSION]

@@ -41,7 +41,7 @@ class Script:
         self.sent_at = 0.0
         self.answered_at: list[float] = []
 
-    async def run(self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, bytes]) -> None:
+    async def run(self, context: grpc.aio.ServicerContext[Any, bytes]) -> None:
         """Serve the one stream."""
         loop = asyncio.get_running_loop()
         self.sent_at = loop.time()

@@ -19,6 +19,8 @@ OTHERS = {
     ("growth", "--only=asks", "--report=nowhere"): "--report has all dimensions: leave out --only",
     ("growth", "--minutes=3"): "--minutes is for utilisation only",
     ("growth", "core"): "growth is measured alone, without core",
+    ("wire", "--against=pure"): "--against and --profile need a server, and wire has none",
+    ("wirelatency", "--profile=x"): "--against and --profile need a server, and wirelatency has none",
     ("neighbour", "core"): "neighbour is measured alone, without core",
     ("neighbour", "--profile=x"): f"{SEVERAL} line and run",
     ("utilisation", "core"): "utilisation is measured alone, without core",

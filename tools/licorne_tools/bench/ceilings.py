@@ -1,9 +1,10 @@
 """Ceilings: the rate of the same client with a bare gRPC server and the same messages.
 
-`bare_server` starts that server in a process of its own. It decides nothing: bytes in, bytes out. The
-program reads its messages from stdin, each behind its length. The command line has their number, and the
-behaviour of every method: `stream` sends all messages for a number of rounds, and `echo` sends one message
-for each one that it reads. The program ends with its parent.
+`bare_server` starts that server in a process of its own. It is made as the real one is, with the same
+caps, and decides nothing: bytes in, bytes out. The program reads its messages from stdin, each behind its
+length. The command line has their number, and the behaviour of every method: `stream` sends all messages
+for a number of rounds, and `echo` sends one message for each one that it reads. The program ends with its
+parent.
 """
 
 import asyncio
@@ -11,22 +12,25 @@ import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 from typing import Any, BinaryIO
 
 import grpc
 
-from licorne.si.v1.si_pb2 import Allocation, AllocationResponse
+from licorne.si.v1.si_pb2 import Allocation, AllocationRelease, AllocationResponse, TerminationType
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.child import end_with_parent
-from licorne_tools.bench.driver import RawStream, Rm
-from licorne_tools.bench.load import Meter
+from licorne_server.commands.server_process import ServerProcess
+from licorne_server.process.settings import Address
+from licorne_server.services.calls import stream_handler
+from licorne_server.services.grpc_server import bind, grpc_server
+from licorne_tools.bench.driver import OPTIONS, UNSEEN, Progress, RawStream, Rm
+from licorne_tools.bench.load import RM, Meter
 from licorne_tools.bench.programs import process_of
-from licorne_tools.bench.scenarios import Wire
+from licorne_tools.bench.scenarios import Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
-from licorne_tools.bench.workload import batched
+from licorne_tools.bench.workload import asks, batched, node_name
 
 LENGTH = struct.Struct("!I")
 
@@ -45,22 +49,16 @@ def read_frames(stream: BinaryIO) -> Iterator[bytes]:
 
 STREAM = "stream"
 ECHO = "echo"
-OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0))
+LOOPBACK = Address(host="127.0.0.1", port=0)
 
 Context = grpc.aio.ServicerContext[Any, bytes]
-Behaviour = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BareServer:
-    """The address and the process id of a running bare server."""
-
-    target: str
-    pid: int
+Behaviour = Callable[[Context], Awaitable[None]]
 
 
 @asynccontextmanager
-async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) -> AsyncIterator[BareServer]:
+async def bare_server(
+    mode: str, messages: Sequence[bytes], *, rounds: int = 1
+) -> AsyncIterator[ServerProcess]:
     """A bare server that sends these messages, for the time of the block."""
     arguments = (mode, str(len(messages)), str(rounds))
     async with process_of("ceilings", *arguments) as process:
@@ -70,18 +68,18 @@ async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) 
             process.stdin.write(frame(message))
             await process.stdin.drain()
         target = (await process.stdout.readline()).decode().strip()
-        yield BareServer(target=target, pid=process.pid)
+        yield ServerProcess(target=target, http="", process=process)
 
 
 def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:
     """Send all messages to each caller, `rounds` times."""
 
-    async def stream(requests: AsyncIterator[bytes], context: Context) -> None:
+    async def stream(context: Context) -> None:
         for _ in range(rounds):
             for message in messages:
                 await context.write(message)
         # The caller hangs up once it has everything.
-        async for _ in requests:
+        while await context.read() is not grpc.aio.EOF:
             pass
 
     return stream
@@ -90,7 +88,7 @@ def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:
 def echoing(messages: Sequence[bytes]) -> Behaviour:
     """Answer the first request with the first message, the second with the second, and so on."""
 
-    async def echo(_: AsyncIterator[bytes], context: Context) -> None:
+    async def echo(context: Context) -> None:
         answers = iter(messages)
         while await context.read() is not grpc.aio.EOF:
             answer = next(answers, None)
@@ -105,7 +103,7 @@ class EveryMethod(grpc.GenericRpcHandler):
 
     def __init__(self, behaviour: Behaviour) -> None:
         """Serve by `behaviour`."""
-        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(behaviour)
+        self._handler: grpc.RpcMethodHandler[bytes, bytes] = stream_handler(behaviour)
 
     def service(self, _: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
         """The handler, whatever the name."""
@@ -114,11 +112,11 @@ class EveryMethod(grpc.GenericRpcHandler):
 
 async def serve(behaviour: Behaviour) -> None:
     """Print the address, then serve until the process is ended."""
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc_server((), ())
     server.add_generic_rpc_handlers((EveryMethod(behaviour),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    address = bind(server, LOOPBACK, None)
     await server.start()
-    print(f"127.0.0.1:{port}", flush=True)
+    print(address, flush=True)
     await server.wait_for_termination()
 
 
@@ -134,7 +132,6 @@ if __name__ == "__main__":
     asyncio.run(serve(wanted))
 
 
-RM = "echo"
 # Enough for a meaningful rate.
 ENOUGH_REQUESTS = 20_000
 
@@ -160,14 +157,17 @@ async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], ba
     return {
         "echo_per_second": len(items) / cost.seconds,
         "echo_cpu_us_per_allocation": cost.server / len(items) * 1e6,
+        "echo_client_cpu_us_per_allocation": cost.client / len(items) * 1e6,
         "echo_server_core_percent": cost.server_core_percent,
         "echo_client_core_percent": cost.client_core_percent,
     }
 
 
-def client(wire: Wire, target: str, batch: int) -> Rm | SessionRm:
+def client(wire: Wire, target: str, batch: int, progress: Progress = UNSEEN) -> Rm | SessionRm:
     """The client of the scenario, which here only sends and counts."""
-    return SessionRm(target, RM) if wire is Wire.SESSION else Rm(target, RM, batch)
+    if wire is Wire.SESSION:
+        return SessionRm(target, RM, progress=progress)
+    return Rm(target, RM, batch, progress)
 
 
 def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]:
@@ -180,6 +180,40 @@ def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]
             ).SerializeToString()
         else:
             yield response.SerializeToString()
+
+
+PARTITION = f"[{RM}]default"
+WHY = "allocation remove as per RM request"
+"""What the server writes with a release, given here for its length."""
+
+
+def answers_of(scenario: Scenario) -> list[bytes]:
+    """The answer to each message of the RM."""
+    if scenario.kind is Kind.WIRE_LATENCY:
+        return list(lone_answers(scenario))
+    return list(answered(scenario.wire, batched(allocations_of(scenario), scenario.batch)))
+
+
+def allocations_of(scenario: Scenario) -> Iterator[Allocation]:
+    """The allocation of each ask, on the nodes in turn."""
+    for number, ask in enumerate(asks(scenario)):
+        node = node_name(number % scenario.nodes)
+        ask.MergeFrom(Allocation(nodeID=node, partitionName=PARTITION))
+        yield ask
+
+
+def lone_answers(scenario: Scenario) -> Iterator[bytes]:
+    """The allocation of each ask, and the answer to its release."""
+    for item in allocations_of(scenario):
+        yield AllocationResponse(new=[item]).SerializeToString()
+        released = AllocationRelease(
+            partitionName=PARTITION,
+            applicationID=item.applicationID,
+            allocationKey=item.allocationKey,
+            terminationType=TerminationType.STOPPED_BY_RM,
+            message=WHY,
+        )
+        yield AllocationResponse(released=[released]).SerializeToString()
 
 
 METHOD = "/licorne.bench.Ceiling/Stream"

@@ -12,7 +12,7 @@ import os
 import sys
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import frame, read_frames
@@ -25,10 +25,11 @@ SHAPE = ("queues", "apps", "asks", "nodes", "batch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flooded:
-    """The result of a flood."""
+    """The result of a flood; `cpu` is the CPU seconds of its RM."""
 
     allocations: int
     seconds: float
+    cpu: float
     responses: list[bytes]
 
 
@@ -50,10 +51,10 @@ async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
     async with joined(target, scenario, rm_id) as rm:
         messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
         await told_to_begin()
-        start = perf_counter()
+        start, cpu = perf_counter(), process_time()
         responses = await rm.place(messages, scenario.pods)
-        seconds = perf_counter() - start
-    print(json.dumps({"allocations": scenario.pods, "seconds": seconds}), flush=True)
+        seconds, cpu = perf_counter() - start, process_time() - cpu
+    print(json.dumps({"allocations": scenario.pods, "seconds": seconds, "cpu": cpu}), flush=True)
     sys.stdout.buffer.write(b"".join(map(frame, responses)))
 
 

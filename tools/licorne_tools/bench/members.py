@@ -103,6 +103,7 @@ async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress 
         "seconds": seconds,
         "allocations_per_second": allocations / seconds,
         "cpu_us_per_allocation": cpu / allocations * 1e6,
+        "client_cpu_us_per_allocation": sum(one.cpu for one in done) / allocations * 1e6,
         "supervisor_cpu_seconds": spent.supervisor,
         **{f"worker_{place}_cpu_seconds": each for place, each in enumerate(spent.workers, 1)},
         # With a core for each worker the busiest one ends last.

@@ -129,6 +129,7 @@ def distribution() -> str:
 
 TITLE = "Scenarios"
 RATE, CPU = "allocations_per_second", "cpu_us_per_allocation"
+CLIENT_CPU = "client_cpu_us_per_allocation"
 HOW = "A figure is the median of the runs, with the least and the greatest in brackets."
 HOW_RATIOS = (
     "Both were measured in turn. A ratio is that of the two runs of a pair, the first column "
@@ -149,6 +150,7 @@ class Measure:
 MEASURES = (
     Measure(RATE, "Allocations a second", "performance-allocations.svg"),
     Measure(CPU, "CPU of the server per allocation, µs", "performance-cpu.svg"),
+    Measure(CLIENT_CPU, "CPU of the client per allocation, µs"),
     Measure("latency_p50_ms", "Latency, median, ms"),
     Measure("latency_p99_ms", "Latency, 99th percentile, ms"),
     Measure("peak_rss_mib", "Peak memory of the server, MiB"),
@@ -164,7 +166,7 @@ class Measured:
 
     def spreads(self, measure: str) -> list[Spread]:
         """A measure of each side; empty if it was not measured, or has no meaning here."""
-        if measure == RATE and self.scenario.kind is Kind.LATENCY:
+        if measure == RATE and self.scenario.kind in (Kind.LATENCY, Kind.WIRE_LATENCY):
             return []  # the rate at which asks are sent
         if any(measure not in run for runs in self.sides for run in runs):
             return []

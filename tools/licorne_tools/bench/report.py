@@ -60,6 +60,7 @@ Result = tuple[Scenario, Sequence[Run]]
 OVERVIEW = {
     "ALLOCATIONS/S": "allocations_per_second",
     "CPU US": "cpu_us_per_allocation",
+    "CLIENT CPU US": "client_cpu_us_per_allocation",
     "SERVER %": "server_core_percent",
     "CLIENT %": "client_core_percent",
     "REQUESTS": "requests",
@@ -72,6 +73,7 @@ OVERVIEW = {
     "CPU OF QUIET %": "cpu_percent_of_quiet",
     "ECHO/S": "echo_per_second",
     "ECHO CPU US": "echo_cpu_us_per_allocation",
+    "ECHO CLIENT CPU US": "echo_client_cpu_us_per_allocation",
     "OF ECHO %": "echo_percent",
     "RSS MIB": "peak_rss_mib",
 }

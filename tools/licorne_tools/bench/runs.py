@@ -12,12 +12,12 @@ from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.ceilings import ceiling, echo
+from licorne_tools.bench.ceilings import ECHO, answers_of, bare_server, ceiling, client, echo
 from licorne_tools.bench.confirming import gang, notice, preempt, storm
-from licorne_tools.bench.driver import BenchError, Progress, limited
+from licorne_tools.bench.driver import BenchError, Progress, Rm, limited
 from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
-from licorne_tools.bench.scenarios import Kind, Scenario, Wire
+from licorne_tools.bench.scenarios import BARE, Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
@@ -38,21 +38,24 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
 
     Raises BenchError if the server fails at its task, ServerFailed if it ends.
     """
+    has_ceilings = options.bare and scenario.kind not in BARE
     async with limited(LIMIT_SECONDS, options.idle_seconds):
         options.progress.step("starting the server")
-        async with server_of(options) as server:
+        async with server_of(scenario, options) as server:
             load = await LOADS[scenario.kind](server, scenario, options)
             peak = server.usage().peak_rss
         return {
             **figures(load),
             "peak_rss_mib": peak / MI,
-            **(await ceilings(scenario, load, options.progress) if options.bare else {}),
+            **(await ceilings(scenario, load, options.progress) if has_ceilings else {}),
             **load.extra,
         }
 
 
-def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
-    """The server of a run."""
+def server_of(scenario: Scenario, options: Options) -> AbstractAsyncContextManager[ServerProcess]:
+    """The server of a run, or the echo in its place."""
+    if scenario.kind in BARE:
+        return bare_server(ECHO, answers_of(scenario))
     return running_server(program=options.installation.server(options.profile))
 
 
@@ -73,6 +76,7 @@ def figures(load: Load) -> dict[str, float]:
         "seconds": load.seconds,
         "allocations_per_second": load.allocations / load.seconds,
         "cpu_us_per_allocation": load.cost.server / load.allocations * 1e6,
+        "client_cpu_us_per_allocation": load.cost.client / load.allocations * 1e6,
         "server_core_percent": load.cost.server_core_percent,
         "client_core_percent": load.cost.client_core_percent,
     }
@@ -153,21 +157,46 @@ async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -
 async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Single asks at a steady rate; each allocation is released at once."""
     async with joined(server.target, scenario, progress=options.progress) as rm:
-        asks = list(workload.asks(scenario))
-        warm_up = min(WARM_UP, len(asks) // 2)
-        rm.progress.step("warming up", of=warm_up)
-        await rm.steady(asks[:warm_up], RATE)
-        rm.progress.step("asking", of=len(asks) - warm_up)
-        meter = Meter(server.pid)
-        latencies, responses = await rm.steady(asks[warm_up:], RATE)
-        cost = meter.read()
-        return Load(
-            responses=responses,
-            allocations=len(latencies),
-            seconds=cost.seconds,
-            cost=cost,
-            extra=percentiles("latency", latencies),
-        )
+        return await steadily(server, rm, scenario)
+
+
+async def steadily(server: ServerProcess, rm: Rm, scenario: Scenario) -> Load:
+    """The same with a connected RM."""
+    asks = list(workload.asks(scenario))
+    warm_up = min(WARM_UP, len(asks) // 2)
+    rm.progress.step("warming up", of=warm_up)
+    await rm.steady(asks[:warm_up], RATE)
+    rm.progress.step("asking", of=len(asks) - warm_up)
+    meter = Meter(server.pid)
+    latencies, responses = await rm.steady(asks[warm_up:], RATE)
+    cost = meter.read()
+    return Load(
+        responses=responses,
+        allocations=len(latencies),
+        seconds=cost.seconds,
+        cost=cost,
+        extra=percentiles("latency", latencies),
+    )
+
+
+async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """A burst to an echo."""
+    asks = workload.asks(scenario)
+    if scenario.wire is Wire.SESSION:
+        messages = workload.session_requests(asks, scenario.batch)
+    else:
+        messages = workload.requests(RM, asks, scenario.batch)
+    async with client(scenario.wire, server.target, scenario.batch, options.progress) as rm:
+        await rm.connected()
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
+        return replace(load, extra={"requests": len(messages), "responses": len(load.responses)})
+
+
+async def wire_latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """Single asks to an echo at a steady rate; each is released at once."""
+    async with Rm(server.target, RM, scenario.batch, options.progress) as rm:
+        await rm.connected()
+        return await steadily(server, rm, scenario)
 
 
 async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
@@ -209,6 +238,7 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
         beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooding_task.done())
         result = await flooding_task
         cost = meter.read()
+        cost = replace(cost, client=cost.client + result.cpu)
     quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
     slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]
     return Load(
@@ -252,4 +282,6 @@ LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load
     Kind.PREEMPT: preempt,
     Kind.NOTICE: notice,
     Kind.STORM: storm,
+    Kind.WIRE: wire,
+    Kind.WIRE_LATENCY: wire_latency,
 }

@@ -21,6 +21,12 @@ class Kind(Enum):
     PREEMPT = "a full cluster, and asks that others have to make way for"
     NOTICE = "a full cluster, and asks that others make way for without and with notice"
     STORM = "everything at once, without and with an ask that preemption cannot help"
+    WIRE = "everything at once, to an echo"
+    WIRE_LATENCY = "one ask after the other at a steady rate, to an echo"
+
+
+BARE = (Kind.WIRE, Kind.WIRE_LATENCY)
+"""The kinds with an echo in place of the server."""
 
 
 class Wire(Enum):
@@ -203,10 +209,24 @@ SCENARIOS = {
             queues=10,
             asks=1000,
         ),
+        Scenario(
+            "wire",
+            "core1 with an echo in place of the server",
+            Kind.WIRE,
+            queues=2,
+            asks=5000,
+            batch=1,
+        ),
+        Scenario(
+            "wirelatency",
+            "latency with an echo in place of the server",
+            Kind.WIRE_LATENCY,
+            asks=2000,
+        ),
     )
 }
 
-SINGLE = ("shim1", "core1")
+SINGLE = ("shim1", "core1", "wire")
 """The scenarios with one item a request. They are run over both wires, unless one is named."""
 
 PREDICATE_SHAPES = ((100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000))
@@ -219,7 +239,7 @@ def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
 
     Empty if the scenario does not support the given wire.
     """
-    if scenario.kind is not Kind.BURST:
+    if scenario.kind not in (Kind.BURST, Kind.WIRE):
         return [scenario] if wire in (None, scenario.wire) else []
     wanted = tuple(Wire) if scenario.name in SINGLE else (scenario.wire,)
     return [replace(scenario, wire=each) for each in ((wire,) if wire else wanted)]

@@ -39,7 +39,7 @@ from licorne_tools.bench.report import (
     turns,
 )
 from licorne_tools.bench.runs import alone, run_once
-from licorne_tools.bench.scenarios import SCENARIOS, Kind, Scenario, Wire, over, predicate_table
+from licorne_tools.bench.scenarios import BARE, SCENARIOS, Kind, Scenario, Wire, over, predicate_table
 from licorne_tools.commands.outcome import OF_PREDICATES, OK, Outcome, given, shown
 from licorne_tools.commands.report import Report
 
@@ -85,6 +85,10 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
         names = [name for name in names if SCENARIOS[name].kind is not Kind.GANG]
         if not names:
             raise UsageError("--sort: gangs need applications in fifo order")
+    if args.against is not None or args.profile is not None:
+        names = [name for name in names if SCENARIOS[name].kind not in BARE]
+        if not names:
+            raise UsageError(f"--against and --profile need a server, and {args.scenario} has none")
     wire = Wire(args.wire) if args.wire else None
     found = [
         each
