@@ -37,6 +37,7 @@ def test_full_size_is_what_is_advertised() -> None:
     assert sizes["onebigapp"] == (1, 1, 20_000, 5000)
     assert sizes["manyapps"] == (1, 1000, 10, 5000)
     assert sizes["manyqueues"] == (1000, 1, 10, 5000)
+    assert sizes["tenants"] == (100, 10, 10, 5000)
     assert sizes["blocked"] == (1, 1, 10_000, 5000)
     assert sizes["memory"] == (1, 1000, 1000, 10_000)
     assert sizes["predicates"] == (2, 1, 10_000, 5000)

@@ -7,6 +7,7 @@ from licorne_tools.bench.growth.catalogue import DIMENSIONS
 
 SEVERAL = "--profile: there would be several servers; choose one"
 REFUSED = {
+    "targets": ("--batch=1", "--wire=si", "--against=pure", "--answer-after=1"),
     "growth": ("--pods=1", "--answer-after=1", "--against=pure"),
     "neighbour": ("--pods=1", "--rms=1", "--against=pure", "--pictures", "--report=nowhere"),
     "manyrms": ("--attack=asks", "--answer-after=1"),
@@ -19,6 +20,7 @@ OTHERS = {
     ("growth", "--only=asks", "--report=nowhere"): "--report has all dimensions: leave out --only",
     ("growth", "--minutes=3"): "--minutes is for utilisation only",
     ("growth", "core"): "growth is measured alone, without core",
+    ("targets", "core"): "targets is measured alone, without core",
     ("wire", "--against=pure"): "--against and --profile need a server, and wire has none",
     ("wirelatency", "--profile=x"): "--against and --profile need a server, and wirelatency has none",
     ("neighbour", "core"): "neighbour is measured alone, without core",

@@ -228,7 +228,7 @@ class Shell:
 
     @staticmethod
     def _parsed(words: list[str]) -> None:
-        """Only read: it runs until Ctrl-C, and has a test of its own."""
+        """Only read: it runs for minutes or until Ctrl-C, and has a test of its own."""
         parser_for(words[0]).parse_line(words)
 
     @staticmethod
@@ -238,10 +238,13 @@ class Shell:
     def _bench(self, words: list[str]) -> None:
         """At a tiny size, and of many scenarios the first ones: each has a test of its own.
 
-        Of pairs the first scenario alone, as each is run twice.
+        Of pairs the first scenario alone, as each is run twice. All targets would take minutes.
         """
         if "growth" in words:
             self._growth(words)
+            return
+        if "targets" in words:
+            self._parsed(words)
             return
         if "utilisation" in words:
             self._in_process([*words, "--minutes", "1"])

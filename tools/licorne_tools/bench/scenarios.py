@@ -140,6 +140,7 @@ SCENARIOS = {
         Scenario("onebigapp", "one app with 20,000 asks", asks=20_000),
         Scenario("manyapps", "1,000 apps x 10 asks in one queue", apps=1000, asks=10),
         Scenario("manyqueues", "1,000 queues x 10 asks", queues=1000, asks=10),
+        Scenario("tenants", "100 queues x 10 apps x 10 asks", queues=100, apps=10, asks=10),
         Scenario(
             "blocked",
             "100 asks that fit nowhere ahead of 10,000 that fit",

@@ -13,6 +13,7 @@ from licorne_tools.commands import growth as bench_growth
 from licorne_tools.commands import isolation as bench_isolation
 from licorne_tools.commands import members as bench_members
 from licorne_tools.commands import report as bench_report
+from licorne_tools.commands import targets as bench_targets
 from licorne_tools.commands import utilisation as bench_utilisation
 from licorne_tools.commands.scenarios import (
     ALL,
@@ -31,7 +32,7 @@ EXAMPLES = (
     ("licorne bench all --json", "every scenario, for programs"),
 )
 IDLE_SECONDS = 10.0
-MEASURED_ALONE = (bench_isolation, bench_growth, bench_utilisation, bench_members)
+MEASURED_ALONE = (bench_targets, bench_isolation, bench_growth, bench_utilisation, bench_members)
 PAIRS = 3
 """Default number of runs for comparisons and reports."""
 
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         about |= each.ALONE.scenarios
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last six, one line for each"
+    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last seven, one line for each"
     add = parser.add_argument
     names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")
