@@ -1,10 +1,10 @@
 """Ceilings: the rate of the same client with a bare gRPC server and the same messages.
 
-`bare_server` starts that server in a process of its own. It is made as the real one is, with the same
-caps, and decides nothing: bytes in, bytes out. The program reads its messages from stdin, each behind its
-length. The command line has their number, and the behaviour of every method: `stream` sends all messages
-for a number of rounds, and `echo` sends one message for each one that it reads. The program ends with its
-parent.
+`bare_server` starts that server in a process of its own. It is made as the real one is, with the same caps
+and event loop, and decides nothing: bytes in, bytes out. The program reads its messages from stdin, each
+behind its length. The command line has their number, and the behaviour of every method: `stream` sends all
+messages for a number of rounds, and `echo` sends one message for each one that it reads. The program ends
+with its parent.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from licorne.si.v1.si_pb2 import Allocation, AllocationRelease, AllocationRespon
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.child import end_with_parent
 from licorne_server.commands.server_process import ServerProcess
+from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Address
 from licorne_server.services.calls import stream_handler
 from licorne_server.services.grpc_server import bind, grpc_server
@@ -129,7 +130,8 @@ def behaviour_of(mode: str, count: int, rounds: int) -> Behaviour:
 if __name__ == "__main__":
     wanted = behaviour_of(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
     end_with_parent()
-    asyncio.run(serve(wanted))
+    with asyncio.Runner(loop_factory=ServerLoop) as runner:
+        runner.run(serve(wanted))
 
 
 # Enough for a meaningful rate.

@@ -54,8 +54,9 @@ TARGETS = (
     ),
     Target(
         "A lone ask",
-        "Target: at most 0.5 ms in the median, and 1.5 ms in the 99th percentile. `wirelatency` has the same "
-        "messages with an echo. Each allocation is released, so there are two messages each way.",
+        "Target: at most 0.5 ms in the median, and 1.5 ms in the 99th percentile. In `wirelatency` an echo "
+        "answers each ask and each release. The server tells the state of the application too, which changes "
+        "twice: that is four messages for each ask instead of two.",
         ("latency", "wirelatency"),
         LATENCIES,
     ),
