@@ -56,6 +56,13 @@ def test_a_table_of_several_scenarios_has_both_builds(capsys: pytest.CaptureFixt
     assert {row.split()[0] for row in rows} == {"core", "shim"}
 
 
+def test_grpc_is_this_server_without_the_transport() -> None:
+    """Its command imports no transport, so that gRPC's own library serves."""
+    installation, _ = compared("grpc")
+    assert installation == Installation(HERE.python, grpc=True)
+    assert "--grpc" in installation.server()
+
+
 def test_pure_is_this_source_uncompiled() -> None:
     """It is the same source, whatever form this process has."""
     installation, build = compared("pure")

@@ -22,10 +22,12 @@ from licorne.si.v1.si_pb2 import Allocation, AllocationRelease, AllocationRespon
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.child import end_with_parent
 from licorne_server.commands.server_process import ServerProcess
+from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import ServerLoop
-from licorne_server.process.settings import Address
+from licorne_server.process.settings import Address, Settings
+from licorne_server.security.connections import Connections
 from licorne_server.services.calls import stream_handler
-from licorne_server.services.grpc_server import bind, grpc_server
+from licorne_server.services.grpc_server import bind, server_of
 from licorne_tools.bench.driver import OPTIONS, UNSEEN, Progress, RawStream, Rm
 from licorne_tools.bench.load import RM, Meter
 from licorne_tools.bench.programs import process_of
@@ -50,7 +52,6 @@ def read_frames(stream: BinaryIO) -> Iterator[bytes]:
 
 STREAM = "stream"
 ECHO = "echo"
-LOOPBACK = Address(host="127.0.0.1", port=0)
 
 Context = grpc.aio.ServicerContext[Any, bytes]
 Behaviour = Callable[[Context], Awaitable[None]]
@@ -113,12 +114,14 @@ class EveryMethod(grpc.GenericRpcHandler):
 
 async def serve(behaviour: Behaviour) -> None:
     """Print the address, then serve until the process is ended."""
-    server = grpc_server((), ())
+    settings = Settings(listen=Address(host="127.0.0.1", port=0))
+    options = Connections(settings.peers).options()
+    server = server_of(settings, (), options, TimeSlices(lambda: False))
     server.add_generic_rpc_handlers((EveryMethod(behaviour),))
-    address = bind(server, LOOPBACK, None)
+    address = bind(server, settings)
     await server.start()
     print(address, flush=True)
-    await server.wait_for_termination()
+    await asyncio.Event().wait()
 
 
 def behaviour_of(mode: str, count: int, rounds: int) -> Behaviour:

@@ -1,6 +1,6 @@
 """Run a command of `licorne` from any installation; it ends with its parent.
 
-    python -P command.py [--root FOLDER]... [--pure] [--profile FILE] COMMAND...
+    python -P command.py [--root FOLDER]... [--pure] [--grpc] [--profile FILE] COMMAND...
     python -P command.py [--root FOLDER]... [--pure] --about
 
 The file is run by its path, by the interpreter of any checkout. So it imports nothing of ours
@@ -76,6 +76,7 @@ def run() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--pure", action="store_true")
+    parser.add_argument("--grpc", action="store_true")
     parser.add_argument("--about", action="store_true")
     parser.add_argument("--profile", metavar="FILE")
     parser.add_argument("command", nargs=argparse.REMAINDER)
@@ -83,6 +84,9 @@ def run() -> int:
     sys.path[:0] = args.root
     if args.pure:
         prefer_sources()
+    if args.grpc:
+        # As if it were not installed.
+        sys.modules["licorne_transport"] = None  # type: ignore[assignment]
     if args.about:
         about()
         return 0

@@ -1,6 +1,7 @@
 """Installations of the server: an interpreter, and the place and form of our packages.
 
-`--against` compares this installation with another checkout, another interpreter, or the pure form.
+`--against` compares this installation with another checkout, another interpreter, the pure form, or
+the transport of gRPC's library.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 import licorne_core
 from licorne_server.process.build_info import BuildInfo, build_info
+from licorne_server.transport import GRPC
 
 PROGRAM = Path(__file__).with_name("command.py")
 ABOUT_SECONDS = 60.0
@@ -29,19 +31,21 @@ class NotUsable(Exception):
 class Installation:
     """An interpreter, a checkout whose sources replace installed packages, and the form.
 
-    With `pure` our packages are imported from sources, even if they are compiled.
+    With `pure` our packages are imported from sources, even if they are compiled; with `grpc` gRPC is
+    served by its own library, even if the wheel licorne-transport is installed.
     """
 
     python: str
     checkout: Path | None = None
     pure: bool = False
+    grpc: bool = False
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of `command.py` with these arguments.
 
         The file is that of this checkout, because another checkout may lack it.
         """
-        options = ["--pure"] if self.pure else []
+        options = [*(["--pure"] if self.pure else []), *(["--grpc"] if self.grpc else [])]
         if self.checkout is not None:
             options += [f"--root={self.checkout / root}" for root in ROOTS]
         # With -P Python does not search the folder of the program for modules.
@@ -148,13 +152,13 @@ PYTHON = "python"
 def compared(what: str) -> tuple[Installation, Build]:
     """The installation of a value of `--against`, and its build.
 
-    `what` is `pure`, a checkout, a Python, or a `licorne` command.
+    `what` is `pure`, `grpc`, a checkout, a Python, or a `licorne` command.
 
     Raises:
         NotUsable: it does not exist, or its server cannot be imported.
     """
-    if what == PURE:
-        installation = Installation(HERE.python, pure=True)
+    if what in (PURE, GRPC):
+        installation = Installation(HERE.python, pure=what == PURE, grpc=what == GRPC)
         return installation, build_of(installation)
     path = Path(shutil.which(what) or what).absolute()
     if path.is_dir():

@@ -204,8 +204,9 @@ def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
 
 WHAT = (
     "measure in turn with another server, pair by pair: a checkout (its .venv runs it, or this "
-    "Python where it has none), a Python or a licorne command to run it with, or `pure`, this "
-    "source as it is where this one is compiled. The load is always of this checkout, and bare "
+    "Python where it has none), a Python or a licorne command to run it with, `pure`, this "
+    "source as it is where this one is compiled, or `grpc`, this server without the wheel "
+    "licorne-transport. The load is always of this checkout, and bare "
     "servers are left out"
 )
 
