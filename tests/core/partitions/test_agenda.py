@@ -1,10 +1,6 @@
 """Which partition is looked at, and when: nobody pays for those that have nothing to do."""
 
-import gc
-import sys
-from collections.abc import Callable
 from functools import partial
-from types import FrameType
 
 import pytest
 
@@ -27,32 +23,12 @@ from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import RmId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.calls import calls
 from support.core.driver import Driver, placed
 
 BUSY = "busy"
 LEAF = config("[{name: a}]")
 TWO_PARTITIONS = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitions:\n")
-
-
-def calls(action: Callable[[], object]) -> int:
-    """How many functions are called in an action, those written in C included.
-
-    Garbage is not collected meanwhile: whoever wants to hear of that is called then, too.
-    """
-    counted = 0
-
-    def count(_: FrameType, event: str, __: object) -> None:
-        nonlocal counted
-        counted += event in ("call", "c_call")
-
-    gc.disable()
-    sys.setprofile(count)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return counted
 
 
 def crowd(idle: int) -> Driver:

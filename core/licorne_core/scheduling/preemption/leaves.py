@@ -132,7 +132,7 @@ class VictimLeaves:
         may_lose = self._index.losses.remaining(leaf, self.now)
         checkpoint = None
         if may_lose or self.by_cost:
-            checkpoint = self._index.leaf(leaf).median_checkpoint()
+            checkpoint = self._index.assumed_checkpoint(leaf)
         return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose, checkpoint)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:

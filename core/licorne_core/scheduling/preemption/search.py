@@ -242,7 +242,7 @@ class PreemptionSearch:
 
     def assumed_checkpoint(self, leaf: Queue) -> float | None:
         """Checkpoint assumed of allocations of the leaf whose RM has said none, in unix seconds."""
-        return self._index.leaf(leaf).median_checkpoint()
+        return self._index.assumed_checkpoint(leaf)
 
     def check(self) -> None:
         """Compare the caches with nodes and leaves; raises InvariantBroken (rule P5)."""

@@ -124,6 +124,13 @@ class VictimIndex:
         known.refresh()
         return known
 
+    def assumed_checkpoint(self, leaf: Queue) -> float | None:
+        """Checkpoint assumed of allocations of the leaf whose RM has said none, in unix seconds.
+
+        A leaf in which none was ever said is not looked through.
+        """
+        return self.leaf(leaf).median_checkpoint() if leaf.counters.checkpoints else None
+
     def counts(self, wanted: Items) -> "VictimCounts":
         """Return the victim counts for asks of this size; the caller refreshes them."""
         known = self._by_size.pop(wanted, None)

@@ -293,15 +293,9 @@ class LeafAllocations:
         self._median: tuple[object, float | None] = (None, None)
 
     def median_checkpoint(self) -> float | None:
-        """Median of the last checkpoints of its allocations, in unix seconds; None if no RM has said one.
-
-        A leaf in which none was ever said is not looked through.
-        """
-        said = self._leaf.counters.checkpoints
-        if not said:
-            return None
+        """Median of the last checkpoints of its allocations, in unix seconds; None if no RM has said one."""
         self.refresh()
-        at = (said, self._seen)
+        at = (self._leaf.counters.checkpoints, self._seen)
         if self._median[0] != at:
             booked = (one.request for one in self.order if one.request.allocation is one.allocation)
             known = sorted(one.checkpoint for one in booked if one.checkpoint is not None)
