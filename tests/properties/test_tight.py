@@ -8,7 +8,7 @@ from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
 from licorne_core.scheduling import predicates
 from licorne_core.scheduling.node_search import heaps, node_heap
-from licorne_core.scheduling.preemption import victims
+from licorne_core.scheduling.preemption import victim_index, victims
 from licorne_core.scheduling.waiting import waiting_line
 from licorne_core.values import ranking
 from properties.test_decisions import agree
@@ -23,6 +23,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
     monkeypatch.setattr(victims, "MOST_ENDED", -1)
+    monkeypatch.setattr(victim_index, "MOST_REMOVED", -1000)
     monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
     monkeypatch.setattr(heaps, "PROBES", 1)
 

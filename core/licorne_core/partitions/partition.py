@@ -127,7 +127,8 @@ class Partition:
         """The ledger has records of preempted allocations, with beneficiary and reason."""
         self.places = LostPlaces(self.nodes, self.tree, self.dirty, self.wakeups, self.timers)
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
-        self.preemption = self._preemption(enabled=config.preemption_enabled)
+        part = max(1, options.tuning.fill_work // 4)
+        self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
         self.check_context = self._check_context(options.tuning.fill_work)
         self.cycle = Cycle(self.check_context, options)
@@ -174,7 +175,7 @@ class Partition:
             self.places,
         )
 
-    def _preemption(self, *, enabled: bool) -> Preemption:
+    def _preemption(self, part: int, *, enabled: bool) -> Preemption:
         search = PreemptionSearch(
             self.tree.root,
             self.nodes,
@@ -182,6 +183,7 @@ class Partition:
             self.wakeups.reserved,
             self.losses,
             self.tally.elastic,
+            part=part,
         )
         preemption = Preemption(search, self.rm, self.wakeups.blockers, enabled=enabled)
         self.wakeups.blockers.add(preemption, preemption.questions_open)

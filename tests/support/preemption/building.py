@@ -60,6 +60,10 @@ class Built(NamedTuple):
         return queue
 
 
+PART = 1_000
+"""Nodes that a search measures at a time: more than any cluster here has."""
+
+
 def build(cluster: Cluster, first_nodes: int = 32) -> Built:
     """Everything as the records have it, and a search over it that glances at so many nodes."""
     tree = whole_tree(_config(cluster, cluster.queue("root")))
@@ -73,7 +77,7 @@ def build(cluster: Cluster, first_nodes: int = 32) -> Built:
     reserved: list[Reservation] = []
     elastic = [AppId(app) for app in cluster.elastic]
     search = PreemptionSearch(
-        tree.root, nodes, applications, reserved, losses, elastic, first_nodes=first_nodes
+        tree.root, nodes, applications, reserved, losses, elastic, part=PART, first_nodes=first_nodes
     )
     built = Built(tree, nodes, applications, reserved, losses, search)
     for queue_record in cluster.queues:

@@ -1,6 +1,7 @@
 """Nodes that could be reserved for an ask, and the room that they lack (spec § 9.4.2)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from math import inf
 
 from licorne_core.model.apps.application import Application
@@ -9,7 +10,8 @@ from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.laws import keeps_all
-from licorne_core.scheduling.preemption.victim_index import VictimCounts, VictimIndex, room_shortage
+from licorne_core.scheduling.preemption.victim_counts import CountsBySize, VictimCounts
+from licorne_core.scheduling.preemption.victim_index import VictimIndex, room_shortage
 from licorne_core.scheduling.preemption.victims import Vector, covers
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
@@ -97,6 +99,7 @@ class AskHosts:
 
     __slots__ = (
         "_candidates",
+        "_counts",
         "_first_nodes",
         "_index",
         "_ranked",
@@ -113,6 +116,7 @@ class AskHosts:
     def __init__(
         self,
         index: VictimIndex,
+        counts: CountsBySize,
         candidates: Candidates,
         request: Request,
         first_nodes: int,
@@ -120,6 +124,7 @@ class AskHosts:
     ) -> None:
         """Start for a pending ask. `refused` nodes get no plan."""
         self._index = index
+        self._counts = counts
         self._candidates = candidates
         self._request = request
         self._wanted = request.ask.ask_class.items
@@ -181,15 +186,13 @@ class AskHosts:
         if self._ranked is not None:
             return
         index = self._index
-        hosts = 0
-        for node in index.in_order():
-            if len(self._seen) >= self._first_nodes or hosts >= self._first_nodes * WALK:
+        for node in islice(index.in_order(), self._first_nodes * WALK):
+            if len(self._seen) >= self._first_nodes:
                 return
             self.looked_at += 1
             if node.schedulable and node not in self._refused:
                 short = self._lacking(node)
                 if short is not None:
-                    hosts += 1
                     fewest = index.fewest(node, self._wanted, short, self._is_spared)
                     if fewest is not None and self._may_suffice(fewest, node):
                         yield fewest, node, short
@@ -198,7 +201,7 @@ class AskHosts:
     def others(self) -> Iterator[tuple[int, Node]]:
         """Nodes that `first` did not yield, by their least number of victims, then by id."""
         seen, ranked = self._seen, self._all_ranked()
-        self.looked_at += ranked.recount(self._index)
+        self.looked_at += ranked.recount()
         for fewest, node in ranked.in_order():
             self.looked_at += 1
             if node not in seen and node not in self._refused and self._may_suffice(fewest, node):
@@ -220,8 +223,8 @@ class AskHosts:
 
     def _all_ranked(self) -> VictimCounts:
         if self._ranked is None:
-            self._ranked = self._index.counts(self._wanted)
-            self.looked_at += self._ranked.refresh(self._index)
+            self._ranked = self._counts.of(self._wanted)
+            self.looked_at += self._ranked.refresh()
         return self._ranked
 
     def _is_spared(self, leaf: Queue) -> bool:

@@ -42,6 +42,7 @@ from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.ledger import Losses, Spared
 from licorne_core.scheduling.preemption.planning import Plan, Planning
 from licorne_core.scheduling.preemption.units import Units
+from licorne_core.scheduling.preemption.victim_counts import CountsBySize
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
 from licorne_core.scheduling.preemption.victims import (
     Candidate,
@@ -93,7 +94,7 @@ class Refusal(NamedTuple):
 class PreemptionSearch:
     """Finds victims in one partition."""
 
-    __slots__ = ("_first_nodes", "_index", "_root", "work")
+    __slots__ = ("_counts", "_first_nodes", "_index", "_root", "work")
 
     work: int
     """Work of all searches so far: allocations, leaves, nodes and what-if steps looked at."""
@@ -107,15 +108,18 @@ class PreemptionSearch:
         losses: Losses,
         elastic: Collection[AppId] = (),
         *,
+        part: int,
         first_nodes: int = FIRST_NODES,
     ) -> None:
         """Search these live objects of a partition: all its reservations, and its elastic gangs.
 
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
+        A search that has to measure more than `part` nodes goes on in another turn.
         """
         self._root = root
         self._first_nodes = first_nodes
         self._index = VictimIndex(nodes, applications, reserved, losses, elastic)
+        self._counts = CountsBySize(self._index, part)
         self.work = 0
 
     def find(
@@ -132,6 +136,9 @@ class PreemptionSearch:
 
         `steps` bounds the what-if steps. No plan is for one of the `refused` nodes. The caller checks
         that the ask may trigger preemption at all (spec § 9.2). `now` is in unix seconds.
+
+        Raises:
+            StillLooking: not all nodes have been measured yet; the next call continues there.
         """
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
@@ -142,7 +149,7 @@ class PreemptionSearch:
             return refusal(Law.OVER_GUARANTEE, entitled, request)
         beyond = quota_shortage(leaf.lineage, wanted)
         candidates = self._candidates(app, entitled, request, now)
-        hosts = AskHosts(self._index, candidates, request, self._first_nodes, refused)
+        hosts = AskHosts(self._index, self._counts, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
         found: list[Plan] | Refusal = []
         if not any(beyond) and hosts.will_have_room():
@@ -247,6 +254,7 @@ class PreemptionSearch:
     def check(self) -> None:
         """Compare the caches with nodes and leaves; raises InvariantBroken (rule P5)."""
         self._index.check()
+        self._counts.check()
 
     def _candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
         leaf: Queue = app.leaf

@@ -1,12 +1,14 @@
 """Costs of claims: they do not grow with the nodes, and with what runs there."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
-from licorne_core.messages.commands import Command, TerminationType, Tick
+from licorne_core.messages.commands import Command, NodeAction, TerminationType, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.slices import Tuning
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.calls import calls
 from support.core.driver import START, placed, released
@@ -20,7 +22,7 @@ CLAIMS = 40
 """Claims whose cost is counted: their victims are more than the ended allocations that a leaf keeps."""
 
 GROWS = 1.1
-"""Factor allowed for forty times the nodes."""
+"""Factor allowed for the nodes, which are ten to forty times as many."""
 
 
 class Town:
@@ -29,38 +31,70 @@ class Town:
     The core is not watched: its calls are counted.
     """
 
-    def __init__(self, count: int) -> None:
-        """So many nodes, and one claim so that what is kept between searches is known."""
-        self._scheduler, self._now, self._made = Scheduler(), START, 0
+    def __init__(self, count: int, tuning: Tuning | None = None) -> None:
+        """So many nodes, which no search has looked at yet."""
+        self._scheduler, self._now, self._made = Scheduler(tuning=tuning), START, 0
         poor = "{name: poor, resources: {guaranteed: {memory: 999}}, properties: {preemption.delay: 1ms}}"
-        self._do(register(config(f"[{poor}, {{name: rich}}]")))
+        self.do(register(config(f"[{poor}, {{name: rich}}]")))
         # Half an allocation is left, so that nodes are the blocker and not the maximum of root.
-        self._do(nodes(*[node(f"n{number:04}", memory=2 * HELD + 1) for number in range(count)]))
-        self._do(apps(app("poor", "root.poor"), app("rich", "root.rich")))
+        self.do(nodes(*[node(f"n{number:04}", memory=2 * HELD + 1) for number in range(count)]))
+        self.do(apps(app("poor", "root.poor"), app("rich", "root.rich")))
         held = [ask("rich", f"r{number}", policy="s", memory=2) for number in range(HELD * count)]
-        assert len(placed(self._do(asks(*held)))) == len(held)
-        self.claim(1)
+        assert len(placed(self.do(asks(*held)))) == len(held)
+
+    def do(self, command: Command) -> list[Effect]:
+        """Hand in a command, and let the core decide until a claim is old enough."""
+        effects = self._scheduler.handle(command, self._now)
+        for turn in self._turns():
+            effects += turn()
+        return effects
+
+    def longest_turn(self, command: Command) -> int:
+        """Calls of the longest turn after a command."""
+        self._scheduler.handle(command, self._now)
+        return max(calls(turn) for turn in self._turns())
+
+    def _turns(self) -> Iterator[Callable[[], list[Effect]]]:
+        end = self._now + 0.01
+        while (due := self._scheduler.next_deadline()) is not None and due <= end:
+            self._now = max(self._now, due)
+            yield partial(self._scheduler.handle, Tick(), self._now)
+
+    def wanted(self) -> Command:
+        """Another claim."""
+        self._made += 1
+        return asks(ask("poor", f"c{self._made}", policy="o", memory=2 * VICTIMS))
 
     def claim(self, count: int) -> None:
         """So many claims one after the other; victims are confirmed at once."""
         for _ in range(count):
-            self._made += 1
-            victims = released(self._do(asks(ask("poor", f"c{self._made}", policy="o", memory=2 * VICTIMS))))
+            victims = released(self.do(self.wanted()))
             assert len(victims) == VICTIMS
             why = TerminationType.PREEMPTED_BY_SCHEDULER
-            assert placed(self._do(releases(*[release("rich", key, why=why) for _, key, *_ in victims])))
+            assert placed(self.do(releases(*[release("rich", key, why=why) for _, key, *_ in victims])))
 
-    def _do(self, command: Command) -> list[Effect]:
-        """Hand in a command, and let the core decide until the next claim is old enough."""
-        effects = self._scheduler.handle(command, self._now)
-        end = self._now + 0.01
-        while (due := self._scheduler.next_deadline()) is not None and due <= end:
-            self._now = max(self._now, due)
-            effects += self._scheduler.handle(Tick(), self._now)
-        return effects
+    def come_and_go(self, count: int) -> None:
+        """So many times another node comes, one goes, and something is claimed."""
+        for number in range(count):
+            self.do(nodes(node(f"m{number:04}", memory=1)))
+            self.claim(1)
+            self.do(nodes(node(f"m{number:04}", NodeAction.DECOMISSION)))
 
 
-def test_a_claim_costs_the_same_however_many_nodes_there_are() -> None:
-    """Neither nodes nor what runs in the leaf of the victims is looked through for a claim."""
-    few, many = (calls(partial(Town(count).claim, CLAIMS)) for count in (50, 2_000))
-    assert many < few * GROWS, (few, many)
+@pytest.mark.parametrize("act", [Town.claim, Town.come_and_go])
+def test_a_claim_costs_the_same_however_many_nodes_there_are(act: Callable[[Town, int], None]) -> None:
+    """Neither all nodes nor all that runs in the leaf of the victims is looked through for a claim."""
+    costs = []
+    for count in (50, 2_000):
+        town = Town(count)
+        town.claim(1)
+        costs.append(calls(partial(act, town, CLAIMS)))
+    few, many = costs
+    assert many < few * GROWS
+
+
+def test_the_first_claim_looks_at_the_nodes_in_many_turns() -> None:
+    """A turn looks at a part of them, and other RMs have their turns before the next one."""
+    towns = [Town(count, Tuning(fill_work=40)) for count in (50, 500)]
+    few, many = (town.longest_turn(town.wanted()) for town in towns)
+    assert many < few * GROWS

@@ -14,7 +14,7 @@ from licorne_core.values.ids import NodeId
 from support.preemption import asking
 from support.preemption.asking import ENDLESS, A, B, cluster, queue, runs, shown, waits
 from support.preemption.brute_force import BruteForce, Party, members_of
-from support.preemption.building import Built, Changing, build
+from support.preemption.building import PART, Built, Changing, build
 from support.preemption.drawing import ASK, NOW, Drawing
 from support.preemption.records import Cluster, NodeRecord, RequestRecord
 from support.seeds import lively
@@ -199,7 +199,7 @@ def test_an_old_search_finds_what_a_new_one_finds(part: range, first_nodes: int)
         for _ in range(12):
             changing.change()
             fresh = PreemptionSearch(
-                built.tree.root, built.nodes, built.applications, built.reserved, built.losses
+                built.tree.root, built.nodes, built.applications, built.reserved, built.losses, part=PART
             )
             for most in (1, 3):
                 wanted = fresh.find(app, request, NOW, most=most, steps=ENDLESS)

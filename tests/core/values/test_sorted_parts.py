@@ -1,0 +1,23 @@
+"""Sorted values in parts stay those of a sorted list."""
+
+from random import Random
+
+import pytest
+
+from licorne_core.values.sorted_parts import MOST, SortedParts
+
+
+@pytest.mark.parametrize("kinds", [3, 10**6], ids=["mostly equal", "mostly different"])
+def test_values_are_those_of_a_sorted_list(kinds: int) -> None:
+    """Whatever is added and removed, more than a part holds and down to nothing."""
+    random, there, parts = Random(kinds), list[int](), SortedParts[int]()
+    for most in (4 * MOST, 0, MOST, 0):
+        while len(there) != most:
+            if len(there) < most:
+                there.append(random.randrange(kinds))
+                parts.add(there[-1])
+            else:
+                parts.remove(there.pop(random.randrange(len(there))))
+            if not len(there) % 100:
+                assert list(parts) == sorted(there)
+                assert parts.first() == min(there, default=None)
