@@ -56,9 +56,10 @@ EXTRA = {
     "memory": {"waiting_rss_mib"},
     "predicates": {"checks", "checks_per_allocation", "nodes_per_check", "requests", "responses"},
     "gang": {"gangs", "members_per_second", "confirmations", "requests", "responses"},
-    "preempt": {"victims", "victims_per_second", "requests", "responses"},
+    "preempt": {"victims", "victims_seconds", "victims_per_second", "requests", "responses"},
     "notice": {
         "victims",
+        "victims_seconds",
         "victims_per_second",
         "requests",
         "responses",

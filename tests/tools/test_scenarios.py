@@ -8,6 +8,7 @@ from licorne.si.v1.si_pb2 import AllocationRequest
 from licorne.v1.session_pb2 import UpdateRequest
 from licorne_core.config import load
 from licorne_tools.bench import confirming, workload
+from licorne_tools.bench.runs import raised_caps
 from licorne_tools.bench.scenarios import SCENARIOS, Asking, Wire, over, predicate_table
 
 
@@ -196,3 +197,10 @@ def test_the_table_of_predicates_is_complete() -> None:
     assert [(s.pods, s.nodes, s.asking.tagged, s.asking.delay) for s in table] == [
         (*shape, tagged, delay) for shape in shapes for tagged in (True, False) for delay in (0.0, 0.05)
     ]
+
+
+def test_an_rm_may_have_all_that_a_scenario_has() -> None:
+    """The caps of a server are raised for a scenario beyond them, and for no other."""
+    assert not [cap for shape in SCENARIOS.values() for cap in raised_caps(shape)]
+    large = SCENARIOS["preempt"].scaled(nodes=130_000, pods=19_500)
+    assert list(raised_caps(large)) == ["--max-nodes=130000", "--max-asks=1319500"]

@@ -288,10 +288,11 @@ class Claims:
         return responses
 
     def figures(self, responses: int) -> dict[str, float]:
-        """Number and rate of victims, and numbers of messages."""
+        """Number and rate of victims, time until the last one was named, and numbers of messages."""
         victims = self._replies.confirmations
         return {
             "victims": victims,
+            "victims_seconds": self._seconds,
             "victims_per_second": victims / self._seconds,
             "requests": self._replies.requests,
             "responses": responses,

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import count
@@ -10,10 +10,11 @@ from typing import Any
 
 from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.session_pb2 import UpdateResponse
+from licorne_core.values.rm_caps import RmCaps
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ECHO, answers_of, bare_server, ceiling, client, echo
-from licorne_tools.bench.confirming import gang, notice, preempt, storm
+from licorne_tools.bench.confirming import gang, held, notice, preempt, storm
 from licorne_tools.bench.driver import BenchError, Progress, Rm, limited
 from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
@@ -56,7 +57,20 @@ def server_of(scenario: Scenario, options: Options) -> AbstractAsyncContextManag
     """The server of a run, or the echo in its place."""
     if scenario.kind in BARE:
         return bare_server(ECHO, answers_of(scenario))
-    return running_server(program=options.installation.server(options.profile))
+    return running_server(
+        program=options.installation.server(options.profile), more=list(raised_caps(scenario))
+    )
+
+
+def raised_caps(scenario: Scenario) -> Iterator[str]:
+    """Options of the server with which an RM may have all nodes and asks of the scenario, if it has many."""
+    usual = RmCaps()
+    if scenario.nodes > usual.nodes:
+        yield f"--max-nodes={scenario.nodes}"
+    is_full = scenario.kind in (Kind.PREEMPT, Kind.NOTICE)
+    asks = scenario.pods + (held(scenario) * scenario.nodes if is_full else 0)
+    if asks > usual.asks:
+        yield f"--max-asks={asks}"
 
 
 def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
