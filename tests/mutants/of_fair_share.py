@@ -38,7 +38,7 @@ FAIR_SHARE = (
     ),
     Defect(
         "spent-a-moment-later",
-        "HoursBudget.follow",
+        "HoursBudget.follow_at",
         swap(">=", ">"),
         "an ask is allocated when exactly all hours are used",
         (*MEMORY, *SHARES),

@@ -186,8 +186,10 @@ class FairShares:
         for app, leaf in touched.items():
             if leaf.users is not None:
                 self._follow_user(app, leaf, leaf.users, now)
-            if leaf not in queues:
-                queues.update(dict.fromkeys(leaf.lineage))
+            for queue in leaf.lineage:
+                if queue in queues:
+                    break
+                queues[queue] = None
         for queue in queues:
             if queue.memory is not None:
                 queue.memory.follow(queue.allocated, now)

@@ -13,7 +13,7 @@ from licorne_core.messages.fairness import (
     hours_text,
     microseconds_as_hours,
 )
-from licorne_core.model.memory import BRIDGED, MICROSECONDS, MOST_IDLE, HoursBudget
+from licorne_core.model.memory import BRIDGED, MICROSECONDS, MOST_IDLE, HoursBudget, microseconds
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
@@ -21,18 +21,31 @@ from licorne_core.values.timers import Due, Timer, Timers
 
 _HOURS: Final = Timer(Due.HOURS)
 
+_NEAR: Final = 60.0
+"""Seconds before a change from which on its time is known exactly."""
+
+_GROWTH: Final = 2
+"""Growth of usage for which a deadline that is not near has room."""
+
 Key = tuple[QueuePath, str]
 """A queue and a resource."""
 
 
 class HoursBook:
-    """All budgets of hours of one partition, with one deadline for the first that time changes."""
+    """All budgets of hours of one partition, with one deadline for the first that time may change.
 
-    __slots__ = ("_due", "_journal", "_kept", "_timers", "known")
+    A deadline in `_due` is exact if it is near. One that is far off is that of usage twice as large: so
+    usage may rise with each allocation, and the deadline need not follow it. When it is reached and
+    nothing has changed, the next one is derived.
+    """
+
+    __slots__ = ("_due", "_journal", "_kept", "_timers", "known", "spent")
 
     def __init__(self, timers: Timers[Timer], journal: Journal) -> None:
         """Start without budgets."""
         self.known: dict[Key, HoursBudget] = {}
+        self.spent = 0
+        """Number of budgets that are used up."""
         self._kept: dict[Key, KeptHours] = {}
         self._due: Timers[HoursBudget] = Timers()
         self._timers = timers
@@ -74,18 +87,21 @@ class HoursBook:
     def _leave(self, budget: HoursBudget) -> None:
         """The budget is not in force any more, and nothing is in use: what was used is remembered."""
         self._due.cancel(budget)
-        key = (budget.path, budget.limit.resource)
+        self.spent -= budget.told
+        key = (budget.path, budget.resource)
         del self.known[key]
         self.keep(key, budget.kept(0.0))
 
     def settle(self, queues: Iterable[Queue], now: float) -> None:
         """Have the budgets of these queues follow the books."""
+        time = microseconds(now)
         for queue in queues:
             for budget in queue.hours:
-                amount = queue.allocated.get(budget.limit.resource, 0)
+                amount = queue.allocated.get(budget.resource, 0)
                 if amount != budget.amount:
-                    budget.follow(amount, now)
-                    self._plan(budget, now)
+                    changed = budget.follow_at(amount, time)
+                    if changed or amount > budget.foreseen or not amount:
+                        self._plan(budget, now)
         self._arm()
 
     def keep(self, key: Key, kept: KeptHours) -> None:
@@ -124,12 +140,17 @@ class HoursBook:
         """Follow a change of a budget: tell of it, and set the time of the next one."""
         if budget.spent != budget.told:
             budget.told = budget.spent
-            self._journal.note(hours_changed(now, budget.path, budget.limit.resource, _text(budget)))
-        at = budget.changes_at()
+            self.spent += 1 if budget.spent else -1
+            self._journal.note(hours_changed(now, budget.path, budget.resource, _text(budget)))
+        budget.foreseen = budget.amount
+        at = budget.changes_at(budget.foreseen)
         if at is None:
             self._due.cancel(budget)
-        else:
-            self._due.set(budget, at)
+            return
+        if at > now + _NEAR:
+            budget.foreseen *= _GROWTH
+            at = budget.changes_at(budget.foreseen) or at
+        self._due.set(budget, at)
 
     def _arm(self) -> None:
         due = self._due.next_deadline()

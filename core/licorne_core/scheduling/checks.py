@@ -370,8 +370,9 @@ def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
     """First blocker of the asks of a group, or of one reserved ask; nodes are not searched."""
     in_gang = len(asking.app.gang.groups) > 0
     leaf: Queue = asking.app.leaf
+    has_hours = leaf.has_hours and context.dirty.shares.hours.spent > 0
     has_predicate = asking.group.ask_class.predicate is not None
-    for rule in _FOR_ASKS[in_gang, leaf.has_hours, has_predicate, asking.is_reserved]:
+    for rule in _FOR_ASKS[in_gang, has_hours, has_predicate, asking.is_reserved]:
         obstacle = rule.obstacle(context, asking)
         if obstacle is not None:
             return rule.blocker(context, asking, obstacle)

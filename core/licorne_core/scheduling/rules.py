@@ -78,7 +78,7 @@ class Rule(ABC):
         self.only_in_gangs = only_in_gangs
         """True if the rule stops only asks of applications that have had placeholders."""
         self.only_with_hours = only_with_hours
-        """True if the rule stops only asks below a queue with a budget of resource-hours."""
+        """True if the rule stops only asks below a budget of resource-hours, while one is used up."""
         self.found_by_search = found_by_search
         """True if a search of nodes finds its blockers, and not the comparison."""
 

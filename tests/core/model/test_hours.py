@@ -78,6 +78,21 @@ def test_hours_that_run_out_are_told_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("last", [1, 5])
+def test_hours_run_out_in_time_however_usage_has_grown(last: int) -> None:
+    """Usage that grows a little or by much, long before, uses up the hours at the moment that follows."""
+    driver = started(of_hours("24/day"), gpu=1)
+    for key, gpu in (("k2", 1), ("k3", last)):
+        driver.wait(600.0)
+        driver.do(asks(ask("x", key, gpu=gpu)))
+    left = (24 * 3600 - 600 - 2 * 600) / (2 + last)
+    driver.wait(left - 0.001)
+    assert told(driver) == []
+    driver.wait(0.002)
+    [line] = told(driver)
+    assert "BUDGET_EXHAUSTED" in line
+
+
 CHANGES = {
     "raised": ("2/hour", "1 of 2 gpu-hours of this hour used"),
     "another window": ("1/day", "0 of 1 gpu-hours of this day used"),

@@ -116,22 +116,22 @@ def test_hours_are_used_up_and_come_back() -> None:
     """A budget knows to the microsecond when it is used up, and begins anew with the next window."""
     budget = hours(8)
     budget.follow(4, MONDAY + 3600.5)
-    assert budget.changes_at() == MONDAY + 3 * 3600 + 0.5
+    assert budget.changes_at(4) == MONDAY + 3 * 3600 + 0.5
     assert not budget.follow(4, MONDAY + 3 * 3600 + 0.499999)
     assert budget.follow(4, MONDAY + 3 * 3600 + 0.5)
     assert budget.spent
-    assert budget.changes_at() == MONDAY + 86_400
+    assert budget.changes_at(4) == MONDAY + 86_400
     # What runs goes on, and counts in the next window from its beginning on.
     assert budget.follow(4, MONDAY + 86_400)
     assert budget.used == 0
-    assert budget.changes_at() == MONDAY + 86_400 + 2 * 3600
+    assert budget.changes_at(4) == MONDAY + 86_400 + 2 * 3600
 
 
 def test_a_window_in_which_the_hours_suffice() -> None:
     """What cannot use up a window never changes anything; a budget of nothing is always used up."""
     slow = hours(25)
     slow.follow(1, MONDAY)
-    at = slow.changes_at()
+    at = slow.changes_at(1)
     assert at is not None
     slow.follow(1, at)
     assert not slow.spent
