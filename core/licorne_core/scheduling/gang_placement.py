@@ -281,6 +281,10 @@ class GangSearch:
                 app, members, f"it has {len(shares)} kinds of members, at most {MAX_KINDS} may be"
             )
         terms = app.gang.terms or _ANYWHERE
+        if members == 1 and not (terms.level or terms.slice_size):
+            alone = self._alone(leaf, app, shares[0][0])
+            if alone is not None:
+                return alone
         domains = self._domains()
         depth, slice_depth = domains.depth(terms.level), domains.depth(terms.slice_level)
         if min(depth, slice_depth) < 0:
@@ -299,6 +303,17 @@ class GangSearch:
         finally:
             self.work += search.work
         return _lack(app, members, domains, best, 0 if best is None else search.lack(best), terms)
+
+    def _alone(self, leaf: Queue, app: Application, group: AskGroup) -> GangPlacement | GangQuestion | None:
+        """The place of one ask without terms: the first node in order, as for an ask of no gang.
+
+        None if there is no node, or if the RM has refused it to gangs: then all nodes are searched.
+        """
+        node = self._context.index.best(group.ask_class)
+        if not isinstance(node, Node) or node.results.get((group.ask_class, False)):
+            return None
+        request = group.first().request
+        return self._question(app, [(group, node, 1)]) or GangPlacement(leaf, app, [(request, node)])
 
     def _domains(self) -> Domains:
         """The domains of the partition, by the levels of its configuration."""
