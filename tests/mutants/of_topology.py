@@ -7,7 +7,7 @@ TOPOLOGY = (
     Defect(
         "largest-domain-first",
         "DomainSearch.find",
-        swap("sorted ( candidates )", "sorted(candidates, reverse=True)"),
+        swap("self . _candidates ( depth , only )", "reversed(self._candidates(depth, only))"),
         "a gang takes the largest domain, and leaves room for no larger gang",
         ("core/scheduling/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
     ),

@@ -90,9 +90,8 @@ class DomainSearch:
 
     def find(self, depth: int, only: Collection[Path] | None) -> Picks | None:
         """Places in the smallest domain of a depth that fits, of the paths in `only` if that is given."""
-        self._looks += len(self._kinds[0].table.sums[depth])
-        candidates = self._candidates(depth, only)
-        for _, path in sorted(candidates):
+        for _, path in self._candidates(depth, only):
+            self._looks += 1
             if self._slices and self._lack_of_slices((depth, path)):
                 continue
             picks = self.inside((depth, path))
@@ -100,17 +99,25 @@ class DomainSearch:
                 return picks
         return None
 
-    def _candidates(self, depth: int, only: Collection[Path] | None) -> list[tuple[int, Path]]:
-        """The domains with slots enough, with their slots of all kinds; with slices, all that have any."""
+    def _candidates(self, depth: int, only: Collection[Path] | None) -> Sequence[tuple[int, Path]]:
+        """The domains with slots enough, with their slots of all kinds; with slices, all that have any.
+
+        The one with the fewest slots is first, then it goes by path.
+        """
         wanted = [(kind.table.sums[depth], 0 if self._slices else kind.members) for kind in self._kinds]
         sums, members = wanted[0]
-        found = [(slots, path) for path, slots in sums.items() if slots >= members]
         if only is not None:
-            found = [one for one in found if one[1] in only]
+            found = [(sums[path], path) for path in only if path in sums and sums[path] >= members]
+        elif len(wanted) == 1:
+            return self._kinds[0].table.with_slots(depth, members)
+        else:
+            found = [(slots, path) for path, slots in sums.items() if slots >= members]
+        self._looks += len(sums if only is None else only)
         for sums, members in wanted[1:]:
             found = [
                 (slots + sums.get(path, 0), path) for slots, path in found if sums.get(path, 0) >= members
             ]
+        found.sort()
         return found
 
     def best(self, depth: int, only: Collection[Path] | None) -> Domain | None:
@@ -208,8 +215,13 @@ class DomainSearch:
         present = [number for number, count in enumerate(counts) if count]
         present.sort(key=lambda number: (self._kinds[number].table.sums[depth].get(path, 0), number))
         tables = [self._kinds[number].table.slots for number in present]
-        self._looks += len(self._domains.nodes[depth][path])
-        nodes = [node for node in self._domains.nodes[depth][path] if any(node in slots for slots in tables)]
+        there = self._domains.nodes[depth][path]
+        self._looks += len(there)
+        if len(tables) == 1:
+            [slots] = tables
+            nodes = [node for node in there if node in slots]
+        else:
+            nodes = [node for node in there if any(node in slots for slots in tables)]
         nodes.sort(key=rank_of)
         self._effort.left += len(nodes) * len(present)
         classes = [self._kinds[number].ask_class for number in present]

@@ -19,7 +19,7 @@ from licorne_core.config.schema import Backfill
 from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.members import Share, amounts_of, first_asks, gather_gang, next_members
+from licorne_core.model.apps.members import Share, amounts_of, first_asks, gather_gang
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
@@ -102,25 +102,26 @@ class GangSearch:
         gang = app.gang
         is_lost = bool(gang.places and self._context.places.first(app, group.key[1]))
         whole = not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
+        shares: list[Share] = []
         if whole:
-            gather_gang(app)
+            shares = gather_gang(app)
         elif self._belongs(app, group):
             group.together = ()
         else:
             return None
         context = self._context
-        gang.is_parked = True
         group.unplaceable = False
         if whole:
-            incomplete = self._incomplete(app)
+            incomplete = self._incomplete(app, shares)
             if incomplete is not None:
+                gang.is_parked = True
                 return incomplete
         blocker = ask_blocker(context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
             context.watch.room(leaf, group, blocker, now)
         if blocker is None:
             group.attempted = True
-            found = self.find(leaf, app) if whole else self._member(leaf, app, group)
+            found = self._whole(leaf, app, shares) if whole else self._member(leaf, app, group)
             group.no_domain = group.unplaceable = isinstance(found, Blocker)
             if not isinstance(found, Blocker):
                 return found
@@ -128,17 +129,17 @@ class GangSearch:
         elif isinstance(blocker, QuotaShortage):
             group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
+        gang.is_parked = True
         is_growth = gang.elastic is not None and gang.elastic.has_minimum
-        if self.always and group.no_domain and group.together and not is_growth:
-            shares = next_members(app)
-            # A gang of more kinds is never placed: it would hold nodes for nothing.
-            if len(shares) <= MAX_KINDS:
-                want_start(context.escalation, shares[0][0], now)
+        may_start = group.no_domain and group.together and not is_growth
+        # A gang of more kinds is never placed: it would hold nodes for nothing.
+        if self.always and may_start and len(shares) <= MAX_KINDS:
+            want_start(context.escalation, shares[0][0], now)
         return blocker
 
-    def _incomplete(self, app: Application) -> Incomplete | None:
+    def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
         """Blocker of a gang for which not all announced asks have come, or that has its maximum."""
-        shares, elastic = next_members(app), app.gang.elastic
+        elastic = app.gang.elastic
         code = GANG_INCOMPLETE
         if elastic is not None:
             present, wanted = sum(count for _, count in shares), elastic.wanted
@@ -227,9 +228,10 @@ class GangSearch:
             found += [node for node in there if node.refusal(ask_class) is None]
         return min(found, key=rank_of, default=None)
 
-    def find(self, leaf: Queue, app: Application) -> GangPlacement | GangQuestion | Blocker:
+    def _whole(
+        self, leaf: Queue, app: Application, shares: list[Share]
+    ) -> GangPlacement | GangQuestion | Blocker:
         """Places of the asks that are placed together next, or the blocker of their groups."""
-        shares = next_members(app)
         blockers = self._context.wakeups.blockers
         known = blockers.of(NoDomain).get(app)
         stamp = (

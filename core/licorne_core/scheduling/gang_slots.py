@@ -5,7 +5,9 @@ costs about as much as has changed since the last one. Tables are bounded in num
 one is dropped.
 """
 
+from bisect import bisect_left, insort
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.domains import Domains, Path
@@ -21,7 +23,7 @@ MAX_KINDS = 16
 class Slots:
     """The slots for one class, on nodes and in domains."""
 
-    __slots__ = ("_domains", "slots", "sums")
+    __slots__ = ("_by_slots", "_domains", "slots", "sums")
 
     def __init__(self, domains: Domains) -> None:
         """Start without slots."""
@@ -30,6 +32,15 @@ class Slots:
         """The nodes with slots."""
         self.sums: list[dict[Path, int]] = [{} for _ in range(len(domains.levels) + 1)]
         """The domains with slots, by depth and path."""
+        self._by_slots: dict[int, list[tuple[int, Path]]] = {}
+
+    def with_slots(self, depth: int, least: int) -> Sequence[tuple[int, Path]]:
+        """The domains of a depth with at least so many slots, those with the fewest first, then by path."""
+        known = self._by_slots.get(depth)
+        if known is None:
+            # From now on it follows each change.
+            known = self._by_slots[depth] = sorted((slots, path) for path, slots in self.sums[depth].items())
+        return known[bisect_left(known, (least, ())) :]
 
     def put(self, node: Node, slots: int) -> None:
         """The node has so many slots from now on."""
@@ -42,11 +53,18 @@ class Slots:
             del self.slots[node]
         for depth, path in self._domains.paths(node):
             sums = self.sums[depth]
-            left = sums.get(path, 0) + more
+            before = sums.get(path, 0)
+            left = before + more
             if left:
                 sums[path] = left
             else:
                 del sums[path]
+            known = self._by_slots.get(depth)
+            if known is not None:
+                if before:
+                    del known[bisect_left(known, (before, path))]
+                if left:
+                    insort(known, (left, path))
 
 
 class SlotTable(Slots):

@@ -40,7 +40,11 @@ def next_members(app: Application) -> list[Share]:
 
     A unit for which not all asks have come has those that have; at its maximum an elastic gang has none.
     """
-    groups, elastic = gang_groups(app), app.gang.elastic
+    return _shares(app, gang_groups(app))
+
+
+def _shares(app: Application, groups: list[AskGroup]) -> list[Share]:
+    elastic = app.gang.elastic
     if elastic is None:
         return [(group, group.waiting) for group in groups]
     wanted = elastic.wanted
@@ -69,6 +73,8 @@ def in_order(group: AskGroup) -> Iterator[Place]:
 def first_asks(share: Share) -> list[Request]:
     """The asks of a share, in order."""
     group, count = share
+    if count == group.waiting:
+        return [place.request for place in sorted(filter(waits, group.heap))]
     return [place.request for place in islice(in_order(group), count)]
 
 
@@ -81,11 +87,14 @@ def amounts_of(shares: Iterable[Share]) -> Items:
     return tuple(sorted(total.items()))
 
 
-def gather_gang(app: Application) -> None:
-    """Let quotas be asked for the amounts of all members that are placed together next."""
-    together = amounts_of(next_members(app))
-    for group in gang_groups(app):
+def gather_gang(app: Application) -> list[Share]:
+    """Let quotas be asked for the amounts of all members that are placed together next; return these."""
+    groups = gang_groups(app)
+    shares = _shares(app, groups)
+    together = amounts_of(shares)
+    for group in groups:
         group.together = together
+    return shares
 
 
 def units_of(app: Application) -> list[Sequence[Request]]:

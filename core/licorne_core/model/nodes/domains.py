@@ -26,7 +26,7 @@ class Domains:
     and each domain has nodes.
     """
 
-    __slots__ = ("_grouped", "levels", "nodes")
+    __slots__ = ("_grouped", "_paths", "levels", "nodes")
 
     def __init__(self, levels: tuple[str, ...], nodes: Iterable[Node]) -> None:
         """Index these nodes."""
@@ -34,6 +34,7 @@ class Domains:
         self.nodes: list[dict[Path, dict[Node, None]]] = [{(): {}}, *({} for _ in levels)]
         """The nodes of each domain, by depth and path."""
         self._grouped: dict[tuple[int, int], dict[Path, list[Domain]]] = {}
+        self._paths: dict[Node, list[Domain]] = {}
         for node in nodes:
             self.add(node)
 
@@ -44,8 +45,11 @@ class Domains:
         return self.levels.index(level) + 1 if level in self.levels else -1
 
     def paths(self, node: Node) -> list[Domain]:
-        """All domains that the node is in, the whole partition first."""
-        values = tuple(node.attributes.get(level, "") for level in self.levels)
+        """All domains that the node is in, the whole partition first; those that it was in, if it is gone."""
+        return self._paths.get(node) or self._paths_of(node)
+
+    def _paths_of(self, node: Node) -> list[Domain]:
+        values = tuple([node.attributes.get(level, "") for level in self.levels])
         found = [EVERYTHING]
         found += [(depth, values[:depth]) for depth, value in enumerate(values, 1) if value]
         return found
@@ -58,13 +62,14 @@ class Domains:
     def add(self, node: Node) -> None:
         """Take a node in."""
         self._grouped.clear()
-        for depth, path in self.paths(node):
+        paths = self._paths[node] = self._paths_of(node)
+        for depth, path in paths:
             self.nodes[depth].setdefault(path, {})[node] = None
 
     def remove(self, node: Node) -> None:
         """Remove a node, and domains that have no other."""
         self._grouped.clear()
-        for depth, path in self.paths(node):
+        for depth, path in self._paths.pop(node):
             there = self.nodes[depth][path]
             del there[node]
             if not there and depth:

@@ -43,11 +43,13 @@ class Ranks:
     def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
         """Rank the queues between a served ask and root.
 
-        In a fifo leaf an application of the same priority keeps its place, if it is no elastic gang. No key
-        becomes smaller. The key of a queue without ranked siblings decides nothing, so it is left for later.
+        In a fifo leaf an application of the same priority keeps its place, but for a gang that grows from now
+        on. No key becomes smaller. The key of a queue without ranked siblings decides nothing: it waits.
         """
-        is_fifo = leaf.settings.app_sort is _FIFO and app.gang.elastic is None
-        if not (is_fifo and same_priority and app.pending_count):
+        elastic = app.gang.elastic
+        grows_now = elastic is not None and elastic.size - elastic.leaving == elastic.terms.least
+        keeps_place = leaf.settings.app_sort is _FIFO and same_priority and not grows_now
+        if not (keeps_place and app.pending_count):
             self.rank_app(app)
         wakeups = self._wakeups
         late = not (wakeups.reserved.ready or wakeups.replacing.ready)
