@@ -51,6 +51,13 @@ ELASTIC = (
         (f"{_FILE}::test_the_minimum_goes_whole_and_last", _EXHAUSTIVE),
     ),
     Defect(
+        "tears-a-step",
+        "unit_of",
+        swap("begin + step", "begin + 1"),
+        "a lowered maximum stops one member of a step",
+        (f"{_FILE}::test_a_lowered_maximum_shrinks_by_whole_steps",),
+    ),
+    Defect(
         "measures-one",
         "Candidates._judge_members",
         swap("tuple ( given . items ( ) )", "unit.first.request.ask.ask_class.items"),

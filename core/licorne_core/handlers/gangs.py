@@ -3,7 +3,7 @@
 `free` ends any allocation: a real request that waits for the end of its placeholder takes its place.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, placeholder_incompatible
@@ -32,13 +32,13 @@ from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import (
+    DEFAULT_TIMEOUT,
     ON_TIMEOUT,
     Gang,
     GangStyle,
     Gone,
     PairEvent,
     PairStep,
-    placeholder_timeout,
 )
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
@@ -52,11 +52,20 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
+from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.slices import PART, put_in_order
 from licorne_core.values.tags import GANG_MIN, SLICE, TOPOLOGY, TopologyTerms, read_elastic, read_terms
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """Message to the RM about a gang that timed out."""
+
+LEAST_TIMEOUT = 0.001
+"""Seconds left to placeholders that arrive after their timeout."""
+
+CREATION_TAG = "yunikorn.apache.org/creationTime"
+"""The tag of an application with the unix seconds from which the timeout counts."""
+
+_MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
 _FIRST_COMES_FIRST = frozenset({AppSortPolicy.FIFO, AppSortPolicy.STATE_AWARE})
 
@@ -71,6 +80,20 @@ def gang_of(new: NewApplication, now: float) -> Gang:
         read_terms(new.tags) or (None if elastic is None else TopologyTerms()),
         elastic,
     )
+
+
+def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
+    """Seconds that placeholders are kept: the configured time, less the time spent (§ 5.4).
+
+    The time counts from the application's creation, as its tag says it in unix seconds.
+    """
+    timeout = DEFAULT_TIMEOUT
+    if 0 < milliseconds <= _MAX_MILLISECONDS:
+        timeout = milliseconds / 1000
+    created = tag_value(tags, CREATION_TAG)
+    if created.isascii() and created.isdigit() and len(created) < 18:
+        timeout -= max(0.0, now - int(created))
+    return max(LEAST_TIMEOUT, timeout)
 
 
 def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:

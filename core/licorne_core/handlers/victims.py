@@ -30,6 +30,7 @@ from licorne_core.messages.effects import Effect, Release
 from licorne_core.messages.notices import AnswerNotices, Notice, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
+from licorne_core.model.apps.members import unit_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
@@ -41,7 +42,7 @@ from licorne_core.scheduling.preemption.ledger import (
     UnderNotice,
 )
 from licorne_core.scheduling.preemption.quota_change import still_exceeds
-from licorne_core.scheduling.preemption.victims import Unit, seconds_lost, seconds_run
+from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
 from licorne_core.values.asks import Ask
 from licorne_core.values.resources import charge
 from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
@@ -79,7 +80,7 @@ def stop_victims(
     outcome: Outcome,
 ) -> None:
     """Ask the RM to stop victims, each with its record, or give it notice; elastic gangs shrink by them."""
-    units = _units(partition, victims)
+    units = _units(victims)
     for app, count in Counter(victim.app for victim in victims if victim.request in units).items():
         elastic = app.gang.elastic
         if elastic is not None:
@@ -89,22 +90,16 @@ def stop_victims(
         stop_victim(partition, victim, record, now, outcome, units.get(victim.request, (victim.request,)))
 
 
-def _units(partition: Partition, victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
+def _units(victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
     """The members of elastic gangs among the victims, each with all that are stopped with it.
 
     All of a gang goes with its minimum.
     """
-    units = partition.preemption.search.units()
-    seen: set[Unit] = set()
     found: dict[Request, Sequence[Request]] = {}
     for app, request, _ in victims:
-        unit = None if app.gang.elastic is None else units.of(app).get(request)
-        if unit is not None and unit not in seen:
-            seen.add(unit)
-            together = tuple([victim.request for victim in unit.victims])
-            for one in together:
-                if not unit.step or one not in found:
-                    found[one] = together
+        if request not in found:
+            together = unit_of(app, request)
+            found.update(dict.fromkeys(together, together))
     return found
 
 

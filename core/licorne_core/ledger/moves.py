@@ -281,7 +281,7 @@ class Moves:
                 post(request.ask.ask_class.items, node, app)
                 elastic = app.gang.elastic
                 if elastic is not None and app.gang.has_member(request.ask):
-                    elastic.leaving += by
+                    elastic.leaves(request, by)
                     self._pending.regroup(app)
                     # Without its minimum it comes earlier in its leaf.
                     self._dirty.mark_due(app)

@@ -8,10 +8,25 @@ import pytest
 
 from licorne_core.messages.commands import Command, Tick
 from licorne_core.messages.effects import Effect
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
 from support.core.driver import Driver, placed, released
 
 QUEUES = "[{name: a, resources: {guaranteed: {memory: 8}}, properties: {preemption.delay: 1s}}, {name: b}]"
+
+NAME = "  - name: default\n"
+PROMPT = "{quota.preemption.delay: 1s}"
 
 
 class Scene:
@@ -73,6 +88,21 @@ def of_claim(scene: Scene) -> int:
     return calls
 
 
+def of_a_lowered_maximum(scene: Scene, members: int) -> int:
+    """Calls until a maximum for half of so many members is enforced."""
+    queues = (
+        f"[{{name: a}}, {{name: b, resources: {{max: {{memory: {members // 2}}}}}, properties: {PROMPT}}}]"
+    )
+    scene.do(
+        reload(config(queues).replace(NAME, f"{NAME}    preemption: {{quotapreemptionenabled: true}}\n", 1))
+    )
+    scene.turns()
+    scene.now += 2
+    calls, effects = counted(scene.turns)
+    assert len(released(effects)) == members // 2
+    return calls
+
+
 def of_an_end(scene: Scene) -> int:
     """Calls at the end of a member, and for an ask that takes its place."""
     calls, effects = counted(
@@ -107,3 +137,8 @@ def test_a_search_looks_at_each_member_a_few_times(small: tuple[int, int], large
     """Among eight times the members a search for victims costs eight times as much, not more."""
     few, many = Scene(*small), Scene(*large)
     assert of_claim(many) < 8 * 1.3 * of_claim(few)
+
+
+def test_the_enforcement_of_a_maximum_looks_at_each_member_a_few_times() -> None:
+    """Eight times the members are stopped at eight times the cost, not more."""
+    assert of_a_lowered_maximum(Scene(800), 800) < 8 * 1.3 * of_a_lowered_maximum(Scene(100), 100)

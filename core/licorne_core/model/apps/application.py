@@ -285,7 +285,7 @@ class Application:
         """Count a booked request; the last one booked is the last among its requests."""
         self.allocation_count += 1
         if self.gang.elastic is not None and self.gang.has_member(request.ask):
-            self.gang.elastic.size += 1
+            self.gang.elastic.came(request)
         requests, key = self.requests, request.ask.key
         requests[key] = requests.pop(key)
         if allocation.request_time < self.submission_time:
@@ -298,7 +298,7 @@ class Application:
         """Count a booked request less."""
         self.allocation_count -= 1
         if self.gang.elastic is not None and self.gang.has_member(request.ask):
-            self.gang.elastic.size -= 1
+            self.gang.elastic.went(request)
         if not self.allocation_count:
             for tracker in self.trackers:
                 del tracker.applications[self.app_id]

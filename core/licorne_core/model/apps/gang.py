@@ -28,7 +28,6 @@ does when time is up, and when something of it has gone.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple
 
@@ -36,19 +35,10 @@ from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import EMPTY, Resources, is_zero
-from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.tags import ElasticTerms, TopologyTerms
 
 DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
-
-LEAST_TIMEOUT = 0.001
-"""Seconds left to placeholders that arrive after their timeout."""
-
-CREATION_TAG = "yunikorn.apache.org/creationTime"
-"""The tag of an application with the unix seconds from which the timeout counts."""
-
-_MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
 
 class GangStyle(StrEnum):
@@ -106,7 +96,7 @@ class Elastic:
     has lost members is filled up to the next whole step first.
     """
 
-    __slots__ = ("leaving", "size", "terms")
+    __slots__ = ("leaving", "positions", "size", "staying", "terms")
 
     def __init__(self, terms: ElasticTerms) -> None:
         """Start without members."""
@@ -115,6 +105,47 @@ class Elastic:
         """Members that are booked."""
         self.leaving = 0
         """Members among them that are being stopped for others, or are under notice."""
+        self.staying: list[Request] | None = None
+        """The others in the order of booking; None while nobody wants to know."""
+        self.positions: dict[Request, int] = {}
+        """Their positions among these, once somebody wants to know."""
+
+    def came(self, request: Request) -> None:
+        """A member was booked, as the last one."""
+        self.size += 1
+        if self.staying is not None:
+            self.positions[request] = len(self.staying)
+            self.staying.append(request)
+
+    def went(self, request: Request) -> None:
+        """A member is not booked any more."""
+        self.size -= 1
+        self._forget(request)
+
+    def leaves(self, request: Request, by: int) -> None:
+        """A member is being stopped, with `by` 1; with -1 it is not, or has ended."""
+        self.leaving += by
+        if by > 0:
+            self._forget(request)
+        else:
+            self.staying = None
+
+    def _forget(self, request: Request) -> None:
+        position = self.positions.pop(request, -1)
+        if self.staying is None or position < 0:
+            return
+        if position < len(self.staying) - self.terms.step:
+            # Many others have another position now.
+            self.staying = None
+            return
+        del self.staying[position]
+        for number in range(position, len(self.staying)):
+            self.positions[self.staying[number]] = number
+
+    def know(self, staying: list[Request]) -> None:
+        """Follow these members from now on: all that stay, in the order of booking."""
+        self.staying = staying
+        self.positions = {request: number for number, request in enumerate(staying)}
 
     @property
     def has_minimum(self) -> bool:
@@ -246,20 +277,6 @@ class Gang:
     def is_wanted(self) -> bool:
         """True if the application asked for a gang when it was submitted."""
         return not is_zero(self.placeholder_ask)
-
-
-def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
-    """Seconds that placeholders are kept: the configured time, less the time spent (§ 5.4).
-
-    The time counts from the application's creation, as its tag says it in unix seconds.
-    """
-    timeout = DEFAULT_TIMEOUT
-    if 0 < milliseconds <= _MAX_MILLISECONDS:
-        timeout = milliseconds / 1000
-    created = tag_value(tags, CREATION_TAG)
-    if created.isascii() and created.isdigit() and len(created) < 18:
-        timeout -= max(0.0, now - int(created))
-    return max(LEAST_TIMEOUT, timeout)
 
 
 class PairEvent(StrEnum):

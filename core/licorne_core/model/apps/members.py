@@ -11,6 +11,7 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import Elastic
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import BOOKED, VICTIMS, Place, Request
 from licorne_core.values.resources import Items
@@ -104,11 +105,35 @@ def units_of(app: Application) -> list[Sequence[Request]]:
     """
     elastic = app.gang.elastic
     assert elastic is not None, f"{app!r} is no elastic gang"
-    members = [
-        request
-        for request in app.requests.values()
-        if request.state in BOOKED and request.state not in VICTIMS and app.gang.has_member(request.ask)
-    ]
+    members = _staying(app, elastic)
     least, step = elastic.terms.least, elastic.terms.step
     steps = [members[at : at + step] for at in range(least, len(members), step)]
     return [members[:least], *steps] if members else []
+
+
+def unit_of(app: Application, request: Request) -> Sequence[Request]:
+    """All that are stopped with a member: its step, or the whole gang; none for any other request.
+
+    Apart from the first look at a gang it costs no more in a large one.
+    """
+    elastic = app.gang.elastic
+    if elastic is None:
+        return ()
+    members, (least, _, step) = _staying(app, elastic), elastic.terms
+    position = elastic.positions.get(request, -1)
+    if position < least:
+        return members[:] if position >= 0 else ()
+    begin = position - (position - least) % step
+    return members[begin : begin + step]
+
+
+def _staying(app: Application, elastic: Elastic) -> list[Request]:
+    if elastic.staying is None:
+        members = [
+            request
+            for request in app.requests.values()
+            if request.state in BOOKED and request.state not in VICTIMS and app.gang.has_member(request.ask)
+        ]
+        elastic.know(members)
+        return members
+    return elastic.staying

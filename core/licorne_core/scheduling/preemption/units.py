@@ -9,7 +9,7 @@ common, as each charges the parts of the gang that it takes.
 from collections.abc import Collection, Mapping, Sequence
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.members import units_of
+from licorne_core.model.apps.members import unit_of, units_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -80,8 +80,7 @@ class Units:
         """The allocation, and all that are stopped with it; none for a request that is not on a node."""
         if request.allocation is None:
             return ()
-        unit = self.unit(app, request)
-        return (self._victim(app, request),) if unit is None else unit.victims
+        return tuple([self._victim(app, one) for one in unit_of(app, request) or (request,)])
 
     def _found(self, app: Application) -> dict[Request, Unit]:
         self.looked_at += len(app.requests)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, TaskGroup
+from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import stopped_above
@@ -62,6 +63,9 @@ def check_gang(partition: Partition, app: Application) -> None:
         sizes = (len(members), sum(request.state in VICTIMS for request in members))
         counted = (app.gang.elastic.size, app.gang.elastic.leaving)
         require("G1", sizes == counted, f"{app!r}: members and those that leave are {sizes}, not {counted}")
+        staying = [request for request in members if request.state not in VICTIMS]
+        known = [request for unit in units_of(app) for request in unit]
+        require("G1", known == staying, f"{app!r}: those that stay are {staying}")
     free_count = sum(len(group.free) for group in app.gang.groups.values())
     require("G1", free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")
     for name, group in app.gang.groups.items():
