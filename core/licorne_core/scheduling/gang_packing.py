@@ -10,6 +10,9 @@ steps, and a packing that needs more of them counts as none.
 
 from collections.abc import Callable, Sequence
 
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.members import Share, first_asks
+from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import RESERVED, Node
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import EMPTY, Items
@@ -19,6 +22,9 @@ Most = Callable[[int, int, Sequence[int]], int]
 
 Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
 """Number of asks of one of the classes that a node takes beside so many of the classes before it."""
+
+Place = tuple[AskGroup, Node, int]
+"""So many members of a group on one node."""
 
 
 class Effort:
@@ -204,3 +210,9 @@ def on_nodes(
         return beside(nodes[room], classes, kind, picks)
 
     return pack(len(nodes), counts, most, effort)
+
+
+def members_on(shares: Sequence[Share], places: Sequence[Place]) -> list[tuple[Request, Node]]:
+    """The asks of each group in order, on their nodes in order."""
+    asks = {share[0]: iter(first_asks(share)) for share in shares}
+    return [(next(asks[group]), node) for group, node, pick in places for _ in range(pick)]

@@ -12,14 +12,14 @@ about first. So a refusal leads to another search, and never to a gang without s
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import Backfill
 from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.members import Share, amounts_of, first_asks, gather_gang
+from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
@@ -27,7 +27,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, ask_blocker
 from licorne_core.scheduling.escalation import want_start
 from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths, rank_of
-from licorne_core.scheduling.gang_packing import takes_kept
+from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
 from licorne_core.scheduling.lost_places import LostPlace
 from licorne_core.scheduling.measures import note_over_quota
@@ -36,15 +36,11 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import Resources, in_units
+from licorne_core.values.resources import in_units
 from licorne_core.values.tags import TopologyTerms
 
 NODES_OF_A_TRY = 8
 """Nodes whose examination for a gang costs as much as trying one ask."""
-
-
-Place = tuple[AskGroup, Node, int]
-"""So many members of a group on one node."""
 
 
 class GangPlacement(NamedTuple):
@@ -93,9 +89,12 @@ class GangSearch:
         """True if all gangs are placed whole, and not only those that ask for it: where backfill is on."""
         return self._context.shadows.mode is not Backfill.OFF
 
-    def decide(self, leaf: Queue, app: Application, group: AskGroup, now: float) -> Together | Blocker | None:
+    def decide(
+        self, leaf: Queue, app: Application, group: AskGroup, now: float
+    ) -> Together | Node | Blocker | None:
         """Decide about the asks of a group: a whole gang, or the first of members of a placed one.
 
+        A node is that of its first ask.
         None for asks that go to any node. No other ask has a node reserved or victims: one node is of no
         use to a gang, and what victims free need not be where a member belongs.
         """
@@ -104,6 +103,9 @@ class GangSearch:
         whole = not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
         shares: list[Share] = []
         if whole:
+            node = self._alone(app, group)
+            if node is not None:
+                return node
             shares = gather_gang(app)
         elif self._belongs(app, group):
             group.together = ()
@@ -136,6 +138,28 @@ class GangSearch:
         if self.always and may_start and len(shares) <= MAX_KINDS:
             want_start(context.escalation, shares[0][0], now)
         return blocker
+
+    def _alone(self, app: Application, group: AskGroup) -> Node | None:
+        """The node of a unit of one ask without terms, as for an ask of no gang: the short way for most.
+
+        None if anything stops it, or may do so, if the RM has a say, and if there are other groups.
+        """
+        elastic, terms = app.gang.elastic, app.gang.terms or _ANYWHERE
+        is_one = elastic is not None and elastic.wanted == 1 and not (terms.level or terms.slice_size)
+        has_say = group.ask_class.predicate is not None or app.gang.questions
+        if not is_one or has_say or len(app.groups) > 1:
+            return None
+        group.together = group.ask_class.items
+        if group.over_queue or group.over_quota or group.over_budget:
+            return None
+        if ask_blocker(self._context, Asking(app, group)) is not None:
+            return None
+        node = self._context.index.best(group.ask_class)
+        if not isinstance(node, Node):
+            return None
+        group.attempted = True
+        group.no_domain = group.unplaceable = False
+        return node
 
     def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
         """Blocker of a gang for which not all announced asks have come, or that has its maximum."""
@@ -284,9 +308,11 @@ class GangSearch:
             )
         terms = app.gang.terms or _ANYWHERE
         if members == 1 and not (terms.level or terms.slice_size):
-            alone = self._alone(leaf, app, shares[0][0])
-            if alone is not None:
-                return alone
+            group = shares[0][0]
+            node = self._context.index.best(group.ask_class)
+            if isinstance(node, Node) and not node.results.get((group.ask_class, False)):
+                places = [(group, node, 1)]
+                return self._question(app, places) or GangPlacement(leaf, app, members_on(shares, places))
         domains = self._domains()
         depth, slice_depth = domains.depth(terms.level), domains.depth(terms.slice_level)
         if min(depth, slice_depth) < 0:
@@ -300,22 +326,11 @@ class GangSearch:
                 picks = search.find(level, self._held(app, domains, level))
                 if picks is not None:
                     places = [(shares[kind][0], node, pick) for kind, node, pick in picks]
-                    return self._question(app, places) or GangPlacement(leaf, app, _members(shares, places))
+                    return self._question(app, places) or GangPlacement(leaf, app, members_on(shares, places))
             best = search.best(last, self._held(app, domains, last))
         finally:
             self.work += search.work
         return _lack(app, members, domains, best, 0 if best is None else search.lack(best), terms)
-
-    def _alone(self, leaf: Queue, app: Application, group: AskGroup) -> GangPlacement | GangQuestion | None:
-        """The place of one ask without terms: the first node in order, as for an ask of no gang.
-
-        None if there is no node, or if the RM has refused it to gangs: then all nodes are searched.
-        """
-        node = self._context.index.best(group.ask_class)
-        if not isinstance(node, Node) or node.results.get((group.ask_class, False)):
-            return None
-        request = group.first().request
-        return self._question(app, [(group, node, 1)]) or GangPlacement(leaf, app, [(request, node)])
 
     def _domains(self) -> Domains:
         """The domains of the partition, by the levels of its configuration."""
@@ -378,23 +393,3 @@ def _no_domain(
         domain=path,
         short=short,
     )
-
-
-def _members(shares: Sequence[Share], places: Sequence[Place]) -> list[tuple[Request, Node]]:
-    """The asks of each group in order, on their nodes in order."""
-    asks = {share[0]: iter(first_asks(share)) for share in shares}
-    return [(next(asks[group]), node) for group, node, pick in places for _ in range(pick)]
-
-
-def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
-    """Amounts of the announced placeholders for which no ask has come; empty if the gang is whole.
-
-    Only types that were announced and are asked for count, as for the end of a gang's start (§ 6.7). A
-    gang that has placeholders booked or replaced was whole before: its later asks need not wait for others.
-    """
-    announced = app.gang.placeholder_ask
-    if not announced or app.placeholder_count or any(one.replaced for one in app.gang.groups.values()):
-        return {}
-    come = dict(amounts_of(shares))
-    shared = announced.keys() & come.keys()
-    return {name: announced[name] - come[name] for name in sorted(shared) if come[name] < announced[name]}

@@ -14,7 +14,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Elastic
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import BOOKED, VICTIMS, Place, Request
-from licorne_core.values.resources import Items
+from licorne_core.values.resources import Items, Resources
 
 Share = tuple[AskGroup, int]
 """A group, and how many of its first asks are placed."""
@@ -86,6 +86,20 @@ def amounts_of(shares: Iterable[Share]) -> Items:
         for name, value in group.ask_class.items:
             total[name] = total.get(name, 0) + value * count
     return tuple(sorted(total.items()))
+
+
+def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
+    """Amounts of the announced placeholders for which no ask has come; empty if the gang is whole.
+
+    Only types that were announced and are asked for count, as for the end of a gang's start (§ 6.7). A
+    gang that has placeholders booked or replaced was whole before: its later asks need not wait for others.
+    """
+    announced = app.gang.placeholder_ask
+    if not announced or app.placeholder_count or any(one.replaced for one in app.gang.groups.values()):
+        return {}
+    come = dict(amounts_of(shares))
+    shared = announced.keys() & come.keys()
+    return {name: announced[name] - come[name] for name in sorted(shared) if come[name] < announced[name]}
 
 
 def gather_gang(app: Application) -> list[Share]:
