@@ -23,6 +23,9 @@ use crate::stream::{State, Stream};
 /// Bytes of one stream that are on their way or wait: some thousand small messages.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
+/// The largest window of HTTP/2.
+const MOST_WINDOW: u32 = (1 << 31) - 1;
+
 /// Bytes of the head of a request.
 const MOST_HEADERS: u32 = 16 * 1024;
 
@@ -47,6 +50,8 @@ pub struct Connection {
     streams: BTreeMap<u32, Stream>,
     /// Bytes of a message, at most.
     most: usize,
+    /// True after a panic.
+    has_failed: bool,
 }
 
 #[pymethods]
@@ -58,7 +63,10 @@ impl Connection {
             .max_concurrent_streams(max_streams)
             .initial_window_size(STREAM_WINDOW)
             // No stream that is not read can keep others of its connection from being read.
-            .initial_connection_window_size(STREAM_WINDOW.saturating_mul(max_streams))
+            .initial_connection_window_size(STREAM_WINDOW.saturating_mul(max_streams).min(MOST_WINDOW))
+            // Small frames are handed over at once, and do not wait within h2. Those to calls that have
+            // ended would use up its budget in the life of a connection.
+            .data_frame_budget(usize::MAX)
             .max_header_list_size(MOST_HEADERS)
             .max_send_buffer_size(SEND_BUFFER)
             .handshake(pipe.clone());
@@ -68,6 +76,7 @@ impl Connection {
             pings: None,
             streams: BTreeMap::new(),
             most: max_message,
+            has_failed: false,
         }
     }
 
@@ -83,15 +92,26 @@ impl Connection {
         !matches!(self.phase, Phase::Greeting(_))
     }
 
+    /// True while a call is open, or its response has not left whole.
+    #[getter]
+    fn busy(&self) -> bool {
+        matches!(&self.phase, Phase::Open(open) if open.has_streams())
+    }
+
     /// Read what was received; returns what has happened.
     fn feed<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
-        self.pipe.buffers().incoming.extend_from_slice(data);
+        if !self.closed() {
+            self.pipe.buffers().incoming.extend_from_slice(data);
+        }
         self.advance(py)
     }
 
     /// Go on with what was begun; returns what has happened.
     fn advance<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.guarded(|connection| connection.advance_all(py))
+        let events = self.guarded(|connection| connection.advance_all(py).map(Some))?;
+        events
+            .filter(|_| !self.has_failed)
+            .ok_or_else(|| PyRuntimeError::new_err("the connection has failed"))
     }
 
     /// What is to be sent.
@@ -185,14 +205,15 @@ impl Connection {
 
 impl Connection {
     /// Do something to the connection. A panic would end the caller's loop, and so all other
-    /// connections: it ends this one instead. What h2 has left half-way is not touched any more, not
-    /// even to free it.
-    fn guarded<T>(&mut self, act: impl FnOnce(&mut Self) -> PyResult<T>) -> PyResult<T> {
+    /// connections: it ends this one instead, of which `advance` tells. What h2 has left half-way is
+    /// not touched any more, not even to free it.
+    fn guarded<T: Default>(&mut self, act: impl FnOnce(&mut Self) -> PyResult<T>) -> PyResult<T> {
         catch_unwind(AssertUnwindSafe(|| act(self))).unwrap_or_else(|_| {
             mem::forget(mem::replace(&mut self.phase, Phase::Closed));
             mem::forget(mem::take(&mut self.streams));
             mem::forget(self.pings.take());
-            Err(PyRuntimeError::new_err("the connection has failed"))
+            self.has_failed = true;
+            Ok(T::default())
         })
     }
 

@@ -18,8 +18,6 @@ pub struct Buffers {
     pub incoming: BytesMut,
     /// Written by h2, and not sent yet.
     pub outgoing: BytesMut,
-    /// True once nothing more is received.
-    pub ended: bool,
 }
 
 /// One of two handles on the same buffers: that of h2, and that of the connection.
@@ -36,7 +34,7 @@ impl Pipe {
 impl AsyncRead for Pipe {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut buffers = self.buffers();
-        if buffers.incoming.is_empty() && !buffers.ended {
+        if buffers.incoming.is_empty() {
             return Poll::Pending;
         }
         let size = buf.remaining().min(buffers.incoming.len());

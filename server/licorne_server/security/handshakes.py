@@ -72,7 +72,7 @@ class Handshake(asyncio.Protocol):
         # What the peer says is for the handshake.
         transport.pause_reading()
         self._task = asyncio.get_running_loop().create_task(self._open(transport), name="handshake")
-        self._task.add_done_callback(lambda _: self._of.under_way.pop(self, None))
+        self._task.add_done_callback(self._ended)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Abort: the connection was closed before the handshake was over."""
@@ -82,6 +82,11 @@ class Handshake(asyncio.Protocol):
         """Abort the handshake."""
         if self._task is not None:
             self._task.cancel()
+
+    def _ended(self, _: asyncio.Task[None]) -> None:
+        # A task knows what has cancelled it, and so this: they would keep each other and the connection.
+        self._task = None
+        self._of.under_way.pop(self, None)
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, NoReturn, Protocol
 
 import grpc
@@ -26,8 +26,8 @@ log = structlog.get_logger("core.transport")
 TELL_BYTES = 32 * 1024
 """Bytes of messages that are consumed before the peer may hear of it, while others wait."""
 
-IN_A_ROW = 64
-"""Messages that are read one after the other before the loop may turn to others."""
+IN_A_ROW, BYTES_IN_A_ROW = 64, 256 * 1024
+"""Messages, and their bytes, that are read one after the other before the loop may turn to others."""
 
 SETTLE_SECONDS = 0.1
 
@@ -140,7 +140,8 @@ class Call(Context):
         self._has_head = False
         # Consumed since the connection was last told: messages, and their bytes.
         self._eaten = self._eaten_bytes = 0
-        self._in_a_row = 0
+        # Read since the loop last turned to others: messages, and their bytes.
+        self._in_a_row = self._in_a_row_bytes = 0
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self.pack = None
@@ -167,24 +168,25 @@ class Call(Context):
 
     async def read(self) -> Any:
         """The caller's next message, or gRPC's EOF."""
-        self._in_a_row += 1
-        if self._in_a_row >= IN_A_ROW:
-            self._in_a_row = 0
+        if self._in_a_row >= IN_A_ROW or self._in_a_row_bytes >= BYTES_IN_A_ROW:
+            self._in_a_row = self._in_a_row_bytes = 0
             await asyncio.sleep(0)
         while not self._messages:
-            if self._has_ended:
+            if self._has_ended or self.is_over:
                 return grpc.aio.EOF
-            self._in_a_row = 0
+            self._in_a_row = self._in_a_row_bytes = 0
             await self._came()
         message = self._next()
         if isinstance(message, Packed):
             try:
-                return self._unpacking.unpacked(message)
+                message = self._unpacking.unpacked(message)
             except MetadataError as error:
                 await self.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
             except TooLarge:
                 most = self._unpacking.most
                 await self.abort_with_status(too_large(most + 1, most))
+        self._in_a_row += 1
+        self._in_a_row_bytes += len(message)
         return message
 
     def waiting(self) -> list[bytes]:
@@ -256,12 +258,14 @@ class Call(Context):
         """End the call from outside, with a status, or without one if its caller has gone."""
         if self.is_over:
             return
+        # Its task is cancelled before anything that it waits for is told of the end.
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
         if status is None:
             self._over()
         else:
             self._finish(status)
-        if self._task is not None:
-            self._task.cancel()
 
     # Its handler.
 
@@ -273,6 +277,9 @@ class Call(Context):
             if status.code is not grpc.StatusCode.OK:
                 await self._settle()
         finally:
+            # A task knows the error that it ends with, which knows this frame, and so this call: nothing
+            # but the garbage collector would free them.
+            self._task = None
             self._finish(status)
 
     async def _served(self, find: Callable[[Any], Awaitable[Any]]) -> grpc.Status:
@@ -287,6 +294,8 @@ class Call(Context):
             return self.status
         except Exception as error:
             log.exception("call failed", method=self.method)
+            # What the log has looked at may keep the error in a cycle, and so this call.
+            error.__traceback__ = None
             return Status(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}")
         return OK
 
@@ -302,14 +311,23 @@ class Call(Context):
                     await self._came()
 
     def _finish(self, status: grpc.Status) -> None:
-        if not self.is_over:
-            self._over()
+        if self.is_over:
+            return
+        self._over()
+        try:
             self._way.finish(self._stream, HEAD, trailers(status))
+        except ValueError as error:
+            log.error("status cannot be sent", method=self.method, error=str(error))
+            text = "the status has metadata that is not valid in HTTP/2"
+            self._way.finish(self._stream, HEAD, trailers(Status(grpc.StatusCode.INTERNAL, text)))
 
     def _over(self) -> None:
         self.is_over = True
         if self._deadline is not None:
             self._deadline.cancel()
+        # Whatever of the handler has outlived it waits for nothing.
+        _wake(self._reader)
+        _wake(self._writer)
 
 
 async def carry_out(handler: Any, call: Call) -> None:
@@ -326,8 +344,9 @@ async def carry_out(handler: Any, call: Call) -> None:
         request = unpack(raw)
         serve = handler.unary_stream if handler.response_streaming else handler.unary_unary
     if handler.response_streaming and inspect.isasyncgenfunction(serve):
-        async for response in serve(request, call):
-            await call.write(response)
+        async with aclosing(serve(request, call)) as responses:
+            async for response in responses:
+                await call.write(response)
     else:
         response = await serve(request, call)
         if not handler.response_streaming:

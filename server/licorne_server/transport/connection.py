@@ -1,6 +1,8 @@
 """One connection: HTTP/2 between a socket of the loop and the calls."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -52,8 +54,9 @@ class Connection(asyncio.BufferedProtocol):
         self._http2 = http2.Connection(owner.max_streams, owner.max_message)
         self.streams = Streams(owner, self._http2, self._soon)
         self._loop = asyncio.get_running_loop()
+        # None before and behind its life.
         self._transport: asyncio.Transport | None = None
-        self._is_flushing = self._is_paused = False
+        self._is_flushing = self._is_paused = self._is_closing = False
 
     @property
     def is_greeted(self) -> bool:
@@ -73,11 +76,13 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close it behind what is to be sent."""
         self._flush()
+        self._is_closing = True
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close it at once."""
+        self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -103,12 +108,7 @@ class Connection(asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         """Something was read."""
         self.heard_at = monotonic()
-        try:
-            events = self._http2.feed(data)
-        except RuntimeError as error:
-            self._fail(error)
-            return
-        self.streams.carry_out(events)
+        self._carry_out(partial(self._http2.feed, data))
         self._soon()
 
     def eof_received(self) -> None:
@@ -116,7 +116,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone, and with it all calls."""
-        self.streams.end_all(None)
+        self._transport = None
+        self.streams.close()
         self._owner.closed(self)
 
     def pause_writing(self) -> None:
@@ -126,7 +127,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """The peer reads again. That is a sign of life, and none of it was read meanwhile."""
+        self.heard_at = monotonic()
         self._is_paused = False
         if self._transport is not None:
             self._transport.resume_reading()
@@ -142,18 +144,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._is_flushing = False
-        try:
-            events = self._http2.advance()
-        except RuntimeError as error:
-            self._fail(error)
-            return
-        self.streams.carry_out(events)
+        self._carry_out(self._http2.advance)
         self._write()
+
+    def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:
+        """Carry out what a step has led to. Where that fails, the connection ends, and nothing else."""
+        if self._is_closing:
+            return
+        try:
+            self.streams.carry_out(step())
+        except Exception as error:
+            log.exception("connection failed", peer=self.streams.peer, error=str(error))
+            self.abort()
 
     def _write(self) -> None:
         """Write what is to be sent, unless the peer does not read."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or self._is_closing or transport.is_closing():
             return
         if not self._is_paused:
             data = self._http2.take()
@@ -163,11 +170,8 @@ class Connection(asyncio.BufferedProtocol):
                 # More may have waited for room.
                 self._soon()
         if self._http2.closed:
+            self._is_closing = True
             transport.close()
-
-    def _fail(self, error: RuntimeError) -> None:
-        log.error("connection failed", peer=self.streams.peer, error=str(error))
-        self.abort()
 
 
 def peer_name(where: Any) -> str:
@@ -177,4 +181,4 @@ def peer_name(where: Any) -> str:
     host, port = where[0], where[1]
     if ":" not in host or host.startswith("::ffff:"):
         return f"ipv4:{host.removeprefix('::ffff:')}:{port}"
-    return f"ipv6:{quote(f'[{host}]', safe='')}:{port}"
+    return f"ipv6:{quote(f'[{host}]', safe=':')}:{port}"

@@ -1,7 +1,7 @@
 """Metadata and statuses in the form that gRPC gives them in HTTP/2 headers (gRPC's PROTOCOL-HTTP2)."""
 
 import base64
-import binascii
+import re
 import zlib
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
@@ -47,7 +47,7 @@ def received(headers: Pairs) -> Metadata:
         for part in value.split(","):
             try:
                 pairs.append((key, base64.b64decode(part + "=" * (-len(part) % 4), validate=True)))
-            except binascii.Error:
+            except ValueError:  # of binascii, or for what is not ASCII
                 raise MetadataError(f"{key} is not in base64: {part[:64]}") from None
     return tuple(pairs)
 
@@ -65,9 +65,16 @@ def trailers(status: grpc.Status) -> Pairs:
     code: int = status.code.value[0]
     pairs = [("grpc-status", str(code))]
     if status.details:
-        # What may stand in a header as it is, but for the sign of what may not.
-        pairs.append(("grpc-message", quote(status.details, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")))
+        pairs.append(("grpc-message", _quoted(status.details)))
     return pairs + sent(status.trailing_metadata or ())
+
+
+def _quoted(text: str) -> str:
+    """A text as a header may have it."""
+    # What may stand there as it is, but for the sign of what may not.
+    quoted = quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~", errors="replace")
+    # HTTP/2 knows no value with a space at an end, for which some clients fail the call.
+    return re.sub("^ +| +$", lambda spaces: "%20" * len(spaces[0]), quoted)
 
 
 def timeout(value: str) -> float:

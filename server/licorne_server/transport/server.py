@@ -24,7 +24,12 @@ LONGEST_LOOK, LOOKS = 1.0, 4
 """Seconds between two looks at all connections, at most; and looks within the shortest of their limits."""
 
 CLOSE_SECONDS = 1.0
-"""Seconds that connections may take to send what waits, when the server stops."""
+"""Seconds that connections may take to send what waits, when the server stops; and handlers to end."""
+
+DRAIN_SECONDS = 0.02
+"""Seconds between two looks whether responses have left, when the server stops."""
+
+STOPPED = Status(grpc.StatusCode.UNAVAILABLE, "the server has stopped")
 
 
 class LoopTransport:
@@ -50,7 +55,6 @@ class LoopTransport:
         self._limits = Limits(given)
         self._shares = bool(given.get("grpc.so_reuseport"))
         self._handlers: list[grpc.GenericRpcHandler] = []
-        self._registered: dict[str, Any] = {}
         self._find: Callable[[Any], Awaitable[Any]] = self._handler
         for interceptor in reversed(interceptors):
             self._find = partial(interceptor.intercept_service, self._find)
@@ -64,6 +68,7 @@ class LoopTransport:
         self._listeners: list[asyncio.Server] = []
         self._handshakes: list[Handshakes] = []
         self._looking: asyncio.Task[None] | None = None
+        self._is_stopping = False
 
     # What grpc.aio.Server has.
 
@@ -78,24 +83,30 @@ class LoopTransport:
         """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         for listening, handshakes in self._sockets:
-            make = self._protocol if handshakes is None else partial(handshakes.begin, self._protocol)
+            make = self._protocol if handshakes is None else partial(self._handshake, handshakes)
             self._listeners.append(await loop.create_server(make, sock=listening))
         self._looking = loop.create_task(self._look(), name="connections of the transport")
 
     async def stop(self, grace: float | None) -> None:
         """Accept nothing more; end all calls, those under way after `grace` seconds, at once with None."""
+        self._is_stopping = True
         for listener in self._listeners:
             listener.close()
+        for listening, _ in self._sockets[len(self._listeners) :]:
+            listening.close()
         for handshakes in self._handshakes:
             handshakes.stop()
         for connection in tuple(self._connections):
             connection.shut_down()
-        if grace and self._tasks:
-            await asyncio.wait(tuple(self._tasks), timeout=grace)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace or 0):
+                while self._is_busy():  # noqa: ASYNC110
+                    await asyncio.sleep(DRAIN_SECONDS)
         for connection in tuple(self._connections):
-            connection.streams.end_all(Status(grpc.StatusCode.UNAVAILABLE, "the server has stopped"))
+            connection.streams.end_all(STOPPED)
         if self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+            # One that does not end does not keep the server from ending.
+            await asyncio.wait(tuple(self._tasks), timeout=CLOSE_SECONDS)
         await self._close()
         await stop_task(self._looking)
 
@@ -155,7 +166,7 @@ class LoopTransport:
 
     def opened(self, connection: Connection) -> bool:
         """A connection was made; false if there are too many."""
-        if len(self._connections) >= self._limits.connections:
+        if self._is_stopping or len(self._connections) >= self._limits.connections:
             return False
         self._connections.add(connection)
         self._has_gone.clear()
@@ -163,6 +174,9 @@ class LoopTransport:
 
     def begin(self, call: Call, seconds: float | None) -> None:
         """Carry out a call."""
+        if self._is_stopping:
+            call.end(STOPPED)
+            return
         task = call.begin(self._find, seconds)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -175,6 +189,13 @@ class LoopTransport:
 
     def _protocol(self) -> Connection:
         return Connection(self, self._buffer)
+
+    def _handshake(self, handshakes: Handshakes) -> asyncio.Protocol:
+        """The protocol of a new connection with TLS: a handshake takes a place as a connection does."""
+        under_way = sum(len(each.under_way) for each in self._handshakes)
+        if len(self._connections) + under_way >= self._limits.connections:
+            return Refused()
+        return handshakes.begin(self._protocol)
 
     async def _handler(self, details: Any) -> Any:
         """The handler of a call; None if there is none."""
@@ -189,6 +210,10 @@ class LoopTransport:
             for connection in tuple(self._connections):
                 self._limits.hold(connection, now)
 
+    def _is_busy(self) -> bool:
+        """True while a call is under way, or a response has not left whole."""
+        return bool(self._tasks) or any(not each.streams.is_idle for each in self._connections)
+
     async def _close(self) -> None:
         """Close all connections, behind what they have to send if that takes no longer than a moment."""
         for connection in tuple(self._connections):
@@ -198,6 +223,15 @@ class LoopTransport:
                 await self._has_gone.wait()
         for connection in tuple(self._connections):
             connection.abort()
+
+
+class Refused(asyncio.Protocol):
+    """A connection that is closed at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close it."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
 
 
 class Limits:
@@ -215,18 +249,20 @@ class Limits:
         self.handshake = options["grpc.server_handshake_timeout_ms"] / 1000
         self._idle = options["grpc.max_connection_idle_ms"] / 1000
         self._silent = options["grpc.keepalive_time_ms"] / 1000
-        self._lost = self._silent + options["grpc.keepalive_timeout_ms"] / 1000
+        self._timeout = options["grpc.keepalive_timeout_ms"] / 1000
         self.look = min(LONGEST_LOOK, min(self.handshake, self._idle, self._silent) / LOOKS)
 
     def hold(self, connection: Connection, now: float) -> None:
         """Close a connection that is over a limit, or ask whether its peer is still there."""
         silent = now - connection.heard_at
+        idle = now - connection.streams.idle_since if connection.streams.is_idle else 0.0
         if not connection.is_greeted:
             if now - connection.made_at > self.handshake:
                 connection.abort()
-        elif silent > self._lost:
+        elif silent > self._silent + self._timeout or idle > self._idle + self._timeout:
             connection.abort()
-        elif connection.streams.is_idle and now - connection.streams.idle_since > self._idle:
+        elif idle > self._idle:
+            # Its peer closes it when it hears of that, or should.
             connection.shut_down()
         elif silent > self._silent:
             connection.ping()

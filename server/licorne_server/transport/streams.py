@@ -20,7 +20,7 @@ from licorne_server.transport.metadata import (
     timeout,
 )
 
-PROTOCOL_ERROR = 0x1
+PROTOCOL_ERROR = 0x1  # of HTTP/2
 _METHOD = "POST"
 _CONTENT_TYPE = "application/grpc"
 
@@ -61,17 +61,24 @@ class Streams:
 
     @property
     def is_idle(self) -> bool:
-        """True while no call is open."""
-        return not self._open
+        """True while no call is open, and no response is under way."""
+        return not (self._open or self._wire.busy)
 
     def auth_context(self) -> dict[str, list[bytes]]:
         """Names in the peer's certificate, by gRPC's names for their kinds."""
         return _names(self.secure) if self.secure is not None else {}
 
-    def end_all(self, status: grpc.Status | None) -> None:
-        """End all calls with a status, or without one if the peer has gone."""
+    def end_all(self, status: grpc.Status) -> None:
+        """End all calls with a status."""
         for call in list(self._open.values()):
             call.end(status)
+
+    def close(self) -> None:
+        """End all calls without a status: the peer has gone."""
+        # What is left of a call, and of this, must not keep each other and the connection.
+        calls, self._open, self._soon = self._open, {}, _nothing
+        for call in calls.values():
+            call.end(None)
 
     def carry_out(self, events: list[tuple[int, int, Any]]) -> None:
         """Carry out what has happened on the wire."""
@@ -125,6 +132,7 @@ class Streams:
         """Begin a call, or refuse it."""
         if method != _METHOD or not header(headers, "content-type").startswith(_CONTENT_TYPE):
             self._wire.reset(stream, PROTOCOL_ERROR)
+            self._soon()
             return
         seconds: float | None = None
         problem = ""
@@ -150,6 +158,10 @@ class Streams:
         if flag > 1:
             return Status(grpc.StatusCode.INTERNAL, f"a message has an unknown flag: {flag}")
         return too_large(size, self._calls.max_message)
+
+
+def _nothing() -> None:
+    """Have nothing written."""
 
 
 def _names(secure: ssl.SSLObject) -> dict[str, list[bytes]]:
