@@ -1,0 +1,304 @@
+"""Calls over connections of the loop: their kinds, their ends, and what clients may send."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne_server.process.settings import Address
+from licorne_server.transport.call import Status
+from support.peers.networks import END_STREAM, RESET, frame
+from support.peers.raw_grpc import calling, data, frames_to, literal, opening, packed, serving
+
+pytestmark = pytest.mark.transport
+
+MIB = 1024 * 1024
+CODE = grpc.StatusCode
+
+
+async def echo(request: bytes, context: Any) -> bytes:
+    """A unary call."""
+    return request
+
+
+async def parts(request: bytes, context: Any) -> AsyncIterator[bytes]:
+    """One message in, each of its bytes out."""
+    for byte in request:
+        yield bytes([byte])
+
+
+async def joined(requests: AsyncIterator[bytes], context: Any) -> bytes:
+    """Many messages in, one out."""
+    return b"".join([request async for request in requests])
+
+
+async def answers(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+    """Each message back at once."""
+    async for request in requests:
+        yield request
+
+
+async def by_hand(_: Any, context: Any) -> None:
+    """Each message back at once, through the context."""
+    await context.send_initial_metadata((("first", "1"),))
+    while (message := await context.read()) is not grpc.aio.EOF:
+        await context.write(message)
+
+
+KINDS: dict[str, Any] = {
+    "Echo": grpc.unary_unary_rpc_method_handler(echo),
+    "Parts": grpc.unary_stream_rpc_method_handler(parts),
+    "Joined": grpc.stream_unary_rpc_method_handler(joined),
+    "Answers": grpc.stream_stream_rpc_method_handler(answers),
+    "ByHand": grpc.stream_stream_rpc_method_handler(by_hand),
+}
+
+
+class Hanging:
+    """A call that never ends by itself, and notes how it has ended."""
+
+    def __init__(self) -> None:
+        """Not called yet."""
+        self.begun = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.handlers: dict[str, Any] = {"Hang": grpc.stream_stream_rpc_method_handler(self.serve)}
+
+    async def serve(self, _: Any, context: Any) -> None:
+        """Hang."""
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+def ending(end: Callable[[Any], Any]) -> dict[str, Any]:
+    """A method that ends as told."""
+
+    async def serve(_: Any, context: Any) -> None:
+        await end(context)
+
+    return {"End": grpc.stream_stream_rpc_method_handler(serve)}
+
+
+async def test_all_kinds_of_calls() -> None:
+    """Calls with one message or many in both directions keep the order of messages, up to 4 MiB each."""
+    numbers = [b"%d" % number for number in range(2_000)]
+    large = bytes(4 * MIB - 1)
+    async with serving(KINDS) as (_, address), calling(address) as channel:
+        assert await channel.unary_unary("/test/Echo")(large) == large
+        assert [part async for part in channel.unary_stream("/test/Parts")(b"abc")] == [b"a", b"b", b"c"]
+        assert await channel.stream_unary("/test/Joined")(iter(numbers)) == b"".join(numbers)
+        for method in ("Answers", "ByHand"):
+            call = channel.stream_stream(f"/test/{method}")(iter([*numbers, large, b""]))
+            assert [answer async for answer in call] == [*numbers, large, b""]
+            assert (await call.code(), await call.details()) == (CODE.OK, "")
+            assert (("first", "1") in tuple(await call.initial_metadata())) is (method == "ByHand")
+
+
+async def test_status_arrives_whole() -> None:
+    """A status comes with its text in any script, and its metadata, binary and plain; others see a type."""
+
+    async def abort(context: Any) -> None:
+        await context.abort(CODE.DATA_LOSS, " größer 100 % ", (("k", "v"), ("k-bin", b"\0\xff")))
+
+    async def fail(context: Any) -> None:
+        raise KeyError("secret")
+
+    async def no_header(context: Any) -> None:
+        await context.abort_with_status(Status(CODE.ABORTED, "", (("k", "two\nlines"),)))
+
+    for end, code, text in (
+        (abort, CODE.DATA_LOSS, " größer 100 % "),
+        (fail, CODE.UNKNOWN, "Unexpected <class 'KeyError'>"),
+        (no_header, CODE.INTERNAL, "the status has metadata that is not valid in HTTP/2"),
+    ):
+        async with serving(ending(end)) as (_, address), calling(address) as channel:
+            call = channel.stream_stream("/test/End")(iter([b"request"]))
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call.read()
+            assert (await call.code(), await call.details()) == (code, text)
+            if end is abort:
+                assert set(await call.trailing_metadata()) >= {("k", "v"), ("k-bin", b"\0\xff")}
+
+
+async def test_unknown_method_is_unimplemented() -> None:
+    """A client learns that there is no such method, even if it writes at once, and goes on."""
+    async with serving(KINDS) as (_, address), calling(address) as channel:
+        call = channel.stream_stream("/test/None")()
+        await call.write(b"at once")
+        assert await call.code() is CODE.UNIMPLEMENTED
+        with pytest.raises(grpc.aio.AioRpcError, match="Method not found!"):
+            await channel.unary_unary("/other/None")(b"")
+        assert await channel.unary_unary("/test/Echo")(b"on") == b"on"
+
+
+async def test_deadline_ends_a_call() -> None:
+    """A handler that hangs beyond the deadline is cancelled, and its client told."""
+    hanging = Hanging()
+    async with serving(hanging.handlers) as (_, address), frames_to(address) as frames:
+        # A client of the library would end the call itself.
+        frames.send(opening(1, "Hang", more=literal("grpc-timeout", b"20m")))
+        [*_, end] = await frames.until(lambda got: got.ends)
+        assert end.has_status(CODE.DEADLINE_EXCEEDED)
+        await hanging.cancelled.wait()
+
+
+async def test_timeout_that_is_none_ends_a_call() -> None:
+    """A call whose headers break the rules of gRPC ends with INTERNAL; the connection goes on."""
+    async with serving(KINDS) as (_, address), frames_to(address) as frames:
+        for stream, header in ((1, literal("grpc-timeout", b"soon")), (3, literal("k-bin", b"\xff\xfe"))):
+            frames.send(opening(stream, "Echo", more=header))
+            [*_, end] = await frames.until(lambda got: got.ends)
+            assert end.stream == stream
+            assert stream == 3 or end.has_status(CODE.INTERNAL)
+
+
+@pytest.mark.parametrize("loses", [False, True])
+async def test_client_that_goes_cancels_its_calls(loses: bool) -> None:
+    """A call that its client cancels, or whose connection is lost, is cancelled at the server."""
+    hanging = Hanging()
+    async with serving(hanging.handlers) as (_, address), frames_to(address) as frames:
+        frames.send(opening(1, "Hang"))
+        await hanging.begun.wait()
+        if loses:
+            frames.close()
+        else:
+            frames.send(frame(RESET, (8).to_bytes(4), stream=1))
+        await hanging.cancelled.wait()
+
+
+async def test_generator_ends_with_its_call() -> None:
+    """A generator that waits in the middle is closed when its client goes, not when memory is freed."""
+    begun, closed = asyncio.Event(), asyncio.Event()
+
+    async def endless(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                begun.set()
+                yield bytes(MIB)
+        finally:
+            closed.set()
+
+    handlers: dict[str, Any] = {"Endless": grpc.unary_stream_rpc_method_handler(endless)}
+    async with serving(handlers) as (_, address), frames_to(address) as frames:
+        frames.send(opening(1, "Endless"), data(1, packed(b""), ends=True))
+        await begun.wait()
+        await frames.dealt_with()
+        frames.send(frame(RESET, (8).to_bytes(4), stream=1))
+        await closed.wait()
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+async def test_compressed_messages_are_read(compression: grpc.Compression) -> None:
+    """A client may compress; what is too large is refused, compressed or not, and others go on."""
+    async with (
+        serving(KINDS, max_receive_message_length=MIB) as (_, address),
+        calling(address) as channel,
+    ):
+        unary, many = channel.unary_unary("/test/Echo"), channel.stream_unary("/test/Joined")
+        other = channel.stream_stream("/test/Answers")()
+        fits = b"a" * MIB
+        assert await unary(fits, compression=compression) == fits
+        assert await many(iter([b"a" * 9999, b"", b"b"]), compression=compression) == b"a" * 9999 + b"b"
+        for how in (compression, grpc.Compression.NoCompression):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await unary(fits + b"a", compression=how)
+            assert refused.value.code() is CODE.RESOURCE_EXHAUSTED
+            assert refused.value.details() == f"Received message larger than max ({MIB + 1} vs. {MIB})"
+        await other.write(b"on")
+        assert await other.read() == b"on"
+        await other.done_writing()
+
+
+async def test_broken_messages_end_their_call() -> None:
+    """A call with garbage for a message ends with a status of its own; the connection goes on."""
+    unknown = literal("grpc-encoding", b"br")
+    cases = (
+        (b"", packed(b"", flag=7), CODE.INTERNAL),
+        (b"", packed(b"cut off")[:-1], CODE.INTERNAL),
+        (b"", packed(b"")[:3], CODE.INTERNAL),
+        (b"", b"", CODE.INTERNAL),
+        (b"", packed(b"x", flag=1), CODE.UNIMPLEMENTED),
+        (unknown, packed(b"x", flag=1), CODE.UNIMPLEMENTED),
+        (literal("grpc-encoding", b"gzip"), packed(b"x", flag=1), CODE.UNIMPLEMENTED),
+        (b"", b"\0\xff\xff\xff\xff", CODE.RESOURCE_EXHAUSTED),
+    )
+    async with serving(KINDS) as (_, address):
+        for more, body, code in cases:
+            async with frames_to(address) as frames:
+                frames.send(opening(1, "Echo", more=more), data(1, body, ends=True))
+                [*_, end] = await frames.until(lambda got: got.ends)
+                assert end.has_status(code), (body, code)
+                frames.send(opening(3, "Echo", more=unknown), data(3, packed(b"fine"), ends=True))
+                answer = await frames.until(lambda got: got.ends and got.stream == 3)
+                assert packed(b"fine") in [got.payload for got in answer]
+
+
+async def test_other_requests_are_refused() -> None:
+    """What is no call of gRPC is reset; the connection goes on."""
+    async with serving(KINDS) as (_, address), frames_to(address) as frames:
+        good = opening(1, "Echo")
+        for stream, call in (
+            (1, good.replace(b"POST", b"PULL")),
+            (3, opening(3, "Echo").replace(b"application/grpc", b"application/json")),
+        ):
+            frames.send(call)
+            [*_, end] = await frames.until(lambda got: got.kind == RESET)
+            assert end.stream == stream
+        frames.send(opening(5, "Echo"), data(5, packed(b"on"), ends=True))
+        [*_, end] = await frames.until(lambda got: got.ends)
+        assert (end.stream, end.flags & END_STREAM) == (5, END_STREAM)
+
+
+async def test_small_frames_to_ended_calls_do_not_add_up() -> None:
+    """A client that goes on writing to calls that have ended keeps its connection, however long it does."""
+    async with serving(KINDS) as (_, address), frames_to(address) as frames:
+        stray = data(1, b"x" * 9) * 500
+        frames.send(opening(1, "Echo"), data(1, packed(b"", flag=7)))
+        await frames.until(lambda got: got.kind == RESET)
+        for _ in range(40):
+            frames.send(stray)
+            await frames.dealt_with()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0", "unix"])
+async def test_peers_have_the_names_of_grpc(host: str, tmp_path: Path) -> None:
+    """A caller's address reads as in grpc.aio: by IPv4, by IPv6, on all interfaces, on a Unix socket."""
+    if host == "::1":
+        with socket.socket(socket.AF_INET6) as probe:
+            try:
+                probe.bind((host, 0))
+            except OSError:
+                pytest.skip("there is no IPv6 here")
+
+    async def peer(request: bytes, context: Any) -> bytes:
+        name: str = context.peer()
+        return name.encode()
+
+    handlers: dict[str, Any] = {"Peer": grpc.unary_unary_rpc_method_handler(peer)}
+    listening = Address(host="127.0.0.1" if host == "unix" else host, port=0)
+    path = str(tmp_path / "ours") if host == "unix" else ""
+    async with serving(handlers, address=listening, path=path) as (_, address):
+        native = grpc.aio.server()
+        native.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("test", handlers)])
+        if host == "unix":
+            ours, theirs = f"unix:{path}", f"unix:{tmp_path / 'theirs'}"
+            native.add_insecure_port(theirs)
+        else:
+            ours = address.replace("0.0.0.0", "127.0.0.1")
+            port = native.add_insecure_port(str(listening))
+            theirs = f"{ours.rpartition(':')[0]}:{port}"
+        await native.start()
+        names = []
+        for target in (ours, theirs):
+            async with calling(target) as channel:
+                name = (await channel.unary_unary("/test/Peer")(b"")).decode()
+                names.append(name if host == "unix" else name.rpartition(":")[0])
+        await native.stop(None)
+        assert names[0] == names[1]

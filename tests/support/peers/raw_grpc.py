@@ -1,0 +1,193 @@
+"""gRPC by hand: a server on the loop with handlers of a test's own, and calls frame by frame."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import grpc
+
+from licorne_server.process.fair import TimeSlices
+from licorne_server.process.settings import Address, Tls
+from support.peers.networks import (
+    ACK,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    PATIENCE,
+    PING,
+    PREFACE,
+    SETTINGS,
+    frame,
+    header_block,
+)
+
+if TYPE_CHECKING:
+    from licorne_server.transport.server import LoopTransport
+
+OPTIONS = {
+    "grpc.max_concurrent_streams": 16,
+    "grpc.max_receive_message_length": 4 * 1024 * 1024,
+    "grpc.max_allowed_incoming_connections": 20,
+    "grpc.server_handshake_timeout_ms": 60_000,
+    "grpc.max_connection_idle_ms": 60_000,
+    "grpc.keepalive_time_ms": 60_000,
+    "grpc.keepalive_timeout_ms": 60_000,
+}
+"""Options with which nothing happens by itself."""
+
+LOCAL = Address(host="127.0.0.1", port=0)
+HUFFMAN = ["00000", "00001", "00010", "011001", "011010", "011011", "011100", "011101", "011110", "011111"]
+"""The digits as HPACK packs them."""
+
+
+@asynccontextmanager
+async def serving(
+    handlers: dict[str, Any],
+    *,
+    address: Address = LOCAL,
+    path: str = "",
+    tls: Tls | None = None,
+    **options: int,
+) -> AsyncIterator[tuple["LoopTransport", str]]:
+    """A server of `/test/NAME` on the loop, and its ``HOST:PORT``; it listens at a `path` too, if it has one.
+
+    The `options` are gRPC's, without their prefix.
+    """
+    from licorne_server.transport.server import LoopTransport
+
+    given = OPTIONS | {f"grpc.{name}": value for name, value in options.items()}
+    transport = LoopTransport([], list(given.items()), TimeSlices(lambda: False))
+    transport.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("test", handlers)])
+    port = transport.listen(address, tls)
+    if path:
+        transport.listen_at(path)
+    await transport.start()
+    try:
+        yield transport, str(address.with_port(port))
+    finally:
+        await transport.stop(None)
+
+
+@asynccontextmanager
+async def calling(address: str, **options: int) -> AsyncIterator[Any]:
+    """A connection of its own by the library."""
+    given = {"use_local_subchannel_pool": 1, "max_receive_message_length": -1} | options
+    # A path, which stands for the host otherwise, is no host for HTTP/2.
+    every = [
+        ("grpc.default_authority", "localhost"),
+        *((f"grpc.{key}", value) for key, value in given.items()),
+    ]
+    async with grpc.aio.insecure_channel(address, every) as channel:
+        yield channel
+
+
+class Frame(NamedTuple):
+    """What the server has sent."""
+
+    kind: int
+    flags: int
+    stream: int
+    payload: bytes
+
+    @property
+    def ends(self) -> bool:
+        """True if the server sends nothing more on its stream."""
+        return self.kind in (DATA, HEADERS) and bool(self.flags & END_STREAM)
+
+    def has_status(self, code: grpc.StatusCode) -> bool:
+        """True if these headers have the code; the connection must not have had that value before."""
+        number: int = code.value[0]
+        bits = "".join(HUFFMAN[int(digit)] for digit in str(number))
+        size = -(-len(bits) // 8)
+        return bytes([0x80 | size]) + int(bits.ljust(8 * size, "1"), 2).to_bytes(size) in self.payload
+
+
+class Frames:
+    """One connection. Nothing is read before a test asks for it, and nothing is answered."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Over an open connection."""
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, address: str, settings: bytes = b"") -> Self:
+        """Connect and say what HTTP/2 wants to hear first; `settings` are those of this side."""
+        host, _, port = address.rpartition(":")
+        frames = cls(*await asyncio.open_connection(host, int(port)))
+        frames.send(PREFACE + frame(SETTINGS, settings) + frame(SETTINGS, flags=ACK))
+        return frames
+
+    def send(self, *data: bytes) -> None:
+        """Write, without waiting."""
+        self._writer.write(b"".join(data))
+
+    async def until(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
+        """What comes up to a frame."""
+        found: list[Frame] = []
+        async with asyncio.timeout(PATIENCE):
+            while not (found and wanted(found[-1])):
+                found.append(await self._frame())
+        return found
+
+    async def dealt_with(self) -> list[Frame]:
+        """What comes until the server has read all that was sent."""
+        self.send(frame(PING, b"question"))
+        return await self.until(lambda got: got.kind == PING and got.payload == b"question")
+
+    async def to_the_end(self) -> list[Frame]:
+        """What comes until the server has closed the connection."""
+        found: list[Frame] = []
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    found.append(await self._frame())
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return found
+
+    def close(self) -> None:
+        """Close it at once."""
+        self._writer.transport.abort()
+
+    async def _frame(self) -> Frame:
+        head = await self._reader.readexactly(9)
+        payload = await self._reader.readexactly(int.from_bytes(head[:3]))
+        kind, flags, stream = struct.unpack(">BBI", head[3:])
+        return Frame(kind, flags, stream, payload)
+
+
+@asynccontextmanager
+async def frames_to(address: str, settings: bytes = b"") -> AsyncIterator[Frames]:
+    """A connection that has greeted the server."""
+    frames = await Frames.open(address, settings)
+    try:
+        yield frames
+    finally:
+        frames.close()
+
+
+def opening(stream: int, method: str, *, more: bytes = b"", ends: bool = False) -> bytes:
+    """The begin of a call of `/test/METHOD`; `more` are literal headers."""
+    flags = END_HEADERS | (END_STREAM if ends else 0)
+    return frame(HEADERS, header_block(f"/test/{method}") + more, stream=stream, flags=flags)
+
+
+def literal(name: str, value: bytes) -> bytes:
+    """A header that needs no table; its value is shorter than 127 bytes."""
+    return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value
+
+
+def packed(message: bytes, flag: int = 0) -> bytes:
+    """A message with its head."""
+    return struct.pack(">BI", flag, len(message)) + message
+
+
+def data(stream: int, payload: bytes, *, ends: bool = False) -> bytes:
+    """Bytes of messages, in frames as large as HTTP/2 allows."""
+    size = 16 * 1024
+    parts = [payload[at : at + size] for at in range(0, len(payload), size)] or [b""]
+    frames = [frame(DATA, part, stream=stream) for part in parts[:-1]]
+    return b"".join([*frames, frame(DATA, parts[-1], stream=stream, flags=END_STREAM if ends else 0)])
