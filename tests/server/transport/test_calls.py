@@ -259,11 +259,10 @@ async def test_other_requests_are_refused() -> None:
 async def test_small_frames_to_ended_calls_do_not_add_up() -> None:
     """A client that goes on writing to calls that have ended keeps its connection, however long it does."""
     async with serving(KINDS) as (_, address), frames_to(address) as frames:
-        stray = data(1, b"x" * 9) * 500
-        frames.send(opening(1, "Echo"), data(1, packed(b"", flag=7)))
-        await frames.until(lambda got: got.kind == RESET)
-        for _ in range(40):
-            frames.send(stray)
+        for stream in range(1, 81, 2):
+            frames.send(opening(stream, "Echo"), data(stream, packed(b"", flag=7)))
+            await frames.until(lambda got: got.kind == RESET)
+            frames.send(data(stream, b"x" * 9) * 500)
             await frames.dealt_with()
 
 
