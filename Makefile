@@ -170,7 +170,7 @@ transport: install ## into dist/: the wheel with HTTP/2 for the server, compiled
 	@CARGO_TARGET_DIR='$(RUST_TARGET)' $(BIN)/uv build --quiet --wheel --out-dir dist transport
 
 # What is on the wire runs over the wheel of `make dist`, too: the same tests as without it, and those of its own.
-OVER_TRANSPORT := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services wire))
+OVER_TRANSPORT := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services wire workers))
 
 test-transport: install ## test the server over the transport that dist/ has, and take it away
 	@$(PIP_INSTALL) --no-index --no-deps --force-reinstall dist/licorne_transport-*.whl

@@ -192,9 +192,12 @@ class Call(Context):
     def waiting(self) -> list[bytes]:
         """Messages behind the last one that was read, which have come already: no more than a few."""
         found: list[bytes] = []
-        while self._messages and self._in_a_row < IN_A_ROW and not isinstance(self._messages[0], Packed):
-            self._in_a_row += 1
+        messages, room = self._messages, BYTES_IN_A_ROW - self._in_a_row_bytes
+        while messages and room > 0 and self._in_a_row < IN_A_ROW and not isinstance(messages[0], Packed):
             found.append(self._next())
+            self._in_a_row += 1
+            room -= len(found[-1])
+        self._in_a_row_bytes = BYTES_IN_A_ROW - room
         return found
 
     def _next(self) -> bytes:
