@@ -24,7 +24,7 @@ _HOURS: Final = Timer(Due.HOURS)
 _NEAR: Final = 60.0
 """Seconds before a change from which on its time is known exactly."""
 
-_GROWTH: Final = 2
+_GROWTH: Final = 4
 """Growth of usage for which a deadline that is not near has room."""
 
 Key = tuple[QueuePath, str]
@@ -34,7 +34,7 @@ Key = tuple[QueuePath, str]
 class HoursBook:
     """All budgets of hours of one partition, with one deadline for the first that time may change.
 
-    A deadline in `_due` is exact if it is near. One that is far off is that of usage twice as large: so
+    A deadline in `_due` is exact if it is near. One that is far off is that of usage four times as large: so
     usage may rise with each allocation, and the deadline need not follow it. When it is reached and
     nothing has changed, the next one is derived.
     """
