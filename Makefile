@@ -256,7 +256,7 @@ examples: install ## the RMs of clients/examples whose toolchain is here, agains
 	  if command -v $$tool > /dev/null; then $(MAKE) --no-print-directory example-$$language || exit 1; \
 	  else echo "examples: $$language is left out, as there is no $$tool"; fi; done
 	@if command -v protoc > /dev/null && command -v grpc_cpp_plugin > /dev/null && command -v g++ > /dev/null \
-	  && pkg-config --exists grpc++ 2> /dev/null; then \
+	  && pkg-config --exists grpc++ protobuf 2> /dev/null; then \
 	  $(MAKE) --no-print-directory example-cpp; \
 	else echo 'examples: cpp is left out, as it needs g++, protoc, grpc_cpp_plugin and pkg-config grpc++'; fi
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from licorne_core.messages.commands import TerminationType
-from licorne_server.rms.exchange import Entry, Intake
+from licorne_server.rms.exchange import Intake
 from licorne_server.rms.outbox import Outbox, Sent
 from licorne_server.rms.rm import Session
 from licorne_server.rms.streams import Stream
-from licorne_server.wire.framing import Split
+from licorne_server.wire.responses import Kind
 from support.wire.connection import APPLICATIONS, KINDS, NODES
 from support.wire.drawing import MISCHIEF, do_mischief, is_idempotent, localized, messages
 from support.wire.items import BAD, GOOD, AppItem, AskItem, Config, NodeItem
@@ -335,9 +335,9 @@ def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:
 def add_before_removing(patch: pytest.MonkeyPatch) -> None:
     """What is removed and then added again is joined, and made in the wrong order."""
 
-    def joins(self: Intake, first: Entry, whole: Split) -> bool:
+    def joins(self: Intake, kind: Kind, _: int, *, removes: bool) -> bool:
         waiting = self._waiting
-        return bool(waiting) and waiting[0].request is not None and waiting[0].kind is first.kind
+        return bool(waiting) and waiting[0].request is not None and waiting[0].kind is kind
 
     patch.setattr(Intake, "_joins", joins)
 

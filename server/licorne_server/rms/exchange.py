@@ -153,25 +153,30 @@ class Intake:
         """The entry and its neighbours as one, with the number of the last of them."""
         items = {field: list(found) for field, found in request.items.items()}
         # The first field of a request has its additions, the others have its removals.
-        added, *removed = items
+        added = next(iter(items))
         count, number = request.total, first.number
-        removes = any(items[field] for field in removed)
-        while self._waiting:
-            entry = self._waiting[0]
-            more = entry.request
-            if more is None:
-                if entry.field:
-                    break
-            else:
-                count += more.total
-                if entry.kind is not first.kind or count > MAX_JOINED or (removes and more.items[added]):
-                    break
-                for field, found in more.items.items():
-                    if found:
-                        items[field] += found
-                removes = removes or len(more.items[added]) < more.total
-            number = self._pop().number
+        removes = len(items[added]) < count
+        while self._joins(first.kind, count, removes=removes):
+            entry = self._pop()
+            number = entry.number
+            if entry.request is not None:
+                more = entry.request.items
+                for field, found in more.items():
+                    items[field] += found
+                count += entry.request.total
+                removes = removes or len(more[added]) < entry.request.total
         return first._replace(number=number, request=Split(request.rm_id, items))
+
+    def _joins(self, kind: Kind, count: int, *, removes: bool) -> bool:
+        """True if the next entry can be carried out together with so many items of a kind before it."""
+        if not self._waiting:
+            return False
+        entry = self._waiting[0]
+        if entry.request is None:
+            return not entry.field
+        if entry.kind is not kind or count + entry.request.total > MAX_JOINED:
+            return False
+        return not (removes and next(iter(entry.request.items.values())))
 
     def _pop(self) -> Entry:
         entry = self._waiting.popleft()
