@@ -159,7 +159,7 @@ def nodes() -> int:
 def test_a_thread_that_computes_gives_way_soon() -> None:
     """A computing thread yields the interpreter ten times as soon as by default."""
     Collector().start()
-    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS) == 0.0005
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS) == 0.0001
 
 
 def test_only_young_objects_are_looked_at_by_themselves() -> None:

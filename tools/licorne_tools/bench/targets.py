@@ -6,6 +6,7 @@ The older core is measured in turn where that can be: with Kubernetes' shim, in 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from licorne_server.transport import AUTO, served_by
 from licorne_tools.bench.installation import Build
 from licorne_tools.bench.kubernetes import Shape
 from licorne_tools.bench.page import HOW, Measured, Section, again, measured_on, names, shapes
@@ -141,6 +142,7 @@ def section(
         again(build, command),
         shapes(measured),
         HOW,
+        f"gRPC was served by the transport `{served_by(AUTO)}` ([serving](serving.md)).",
         OLDER_NOTE,
     ]
     for each in tables(results, shim):
