@@ -13,7 +13,7 @@ from conformance.matching import matches
 from conformance.network import Network
 from conformance.peers import PATIENCE, Failed, Peer
 from conformance.scenario import Scenario, Step
-from licorne.v1.admin_pb2 import DrainMemberRequest
+from licorne.v1.admin_pb2 import DrainMemberRequest, ListMembersRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from support.coordination.etcd import EtcdServer
 from support.docs.pages import ROOT
@@ -95,6 +95,8 @@ class Stage:
                 stack.enter_context(self._store)
             for server in self._servers:
                 await stack.enter_async_context(server)
+            if self._store is not None:
+                await self._acquaint()
             for number, name in enumerate(self._scenario.peers):
                 network = Network(self._server.target, self._seed + number)
                 self._networks[name] = await stack.enter_async_context(network)
@@ -242,6 +244,16 @@ class Stage:
         async with grpc.aio.insecure_channel(self._server.target) as channel:
             request = DrainMemberRequest(member=name, drain=step.given == "drain")
             await AdminStub(channel).DrainMember(request, wait_for_ready=True, timeout=PATIENCE)
+
+    async def _acquaint(self) -> None:
+        """Wait until the members know one another: one that knows of no other serves all, drained or not."""
+        for server in self._servers:
+            async with grpc.aio.insecure_channel(server.target) as channel, asyncio.timeout(PATIENCE):
+                while True:
+                    listed = await AdminStub(channel).ListMembers(ListMembersRequest(), wait_for_ready=True)
+                    if len(listed.members) >= len(self._servers):
+                        break
+                    await asyncio.sleep(books.POLL)
 
     async def _state(self, step: Step) -> None:
         """Look at the books of the server until they say what the step says."""

@@ -105,7 +105,8 @@ def installed(run: Environment) -> set[str]:
 def test_wheels_have_what_is_shipped_and_nothing_else() -> None:
     """One pure wheel for each distribution, and one compiled one; no tools, no tests.
 
-    No two in one folder have one version: pip would refuse to install them together.
+    No two in one folder have one version: pip would refuse to install them together. The transport, which
+    is there where cargo is, has one module.
     """
     wheels = {path: ZipFile(path).namelist() for path in (*DIST.glob("*.whl"), *PURE.glob("*.whl"))}
     assert len({(path.parent, path.name.partition("-")[0]) for path in wheels}) == len(wheels)
@@ -115,7 +116,11 @@ def test_wheels_have_what_is_shipped_and_nothing_else() -> None:
         tops = {name.partition("/")[0] for name in wheels[path] if ".dist-info/" not in name}
         assert tops == PACKAGES[path.name.partition("-")[0]]
         assert not [name for name in wheels[path] if name.endswith(".so")]
-    [compiled] = wheels.keys() - set(pure)
+    transport = {path for path in wheels if path.name.startswith("licorne_transport-")}
+    assert {
+        name.partition("/")[0] for path in transport for name in wheels[path] if "dist-info" not in name
+    } <= {"licorne_transport"}
+    [compiled] = wheels.keys() - set(pure) - transport
     [source] = [path for path in pure if path.name.startswith("licorne_server-")]
     added = set(wheels[compiled]) - set(wheels[source])
     assert added
