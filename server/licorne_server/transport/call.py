@@ -30,6 +30,7 @@ IN_A_ROW, BYTES_IN_A_ROW = 64, 256 * 1024
 """Messages, and their bytes, that are read one after the other before the loop may turn to others."""
 
 SETTLE_SECONDS = 0.1
+"""Seconds that a refused call waits for its first message, at most."""
 
 
 class Status(grpc.Status):
@@ -51,8 +52,8 @@ def too_large(size: int, most: int) -> Status:
     return Status(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
 
 
-class Way(Protocol):
-    """The connection of a call."""
+class ServerTransport(Protocol):
+    """What a call needs of its connection."""
 
     peer: str
 
@@ -125,12 +126,14 @@ class Call(Context):
     is_over: bool
     """True once its status was sent, or nobody waits for one."""
 
-    def __init__(self, way: Way, stream: int, method: str, metadata: Metadata, unpacking: Unpacking) -> None:
+    def __init__(
+        self, transport: ServerTransport, stream: int, method: str, metadata: Metadata, unpacking: Unpacking
+    ) -> None:
         """`method` is the path, such as ``/licorne.v1.State/GetServer``."""
         self.method = method
         self.invocation = metadata
         self.is_over = False
-        self._way = way
+        self._transport = transport
         self._stream = stream
         self._unpacking = unpacking
         self._task: asyncio.Task[None] | None = None
@@ -139,7 +142,7 @@ class Call(Context):
         self._has_begun = self._has_ended = False
         self._has_head = False
         # Consumed since the connection was last told: messages, and their bytes.
-        self._eaten = self._eaten_bytes = 0
+        self._consumed = self._consumed_bytes = 0
         # Read since the loop last turned to others: messages, and their bytes.
         self._in_a_row = self._in_a_row_bytes = 0
         self._reader: asyncio.Future[None] | None = None
@@ -150,7 +153,7 @@ class Call(Context):
 
     def peer(self) -> str:
         """The caller's address, as gRPC writes it."""
-        return self._way.peer
+        return self._transport.peer
 
     def invocation_metadata(self) -> Metadata:
         """The caller's metadata."""
@@ -158,13 +161,13 @@ class Call(Context):
 
     def auth_context(self) -> dict[str, list[bytes]]:
         """Names in the caller's certificate, by gRPC's names for their kinds."""
-        return self._way.auth_context()
+        return self._transport.auth_context()
 
     async def send_initial_metadata(self, metadata: Metadata) -> None:
         """Send the head of the response, at most once."""
         if not self._has_head:
             self._has_head = True
-            self._way.respond(self._stream, [*HEAD, *sent(metadata)])
+            self._transport.respond(self._stream, [*HEAD, *sent(metadata)])
 
     async def read(self) -> Any:
         """The caller's next message, or gRPC's EOF."""
@@ -202,11 +205,11 @@ class Call(Context):
 
     def _next(self) -> bytes:
         message = self._messages.popleft()
-        self._eaten += 1
-        self._eaten_bytes += len(message)
-        if not self._messages or self._eaten_bytes >= TELL_BYTES:
-            self._way.consumed(self._stream, self._eaten, self._eaten_bytes)
-            self._eaten = self._eaten_bytes = 0
+        self._consumed += 1
+        self._consumed_bytes += len(message)
+        if not self._messages or self._consumed_bytes >= TELL_BYTES:
+            self._transport.consumed(self._stream, self._consumed, self._consumed_bytes)
+            self._consumed = self._consumed_bytes = 0
         return message
 
     async def _came(self) -> None:
@@ -224,7 +227,7 @@ class Call(Context):
         if not self._has_head:
             await self.send_initial_metadata(())
         raw: bytes = message if self.pack is None else self.pack(message)
-        if self._way.send(self._stream, raw):
+        if self._transport.send(self._stream, raw):
             self._writer = asyncio.get_running_loop().create_future()
             try:
                 await self._writer
@@ -318,11 +321,11 @@ class Call(Context):
             return
         self._over()
         try:
-            self._way.finish(self._stream, HEAD, trailers(status))
+            self._transport.finish(self._stream, HEAD, trailers(status))
         except ValueError as error:
             log.error("status cannot be sent", method=self.method, error=str(error))
             text = "the status has metadata that is not valid in HTTP/2"
-            self._way.finish(self._stream, HEAD, trailers(Status(grpc.StatusCode.INTERNAL, text)))
+            self._transport.finish(self._stream, HEAD, trailers(Status(grpc.StatusCode.INTERNAL, text)))
 
     def _over(self) -> None:
         self.is_over = True

@@ -40,7 +40,7 @@ class Calls:
 
     def _see(self, context: Any) -> None:
         self.begun.set()
-        self.seen += [weakref.ref(context), weakref.ref(context._way)]
+        self.seen += [weakref.ref(context), weakref.ref(context._transport)]
 
     async def echo(self, request: bytes, context: Any) -> bytes:
         """Answer at once."""
