@@ -69,8 +69,6 @@ class Handshake(asyncio.Protocol):
         """Begin the handshake in its turn."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        # What the peer says is for the handshake.
-        transport.pause_reading()
         self._task = asyncio.get_running_loop().create_task(self._open(transport), name="handshake")
         self._task.add_done_callback(self._ended)
 
@@ -90,6 +88,8 @@ class Handshake(asyncio.Protocol):
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""
+        # Where the connection is made that is too early: Python 3.11.2 would read from it all the same.
+        transport.pause_reading()
         waiting = _Waiting()
         try:
             secure = await self._of.secured(transport, waiting)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -21,6 +22,7 @@ from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 EVERYWHERE = Address(host="0.0.0.0", port=0)
 MINE = ("/ws/v1/partition/[rm]default/queues", "/ws/v1/config?rm=rm")
 OTHERS = ("/ws/v1/partition/[operator]default/queues", "/ws/v1/config?rm=operator")
+HANDSHAKE = 22  # a record of TLS
 OF_ALL = ("/metrics", "/ws/v1/partitions", "/debug/fullstatedump", "/debug/stack", "/debug/pprof/")
 PROBES = ("/livez", "/readyz")
 
@@ -204,6 +206,31 @@ async def test_request_right_behind_the_handshake_is_answered(secure: Secure) ->
         answer = await asyncio.wait_for(reader.read(), PATIENCE)
         assert answer.startswith(b"HTTP/1.1 200 OK")
         writer.close()
+
+
+async def test_first_words_before_the_connection_is_accepted_are_heard(
+    monkeypatch: pytest.MonkeyPatch, secure: Secure
+) -> None:
+    """A handshake that begins before the server has looked ends, also on a Python that reads too early."""
+
+    def add_reader(self: Any, *reading: Any) -> None:
+        """That of Python 3.11.2: nothing asks whether reading was paused."""
+        if not self._closing:
+            self._loop._add_reader(*reading)
+
+    loops: Any = asyncio.selector_events
+    monkeypatch.setattr(loops._SelectorTransport, "_add_reader", add_reader)
+    host, _, port = secure.server.http_address.rpartition(":")
+    sent = ssl.MemoryBIO()
+    client = https().wrap_bio(ssl.MemoryBIO(), sent, server_hostname=host)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    # Not by the loop, which the server runs on, too: all is there when that looks.
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(sent.read())
+        connection.setblocking(False)
+        heard = asyncio.get_running_loop().sock_recv(connection, 1)
+        assert await asyncio.wait_for(heard, PATIENCE) == bytes([HANDSHAKE])
 
 
 async def test_metrics_have_an_address_of_their_own() -> None:
