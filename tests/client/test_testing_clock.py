@@ -151,6 +151,7 @@ class Held:
         return getattr(self._context, name)
 
 
+@pytest.mark.pure
 async def test_a_message_is_waited_for_until_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is not at rest while it writes what the RM has read: the time for checks begins then."""
     clock, gate, begin = VirtualClock(), asyncio.Event(), Stream.__init__

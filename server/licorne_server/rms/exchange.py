@@ -12,9 +12,9 @@ says.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.messages.effects import Effect
@@ -51,24 +51,44 @@ ENOUGH = 64
 """Number of queued requests at which gathering ends."""
 
 
-class Entry(NamedTuple):
+class Entry:
     """A queued request."""
 
     kind: Kind
     """Its kind; SESSION for a message without items, which is carried out by itself."""
     number: int
     """Its number in the session; 0 for none."""
-    request: Split | None = None
+    request: Split | None
     """Its items."""
-    field: int = 0
+    field: int
     """For the kind SESSION: the number of its field. 0 for a request that was carried out when it
     was read, and only counts as such in its turn."""
-    payload: bytes = b""
+    payload: bytes
     """For the kind SESSION: its message."""
-    size: int = 0
+    size: int
     """Its bytes."""
-    time: float = 0.0
+    time: float
     """Time of reading, in unix seconds; of joined requests, that of the first."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        number: int,
+        request: Split | None = None,
+        *,
+        field: int = 0,
+        payload: bytes = b"",
+        size: int = 0,
+        time: float = 0.0,
+    ) -> None:
+        """As its fields say."""
+        self.kind = kind
+        self.number = number
+        self.request = request
+        self.field = field
+        self.payload = payload
+        self.size = size
+        self.time = time
 
 
 class Intake:
@@ -150,22 +170,15 @@ class Intake:
             await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
-        """The entry and its neighbours as one, with the number of the last of them."""
-        items = {field: list(found) for field, found in request.items.items()}
+        """The entry with its neighbours joined to it, and with the number of the last of them."""
         # The first field of a request has its additions, the others have its removals.
-        added = next(iter(items))
-        count, number = request.total, first.number
-        removes = len(items[added]) < count
-        while self._joins(first.kind, count, removes=removes):
+        additions = next(iter(request.items.values()))
+        while self._joins(first.kind, request.total, removes=len(additions) < request.total):
             entry = self._pop()
-            number = entry.number
+            first.number = entry.number
             if entry.request is not None:
-                more = entry.request.items
-                for field, found in more.items():
-                    items[field] += found
-                count += entry.request.total
-                removes = removes or len(more[added]) < entry.request.total
-        return first._replace(number=number, request=Split(request.rm_id, items))
+                request.join(entry.request)
+        return first
 
     def _joins(self, kind: Kind, count: int, *, removes: bool) -> bool:
         """True if the next entry can be carried out together with so many items of a kind before it."""
@@ -190,24 +203,38 @@ class Intake:
 class Exchange:
     """Reads and writes one stream after its first message."""
 
-    def __init__(self, engine: Engine, rms: Rms, rm: Rm, stream: Stream, kinds: Sequence[Kind]) -> None:
-        """Over an open stream of an RM; it carries responses of these `kinds`."""
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        rm: Rm,
+        stream: Stream,
+        kinds: Sequence[Kind],
+        check_rm: Callable[[str], None] | None = None,
+    ) -> None:
+        """Over an open stream of an RM; it carries responses of these `kinds`.
+
+        `check_rm` refuses RMs of other callers.
+        """
         self._engine = engine
         self._rms = rms
         self._rm = rm
         self._stream = stream
         self._kinds = kinds
+        self._check_rm = check_rm
         self._intake = Intake()
         # Reading and carrying out each have a pace of their own.
         self._reading, self._carrying_out = rms.pace(), rms.pace()
 
-    async def run(self) -> None:
-        """Read and write until the stream has ended.
+    async def run(self, first: Entry | None = None) -> None:
+        """Read and write until the stream has ended; a `first` request was read already.
 
         Raises:
             CallError: the stream was ended from outside, or its RM has to register anew.
             Malformed: a message makes no sense. Requests before it were carried out.
         """
+        if first is not None:
+            self._intake.put(first)
         await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
 
     async def _read(self) -> None:
@@ -240,6 +267,10 @@ class Exchange:
         self._intake.put(Entry(kind, number, request, size=len(payload), time=now))
 
     def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
+        """Refuse with the reason that the RM of that id would read, if there is one."""
+        if self._check_rm is not None:
+            self._check_rm(rm_id)
+            self._rms.get(rm_id, REQUESTS[kind].layout.message)
         raise invalid_argument(f"rmID is {shown(rm_id)} on a stream of RM {self._rm.rm_id}", "rmID")
 
     async def _carry_out(self) -> None:

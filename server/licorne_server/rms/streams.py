@@ -146,13 +146,13 @@ class Stream:
         if raw is grpc.aio.EOF or self.over:
             return None
         message: bytes = raw
-        self._heard(message)
+        self._heard(1, len(message))
         return message
 
-    def _heard(self, message: bytes) -> None:
-        self._link.heard(len(message))
-        self.traffic.messages_read += 1
-        self.traffic.bytes_read += len(message)
+    def _heard(self, messages: int, size: int) -> None:
+        self._link.heard(messages, size)
+        self.traffic.messages_read += messages
+        self.traffic.bytes_read += size
 
     async def read_all(self) -> Sequence[bytes]:
         """The RM's next messages, those that have come together; none when the stream has ended."""
@@ -162,8 +162,7 @@ class Stream:
         if not isinstance(self._context, Call):
             return (first,)
         others = self._context.waiting()
-        for message in others:
-            self._heard(message)
+        self._heard(len(others), sum(map(len, others)))
         return (first, *others)
 
     def silence(self) -> float:

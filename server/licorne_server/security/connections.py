@@ -116,9 +116,9 @@ class Link:
         """Count the end of a call."""
         self.open -= 1
 
-    def heard(self, size: int) -> None:
-        """Count a message of `size` bytes from the peer."""
-        self.explained += size + size // 8 + MESSAGE_BYTES
+    def heard(self, messages: int, size: int) -> None:
+        """Count messages of `size` bytes in all from the peer."""
+        self.explained += size + size // 8 + messages * MESSAGE_BYTES
 
     def told(self, size: int) -> None:
         """Count a message of `size` bytes to the peer, which explains frames of flow control."""

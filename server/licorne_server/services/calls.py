@@ -231,7 +231,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         async def handle(request: Any, context: Any) -> Any:
             with self._entered(context, method, self._calls) as link:
                 answer = await serve(request, context)
-                link.heard(_size(request))
+                link.heard(1, _size(request))
                 link.told(_size(answer))
                 return answer
 

@@ -4,9 +4,8 @@ The streams carry no order between kinds, no acknowledgements and no farewell. S
 to a stream is taken as received, and a broken stream is simply opened again.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 
@@ -34,30 +33,6 @@ STREAMS = {
     "UpdateApplication": Kind.APPLICATIONS,
     "UpdateAllocation": Kind.ALLOCATIONS,
 }
-
-
-class PlainExchange(Exchange):
-    """Reads and writes one of the three streams."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        rms: Rms,
-        rm: Rm,
-        stream: Stream,
-        first: Entry,
-        check_rm: Callable[[str], None],
-    ) -> None:
-        """Over a stream whose `first` request was read; `check_rm` refuses RMs of other callers."""
-        super().__init__(engine, rms, rm, stream, (first.kind,))
-        self._check_rm = check_rm
-        self._intake.put(first)
-
-    def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
-        """Refuse with the reason that the RM of that id would read, if there is one."""
-        self._check_rm(rm_id)
-        self._rms.get(rm_id, REQUESTS[kind].layout.message)
-        super()._refuse_foreign(kind, rm_id)
 
 
 class SchedulerService:
@@ -131,7 +106,8 @@ class SchedulerService:
             rm = await self._take_over(kind, request.rm_id, stream)
         try:
             entry = Entry(kind, 0, request, size=len(first), time=now)
-            await PlainExchange(self._engine, self._rms, rm, stream, entry, check_rm).run()
+            exchange = Exchange(self._engine, self._rms, rm, stream, (kind,), check_rm)
+            await exchange.run(entry)
         finally:
             rm.detach(kind, stream)
 

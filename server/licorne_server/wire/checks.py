@@ -243,11 +243,11 @@ async def _answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[
     """
     await pace.begin(len(raw))
     found: list[bytes] = []
-    for count, item in enumerate(fields(raw), 1):
+    for count, (number, kind, _, value, end) in enumerate(fields(raw), 1):
         if count > MAX_ANSWERS:
             raise invalid_argument(f"{message} holds more than {MAX_ANSWERS} answers", field)
-        if item.kind == LENGTH and item.number == _CHECKS:
-            found.append(raw[item.value : item.end])
+        if kind == LENGTH and number == _CHECKS:
+            found.append(raw[value:end])
     return found
 
 
@@ -269,10 +269,10 @@ def _check_entries(what: str, raw: bytes, number: int, most: int, field: str) ->
 
 def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
     if raw[:1] == b"\x08":
-        item = field_at(raw, 0, len(raw))
-        if item.end == len(raw):
+        _, _, _, value, end = field_at(raw, 0, len(raw))
+        if end == len(raw):
             # Most answers refuse nothing, and are only this.
-            return PredicateAnswer(varint(raw, item.value)[0])
+            return PredicateAnswer(varint(raw, value)[0])
     field = "predicate_answers.answers.refused"
     _check_entries("PredicateAnswer", raw, _REFUSED, MAX_REFUSALS, field)
     wire = parse(sp.PredicateAnswer, raw)

@@ -3,8 +3,6 @@
 The request or response inside stays as bytes, and is not parsed here.
 """
 
-from typing import NamedTuple
-
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
 from licorne_server.wire.caps import MAX_UPDATE_FIELDS
 from licorne_server.wire.errors import Malformed
@@ -27,17 +25,9 @@ _RESPONSE_TAGS = {
 """Head of each field of a response that is not encoded already."""
 
 
-class Envelope(NamedTuple):
-    """One UpdateRequest."""
-
-    number: int
-    """Its number; 0 for none."""
-    acknowledged: int
-    """Number of the last response that the RM has processed."""
-    message: int
-    """The field number of the message inside; 0 for none."""
-    payload: bytes
-    """The bytes of that message."""
+Envelope = tuple[int, int, int, bytes]
+"""One UpdateRequest: its number, and that of the last response that the RM has processed, 0 for none; and
+the field number, 0 for none, and the bytes of the message inside."""
 
 
 def open_envelope(raw: bytes) -> Envelope:
@@ -62,7 +52,7 @@ def open_envelope(raw: bytes) -> Envelope:
             if message:
                 raise Malformed("UpdateRequest: more than one message in one request")
             message, payload = field, raw[value:position]
-    return Envelope(number, acknowledged, message, payload)
+    return number, acknowledged, message, payload
 
 
 class Sealer:

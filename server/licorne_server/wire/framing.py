@@ -59,16 +59,9 @@ LENGTH = 2
 _FIXED = {1: 8, 5: 4}
 
 
-class Field(NamedTuple):
-    """One field on the wire; positions are those in the message's bytes."""
-
-    number: int
-    kind: int
-    """The wire type, such as `VARINT`."""
-    begin: int
-    value: int
-    """Offset of the value."""
-    end: int
+Field = tuple[int, int, int, int, int]
+"""One field on the wire: its number, its wire type, such as `VARINT`, where it begins, and where its value
+begins and ends."""
 
 
 class Layout(NamedTuple):
@@ -86,18 +79,6 @@ class Layout(NamedTuple):
 NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
 APPLICATION_REQUEST = Layout("ApplicationRequest", rm_id=3, items=(1, 2))
 ALLOCATION_REQUEST = Layout("AllocationRequest", rm_id=3, items=(4,), nested=2)
-
-
-class Split(NamedTuple):
-    """A request that was split: the RM's id, and the bytes of its items by field."""
-
-    rm_id: str
-    items: dict[int, list[bytes]]
-
-    @property
-    def total(self) -> int:
-        """Number of items in all."""
-        return sum(map(len, self.items.values()))
 
 
 def varint(raw: bytes, position: int) -> tuple[int, int]:
@@ -143,7 +124,7 @@ def field_at(raw: bytes, begin: int, stop: int) -> Field:
         raise Malformed("the message is cut off") from None
     if not number or end > stop:
         raise Malformed(f"field {number} ends behind the message")
-    return Field(number, kind, begin, value, end)
+    return number, kind, begin, value, end
 
 
 def fields(raw: bytes) -> Iterator[Field]:
@@ -152,7 +133,7 @@ def fields(raw: bytes) -> Iterator[Field]:
     while position < len(raw):
         item = field_at(raw, position, len(raw))
         yield item
-        position = item.end
+        position = item[-1]
 
 
 class Skimmed(NamedTuple):
@@ -269,7 +250,7 @@ def delimited(number: int, payload: bytes) -> bytes:
     return encode_varint(number << 3 | LENGTH) + encode_varint(len(payload)) + payload
 
 
-async def split(raw: bytes, layout: Layout, pace: Pace) -> Split:
+async def split(raw: bytes, layout: Layout, pace: Pace) -> "Split":
     """Split a request into its items, part by part.
 
     Raises:
@@ -278,55 +259,77 @@ async def split(raw: bytes, layout: Layout, pace: Pace) -> Split:
     """
     if len(raw) > PART:
         await pace.rest()
-    splitter = _Splitter(raw, layout, pace)
-    rm_id = ""
-    position = 0
-    while position < len(raw):
-        item = field_at(raw, position, len(raw))
-        if item.kind == LENGTH and item.number in layout.items:
-            position = await splitter.run(position, len(raw), item.number, item.number)
-            continue
-        position = item.end
-        await splitter.count(1)
-        if item.kind != LENGTH:
-            continue
-        if item.number == layout.nested:
-            await splitter.nested(item.value, item.end)
-        elif item.number == layout.rm_id:
-            rm_id = text_of(item.number, raw[item.value : item.end])
-    return Split(rm_id, splitter.items)
+    request = Split(raw, layout)
+    while request.position < len(raw):
+        if pace.spend(request.part() * FIELD):
+            await pace.rest()
+    return request
 
 
-class _Splitter:
-    """Collects the items of one request."""
+class Split:
+    """A request that is split: the RM's id, and the bytes of its items by field."""
 
-    def __init__(self, raw: bytes, layout: Layout, pace: Pace) -> None:
-        self.raw = raw
-        self.layout = layout
-        self.pace = pace
-        self.counted = 0
-        self.items: dict[int, list[bytes]] = {n: [] for n in (*layout.items, layout.nested)}
+    rm_id: str
+    items: dict[int, list[bytes]]
+    total: int
+    """Number of items in all."""
+    position: int
+    """Offset of the next field to look at; the end of the request if all of it is split."""
 
-    async def count(self, number: int) -> None:
-        """Count fields, wanted or not, so that too many are refused early."""
-        self.counted += number
-        if self.counted > MAX_ITEMS:
-            raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
-        self.pace.done += number * FIELD
-        if self.pace.done >= PART:
-            await self.pace.rest()
+    def __init__(self, raw: bytes, layout: Layout) -> None:
+        """Nothing of it was split yet."""
+        self.rm_id = ""
+        self.items = {}
+        for field in (*layout.items, layout.nested):
+            self.items[field] = []
+        self.total = self.position = 0
+        self._raw = raw
+        self._layout = layout
+        # Where the nested message ends that is read; the position or before it outside of one.
+        self._inner = 0
+        # Fields, wanted or not, so that too many are refused early.
+        self._counted = 0
 
-    async def run(self, position: int, stop: int, number: int, into: int) -> int:
-        """Collect neighbouring items of one field from a position on; returns where they end.
+    def join(self, other: "Split") -> None:
+        """Take the items of another request of the same kind behind the own ones."""
+        for field, found in other.items.items():
+            self.items[field] += found
+        self.total += other.total
 
-        It stops at the end of a part of work. Every item goes through this loop, so that it is
-        written for speed.
+    def part(self) -> int:
+        """Look at the next fields, no more than in one part of work; returns their number."""
+        raw, layout, before = self._raw, self._layout, self._counted
+        last = before + FIELDS
+        while self.position < len(raw) and self._counted < last:
+            is_inner = self.position < self._inner
+            stop = self._inner if is_inner else len(raw)
+            number, kind, _, value, end = field_at(raw, self.position, stop)
+            if kind == LENGTH and (number == 1 if is_inner else number in layout.items):
+                self._run(stop, number, layout.nested if is_inner else number, last - self._counted)
+            else:
+                self._counted += 1
+                self.position = end
+                if kind == LENGTH and not is_inner and number == layout.nested:
+                    self.position, self._inner = value, end
+                elif kind == LENGTH and not is_inner and number == layout.rm_id:
+                    self.rm_id = text_of(number, raw[value:end])
+            if self._counted > MAX_ITEMS:
+                raise invalid_argument(f"{layout.message} holds more than {MAX_ITEMS} items")
+        if self.position == len(raw):
+            # The items are kept apart.
+            self._raw = b""
+        return self._counted - before
+
+    def _run(self, stop: int, number: int, into: int, most: int) -> None:
+        """Collect neighbouring items of one field.
+
+        Every item goes through this loop, so that it is written for speed.
         """
-        raw = self.raw
+        raw, position = self._raw, self.position
         tag = number << 3 | LENGTH
         items = self.items[into]
         before = len(items)
-        most = before + FIELDS
+        most += before
         while position < stop and raw[position] == tag and len(items) < most:
             value = position + 2
             length = raw[position + 1] if value < stop else 0x80
@@ -344,15 +347,7 @@ class _Splitter:
             # Its tag is written with more bytes than it needs.
             _, _, _, value, position = field_at(raw, position, stop)
             items.append(raw[value:position])
-        await self.count(len(items) - before)
-        return position
-
-    async def nested(self, position: int, stop: int) -> None:
-        """Collect the items in field 1 of the nested message between two positions."""
-        while position < stop:
-            item = field_at(self.raw, position, stop)
-            if item.number == 1 and item.kind == LENGTH:
-                position = await self.run(position, stop, 1, self.layout.nested)
-            else:
-                await self.count(1)
-                position = item.end
+        self.position = position
+        found = len(items) - before
+        self._counted += found
+        self.total += found

@@ -40,6 +40,7 @@ async def worked(session: RawSession, call: Any) -> None:
     await session.send(call, allocations=si.AllocationRequest(allocations=[ask("k")]))
 
 
+@pytest.mark.pure
 @pytest.mark.usefixtures("collector_off")
 async def test_streams_that_were_ended_are_freed(session: RawSession, server: Server) -> None:
     """A stream that a newer one replaces leaves nothing of ours, and one that says goodbye none."""

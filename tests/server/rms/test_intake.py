@@ -7,7 +7,7 @@ import pytest
 
 from licorne_server.rms import exchange as module
 from licorne_server.rms.exchange import ENTRY_COST, MAX_JOINED, MAX_WAITING, Entry, Intake
-from licorne_server.wire.framing import Split
+from licorne_server.wire.framing import Split, delimited
 from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
 from support.peers.shim import eventually
@@ -22,11 +22,15 @@ PATIENCE = 60.0
 def request(kind: Kind, added: str = "", removed: str = "") -> Split:
     """A request that adds and removes something for each letter."""
     layout = REQUESTS[kind].layout
-    items: dict[int, list[bytes]] = {field: [] for field in (*layout.items, layout.nested)}
-    items[ADDED[kind]] = [letter.encode() for letter in added]
+    raw = b"".join(delimited(ADDED[kind], letter.encode()) for letter in added)
     if removed:
-        items[REMOVED[kind]] = [letter.encode() for letter in removed]
-    return Split("rm", items)
+        inner = REMOVED[kind] != layout.nested
+        items = b"".join(delimited(REMOVED[kind] if inner else 1, letter.encode()) for letter in removed)
+        raw += items if inner else delimited(layout.nested, items)
+    made = Split(raw, layout)
+    while made.position < len(raw):
+        made.part()
+    return made
 
 
 def entry(kind: Kind, number: int = 0, added: str = "", removed: str = "", size: int = 0) -> Entry:

@@ -31,7 +31,7 @@ def test_what_calls_explain_is_never_too_much() -> None:
     link.called()
     received = 0
     for _ in range(100):
-        link.heard(MAX_MESSAGE_BYTES)
+        link.heard(1, MAX_MESSAGE_BYTES)
         received += MAX_MESSAGE_BYTES + 100_000
         assert tally.judge(received, 1.0) == ""
 
@@ -62,7 +62,7 @@ def test_first_message_may_be_as_large_as_any() -> None:
     assert tally.judge(MAX_MESSAGE_BYTES // 2, 0.0) == ""
     assert tally.judge(MAX_MESSAGE_BYTES + 500_000, 0.0) == ""
     link.called()
-    link.heard(MAX_MESSAGE_BYTES)
+    link.heard(1, MAX_MESSAGE_BYTES)
     assert tally.judge(MAX_MESSAGE_BYTES + 600_000, 0.0) == ""
     assert tally.debt == 0
 

@@ -303,6 +303,7 @@ async def test_no_copy_is_made_for_what_is_known_without_one(text: str, problem:
         assert server.copies.made == 1
 
 
+@pytest.mark.pure
 async def test_reading_a_submission_gives_way() -> None:
     """However many asks there are, others have their turns between; all of them are read."""
 

@@ -120,9 +120,8 @@ def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
         with pytest.raises(Malformed):
             wire.skim(raw)
         return
-    texts = [item for item in fields if item.kind == wire.LENGTH]
-    numbers = {item.number for item in texts}
-    places = [(item.number, item.begin, item.value, item.end) for item in texts]
+    places = [(number, *place) for number, kind, *place in fields if kind == wire.LENGTH]
+    numbers = {number for number, *_ in places}
     assert wire.skim(raw, numbers) == (len(fields), places, len(raw))
     assert wire.skim(raw, (), 1).fields == min(len(fields), 2)
 
