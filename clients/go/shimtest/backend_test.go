@@ -138,6 +138,8 @@ func (s *server) run(grpc, http string) {
 
 func (s *server) pid() int { return s.process.Process.Pid }
 
+func (s *server) target() string { return s.grpc }
+
 // kill ends the server as a crash would.
 func (s *server) kill() {
 	_ = s.process.Process.Kill()

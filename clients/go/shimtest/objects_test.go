@@ -22,12 +22,19 @@ import (
 var quiet = map[string]string{"log.level": "ERROR"}
 
 func TestMain(m *testing.M) {
+	shimlog.UpdateLoggingConfig(quiet)
+	corelog.UpdateLoggingConfig(quiet)
+	if os.Getenv(servesOlder) != "" {
+		if err := serveOlder(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv("LICORNE_BIN") == "" {
 		fmt.Fprintln(os.Stderr, "LICORNE_BIN is not set: it is the path of the licorne command, as in .venv/bin/licorne")
 		os.Exit(1)
 	}
-	shimlog.UpdateLoggingConfig(quiet)
-	corelog.UpdateLoggingConfig(quiet)
 	predicates.EnableOptionalKubernetesFeatureGates()
 	code := m.Run()
 	if shared != nil {
