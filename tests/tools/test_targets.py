@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from licorne_cli.commands import main
-from licorne_tools.bench import kubernetes
+from licorne_tools.bench import older_core
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run, Side
@@ -26,14 +26,18 @@ RUN = {
 
 BENCHMARK = """#!/bin/sh
 case "$2" in
-    *in-process*) echo "BenchmarkPods/x-2 1 2.00 s/all 100 shim-µs/pod 8000 pods/s" ;;
+    *Asks*older*) echo "BenchmarkAsks/x-2 1 2000 asks/s 20 client-µs/ask 200 server-µs/ask" ;;
+    *Asks*) echo "BenchmarkAsks/x-2 1 24000 asks/s 5.5 client-µs/ask 40 server-µs/ask" ;;
+    *in-process*)
+        echo "BenchmarkPods/x-2 1 2.00 s/all 100 µs/pod 100 shim-µs/pod 8000 pods/s 0 server-µs/pod"
+        ;;
     *)
         test -x "$LICORNE_BIN" || exit 1
-        echo "BenchmarkPods/x-2 1 4.00 s/all 50 shim-µs/pod 4000 pods/s 75 server-µs/pod"
+        echo "BenchmarkPods/x-2 1 4.00 s/all 125 µs/pod 50 shim-µs/pod 4000 pods/s 75 server-µs/pod"
         ;;
 esac
 """
-"""The shim's benchmark, which takes a pattern as its second argument."""
+"""The benchmarks, which take a pattern as their second argument."""
 SILENT = """#!/bin/sh
 echo PASS
 """
@@ -76,22 +80,29 @@ def with_go(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None
 def test_the_page_has_a_table_for_each_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One command writes all; wire and older core stand beside, and only what ran in turn has ratios."""
+    """One command writes all; the wire stands beside, and the older core, which ran in turn, with ratios."""
     with_go(tmp_path, monkeypatch, GO.format(benchmark=BENCHMARK))
     assert main(["bench", "targets", "--runs", "2", "--report", str(tmp_path)]) == 0
     text = (tmp_path / "performance.md").read_text()
     assert f"\nlicorne bench targets --runs 2 --report {tmp_path}\n" in text
-    assert "| core1 si | 20,000 | 41 | 42 | 10,000 | 2,000 | 9,700 |" in text
-    assert "| wire session | 20,000 | 41 | 42 | 10,000 | 2,000 | - |" in text
+    assert "| core1 si | 20,000 | 41 | 42 | 10,000 | 2,000 |" in text
+    assert "| wire session | 20,000 | 41 | 42 | 10,000 | 2,000 |" in text
     assert "| wirelatency | 0.400 | 1.25 | 41 | 42 |" in text
-    assert "| tenants | 20,000 | 41 | 42 | 1,500 |" in text
+    assert "| tenants | 20,000 | 41 | 42 |" in text
+    for shape in ("core1", "shim", "onebigapp", "manyapps", "tenants"):
+        assert f"| {shape} | asks a second | 24,000 | 2,000 | 12.00 |" in text
+        assert f"| {shape} | client CPU an ask, µs | 5.50 | 20 | 0.28 |" in text
+        assert f"| {shape} | server CPU an ask, µs | 40 | 200 | 0.20 |" in text
     for shape in ("5,000 pods on 50 nodes", "50,000 pods on 5,000 nodes"):
         assert f"| {shape} | pods a second | 4,000 | 8,000 | 0.50 |" in text
         assert f"| {shape} | CPU a pod, µs | 125 | 100 | 1.25 |" in text
         assert f"| {shape} | of it in the server | 75 | 0 | - |" in text
     said = capsys.readouterr().err
-    sides = re.findall(r"on 50 nodes, pair \d of 2, (\S+): ", said)
-    assert sides == ["licorne", "in-process", "in-process", "licorne"]
+    sides = re.findall(r"^(?:core1|.* on 50 nodes), pair \d of 2, (\S+): ", said, re.MULTILINE)
+    assert sides == [
+        *("licorne", "older", "older", "licorne"),
+        *("licorne", "in-process", "in-process", "licorne"),
+    ]
     runs = re.findall(r"^(\w+) \(.*, (\w+)\), run (\d)", said, re.MULTILINE)
     assert runs[: len(runs) // 2] == [(name, wire, "1") for name, wire, _ in runs[len(runs) // 2 :]]
     assert [name for name, _, _ in runs][:4] == ["core1", "core1", "wire", "wire"]
@@ -103,25 +114,29 @@ def test_data_have_all_runs(
 ) -> None:
     """An object for each scenario, and one for each shape with both cores."""
     with_go(tmp_path, monkeypatch, GO.format(benchmark=BENCHMARK))
-    assert main(["bench", "targets", "--pods", "5000", "--json"]) == 0
-    *scenarios, shim = json.loads(capsys.readouterr().out)
+    assert main(["bench", "targets", "--pods", "10000", "--json"]) == 0
+    *scenarios, core1, manyapps, tenants, shim = json.loads(capsys.readouterr().out)
     assert [each["scenario"] for each in scenarios][-2:] == ["manyapps", "tenants"]
+    assert [each["shape"] for each in (core1, manyapps, tenants)] == ["core1", "manyapps", "tenants"]
+    assert (core1["scenario"], core1["pods"], core1["nodes"]) == ("grpc", 10_000, 5000)
+    assert core1["older"]["runs"][0]["allocations_per_second"] == 2000
     assert (shim["scenario"], shim["pods"], shim["nodes"]) == ("kubernetes", 5000, 50)
     assert shim["licorne"]["runs"][0]["server_cpu_us_per_pod"] == 75
     assert shim["in-process"]["runs"][0]["cpu_us_per_pod"] == 100
 
 
 @pytest.mark.usefixtures("_measured")
-def test_without_go_all_but_the_shim_is_measured(
+def test_without_go_all_but_the_older_core_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command says what is left out, and the page has the rest."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["bench", "targets", "--report", str(tmp_path)]) == 0
-    assert "its benchmark needs Go" in capsys.readouterr().err
+    assert "its benchmarks need Go" in capsys.readouterr().err
     text = (tmp_path / "performance.md").read_text()
     assert "### Batches" in text
     assert "Kubernetes' shim" not in text
+    assert "Beside the older core" not in text
 
 
 @pytest.mark.usefixtures("_measured")
@@ -129,7 +144,7 @@ def test_without_go_all_but_the_shim_is_measured(
     ("program", "why"),
     [(BROKEN, "no such module"), (GO.format(benchmark=SILENT), "has no figures:\nPASS")],
 )
-def test_a_failure_of_the_shim_does_not_lose_the_rest(
+def test_a_failure_of_a_benchmark_does_not_lose_the_rest(
     program: str,
     why: str,
     tmp_path: Path,
@@ -147,23 +162,30 @@ def test_a_failure_of_the_shim_does_not_lose_the_rest(
 
 def test_a_benchmark_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server ends with it, which would keep the output open."""
-    monkeypatch.setattr(kubernetes, "RUN_SECONDS", 0.5)
+    monkeypatch.setattr(older_core, "RUN_SECONDS", 0.5)
     program = tmp_path / "benchmark"
     program.write_text("#!/bin/sh\nsleep 1000 &\nwait\n")
     program.chmod(0o755)
     with pytest.raises(BenchError, match="did not end"):
-        kubernetes.bound(program, kubernetes.SHAPES[0], Side.THIS)
+        older_core.benchmarked(program, older_core.SHAPES[0], Side.THIS)
 
 
-def test_the_benchmark_of_the_shim_has_what_is_looked_for() -> None:
-    """Its source names the units, the cores and the shapes."""
-    source = (kubernetes.MODULE / "bench_test.go").read_text()
-    cores = (kubernetes.MODULE / "backend_test.go").read_text()
-    assert all(f'"{unit}"' in source for unit in kubernetes.UNITS)
-    assert all(f'"{core}"' in cores for core in kubernetes.CORES.values())
-    found = re.findall(r"\{(\d+), (\d+), (\d+)\},", source)
-    shapes = [kubernetes.Shape(5 * int(apps) * int(pods), int(nodes)) for nodes, apps, pods in found]
-    assert shapes == [*kubernetes.SHAPES]
+def test_the_benchmarks_have_what_is_looked_for() -> None:
+    """Their sources name the units, the cores and the shapes, which are those of the scenarios."""
+    asks, pods, backends = (
+        (older_core.MODULE / name).read_text()
+        for name in ("asks_test.go", "bench_test.go", "backend_test.go")
+    )
+    for benchmark, source, cores in ((older_core.ASKS, asks, asks), (older_core.PODS, pods, backends)):
+        assert f"func {benchmark.name}(" in source
+        assert all(f'"{unit}"' in source for unit in benchmark.measures)
+        assert all(f'{{"{core}", ' in cores for core in benchmark.cores.values())
+    found = re.findall(r"\{(\d+), (\d+), (\d+)\},", pods)
+    assert [(5 * int(apps) * int(count), int(nodes)) for nodes, apps, count in found] == [*older_core.BOUND]
+    shapes = re.findall(r'^\t\{"(\w+)", (\d+), (\d+), (\d+), (\d+), (\d+)\},', asks, re.MULTILINE)
+    assert [(name, *map(int, sizes)) for name, *sizes in shapes] == [
+        (each.name, each.queues, each.apps, each.asks, each.nodes, each.batch) for each in older_core.ASKED
+    ]
 
 
 @pytest.mark.bench

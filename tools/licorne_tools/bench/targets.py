@@ -1,17 +1,14 @@
-"""The targets of speed: what is measured for each, beside the bare wire and the older core.
-
-The older core is measured in turn where that can be: with Kubernetes' shim, in whose process it runs.
-"""
+"""The targets of speed: what is measured for each, beside the bare wire and the older core."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from licorne_server.transport import AUTO, served_by
 from licorne_tools.bench.installation import Build
-from licorne_tools.bench.kubernetes import Shape
+from licorne_tools.bench.older_core import ASKS, PODS, Benchmark, Shape
 from licorne_tools.bench.page import HOW, Measured, Section, again, measured_on, names, shapes
 from licorne_tools.bench.page import table as markdown_table
-from licorne_tools.bench.report import NOTHING, Pairs, Run, Spread, brief, times
+from licorne_tools.bench.report import NOTHING, Pairs, Run, Spread, times
 from licorne_tools.bench.scenarios import Scenario
 
 TITLE = "Targets"
@@ -24,14 +21,6 @@ RATES = {"Allocations/s": "allocations_per_second", **COSTS}
 MESSAGES = {**RATES, "Requests": "requests", "Responses": "responses"}
 LATENCIES = {"Median, ms": "latency_p50_ms", "99th percentile, ms": "latency_p99_ms", **COSTS}
 """Columns of tables, and the measures in them. A cost is that of an allocation."""
-
-OLDER = {"shim": 10_270, "onebigapp": 4_200, "manyapps": 1_900, "tenants": 1_500, "core1": 9_700}
-"""Allocations a second of the older core over gRPC, on another day."""
-OLDER_COLUMN = "Older core, allocations/s"
-OLDER_NOTE = (
-    "The figures of the older Go core over gRPC are those of another day, and say what a target refers to. "
-    "A ratio is given only where both were measured in turn."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +36,8 @@ class Target:
 TARGETS = (
     Target(
         "One ask a message",
-        "Target: twice the rate of the older core, and five times with a compiled transport. `wire` has the "
-        "same requests, and an echo answers each of them with an allocation: that is what gRPC itself costs. "
-        "The server puts several allocations into one response, and so has fewer to send.",
+        "`wire` has the same requests, and an echo answers each of them with an allocation: that is what "
+        "gRPC itself costs. The server puts several allocations into one response, and so has fewer to send.",
         ("core1", "wire"),
         MESSAGES,
     ),
@@ -63,26 +51,56 @@ TARGETS = (
     ),
     Target(
         "Batches",
-        "Target: 12 times the rate of the older core in `shim`, its best shape, and 30 times in the others.",
+        "The RM is in Python, as in all tables above. The target is a ratio to the older core, which is "
+        "measured with an RM in Go.",
         ("shim", "onebigapp", "manyapps", "tenants"),
         RATES,
     ),
 )
 
-SHIM_TITLE = "Kubernetes' shim"
-SHIM_ABOUT = (
-    "Target: 1.5 times the pods a second of the in-process core with 50 nodes, and twice with 5,000. It is "
-    "the benchmark of the published shim, with its predicates; Kubernetes is simulated in its process. "
-    "Both cores were measured in turn. A ratio is that of the two runs of a pair."
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A benchmark with both cores in words, and the columns and measures of its table."""
+
+    benchmark: Benchmark
+    title: str
+    about: str
+    columns: Sequence[str]
+    measures: Mapping[str, str]
+
+
+IN_TURN = "Both cores were measured in turn. A ratio is that of the two runs of a pair."
+COMPARISONS = (
+    Comparison(
+        ASKS,
+        "Beside the older core, over gRPC",
+        "Target: 5 times the asks a second of the older core with one ask a message, which is `core1`; 12 "
+        "times in `shim`, its best shape; 30 times in the others. Either core has a process of its own, and "
+        f"the same RM, in Go. {IN_TURN}",
+        ("Scenario", "Licorne", "Older core"),
+        {
+            "asks a second": "allocations_per_second",
+            "client CPU an ask, µs": "client_cpu_us_per_allocation",
+            "server CPU an ask, µs": "cpu_us_per_allocation",
+        },
+    ),
+    Comparison(
+        PODS,
+        "Kubernetes' shim",
+        "Target: 1.5 times the pods a second of the in-process core with 50 nodes, and twice with 5,000. It "
+        "is the benchmark of the published shim, with its predicates; Kubernetes is simulated in its "
+        f"process. {IN_TURN}",
+        ("Shape", "Licorne", "In-process core"),
+        {
+            "pods a second": "pods_per_second",
+            "seconds until all are bound": "seconds",
+            "CPU a pod, µs": "cpu_us_per_pod",
+            "of it in the shim's process": "shim_cpu_us_per_pod",
+            "of it in the server": "server_cpu_us_per_pod",
+        },
+    ),
 )
-SHIM_MEASURES = {
-    "pods a second": "pods_per_second",
-    "seconds until all are bound": "seconds",
-    "CPU a pod, µs": "cpu_us_per_pod",
-    "of it in the shim's process": "shim_cpu_us_per_pod",
-    "of it in the server": "server_cpu_us_per_pod",
-}
-SHIM_HEADERS = ("Shape", "Measure", "Licorne", "In-process core", "Ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,44 +113,43 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def tables(results: Mapping[Scenario, Sequence[Run]], shim: Mapping[Shape, Pairs]) -> list[Table]:
+def tables(results: Mapping[Scenario, Sequence[Run]], compared: Mapping[Shape, Pairs]) -> list[Table]:
     """The tables of all targets that were measured."""
     found = []
     for target in TARGETS:
         own = {scenario: runs for scenario, runs in results.items() if scenario.name in target.scenarios}
         if own:
             found.append(of_target(target, own))
-    if shim:
-        rows = [row for shape, pairs in shim.items() for row in shim_rows(shape, pairs)]
-        found.append(Table(SHIM_TITLE, SHIM_ABOUT, SHIM_HEADERS, rows))
+    for comparison in COMPARISONS:
+        both = {shape: pairs for shape, pairs in compared.items() if shape.benchmark is comparison.benchmark}
+        if both:
+            found.append(of_comparison(comparison, both))
     return found
 
 
 def of_target(target: Target, results: Mapping[Scenario, Sequence[Run]]) -> Table:
     """The table of a target, a line for each scenario."""
-    has_older = any(name in OLDER for name in target.scenarios)
     rows = []
-    for label, (scenario, runs) in zip(names(results), results.items(), strict=True):
+    for label, runs in zip(names(results), results.values(), strict=True):
         cells = [Spread.of(run[measure] for run in runs).quoted() for measure in target.columns.values()]
-        older = OLDER.get(scenario.name)
-        last = [NOTHING if older is None else brief(older)] if has_older else []
-        rows.append([label, *cells, *last])
-    headers = ["Scenario", *target.columns, *([OLDER_COLUMN] if has_older else [])]
-    return Table(target.title, target.about, headers, rows)
+        rows.append([label, *cells])
+    return Table(target.title, target.about, ["Scenario", *target.columns], rows)
 
 
-def shim_rows(shape: Shape, pairs: Pairs) -> list[list[str]]:
-    """The lines of a shape, one for each measure."""
+def of_comparison(comparison: Comparison, results: Mapping[Shape, Pairs]) -> Table:
+    """The table of both cores, a line for each shape and measure."""
     rows = []
-    for heading, measure in SHIM_MEASURES.items():
-        this, other, ratio = pairs.spreads(measure)
-        quoted = NOTHING if ratio is None else ratio.quoted(times)
-        rows.append([str(shape), heading, this.quoted(), other.quoted(), quoted])
-    return rows
+    for shape, pairs in results.items():
+        for heading, measure in comparison.measures.items():
+            this, other, ratio = pairs.spreads(measure)
+            quoted = NOTHING if ratio is None else ratio.quoted(times)
+            rows.append([shape.title, heading, this.quoted(), other.quoted(), quoted])
+    label, *cores = comparison.columns
+    return Table(comparison.title, comparison.about, [label, "Measure", *cores, "Ratio"], rows)
 
 
 def section(
-    results: Mapping[Scenario, Sequence[Run]], shim: Mapping[Shape, Pairs], build: Build, command: str
+    results: Mapping[Scenario, Sequence[Run]], compared: Mapping[Shape, Pairs], build: Build, command: str
 ) -> Section:
     """The section of the page. `command` repeats the measurement."""
     labelled = zip(names(results), results.items(), strict=True)
@@ -143,8 +160,7 @@ def section(
         shapes(measured),
         HOW,
         f"gRPC was served by the transport `{served_by(AUTO)}` ([serving](serving.md)).",
-        OLDER_NOTE,
     ]
-    for each in tables(results, shim):
+    for each in tables(results, compared):
         parts += [f"### {each.title}", each.about, markdown_table(each.headers, each.rows)]
     return Section(title=TITLE, text="\n\n".join(parts))

@@ -7,8 +7,8 @@ from typing import Any
 from licorne_cli.output.text import print_json, print_table, say, while_read
 from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.installation import this_build
-from licorne_tools.bench.kubernetes import CORES, SHAPES, Shape, bound, built, go
 from licorne_tools.bench.load import Options
+from licorne_tools.bench.older_core import SHAPES, Shape, benchmarked, built, go
 from licorne_tools.bench.report import Pairs, Run, Side, as_json, environment, runs_as_json, turns
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario, over
 from licorne_tools.bench.targets import TARGETS, section, tables
@@ -17,7 +17,6 @@ from licorne_tools.commands.report import wanted
 from licorne_tools.commands.scenarios import one_run
 
 NAME = "targets"
-SHIM = "kubernetes"
 ALONE = Alone(
     {NAME: "all that has a target, beside the bare wire and the older core"},
     own=(),
@@ -28,7 +27,8 @@ ALONE = Alone(
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A report is written only if all was measured; without Go that is all but Kubernetes' shim.
+    A report is written only if all was measured; without Go that is all but the two benchmarks of the
+    older core.
 
     Raises:
         UsageError: the report cannot be written.
@@ -39,12 +39,12 @@ def run(args: argparse.Namespace) -> int:
     build = this_build()
     say(str(build))
     results: dict[Scenario, list[Run]] = {}
-    shim: dict[Shape, Pairs] = {}
+    compared: dict[Shape, Pairs] = {}
     with shown(progress), outcome:
         measure(chosen(args), args.runs, options, results)
         shapes = [shape for shape in SHAPES if args.pods is None or shape.pods <= args.pods]
-        measure_shim(shapes, args.runs, progress, shim)
-    complete = {shape: pairs for shape, pairs in shim.items() if pairs.complete}
+        compare(shapes, args.runs, progress, compared)
+    complete = {shape: pairs for shape, pairs in compared.items() if pairs.complete}
     if results:
         with while_read():
             show(results, complete, as_data=args.json)
@@ -70,45 +70,45 @@ def measure(
             results.setdefault(scenario, []).append(found)
 
 
-def measure_shim(
-    shapes: Sequence[Shape], pairs: int, progress: Progress, results: dict[Shape, Pairs]
-) -> None:
-    """Have both cores bind all pods in turn, in each shape; with a word instead if there is no Go."""
+def compare(shapes: Sequence[Shape], pairs: int, progress: Progress, results: dict[Shape, Pairs]) -> None:
+    """Measure both cores in turn, in each shape; with a word instead if there is no Go."""
     command = go()
     if command is None:
-        say("without Kubernetes' shim: its benchmark needs Go, and no program go is on the PATH")
+        say("without the older core: its benchmarks need Go, and no program go is on the PATH")
     if command is None or not shapes:
         return
-    progress.begin("building the benchmark of Kubernetes' shim")
+    progress.begin("building the benchmarks of the older core")
     with built(command) as program:
         for shape in shapes:
             found = results.setdefault(shape, Pairs())
+            unit, rate = shape.benchmark.rate
             for number, side in turns(pairs):
-                which = f"{shape}, pair {number} of {pairs}, {CORES[side]}"
+                which = f"{shape.title}, pair {number} of {pairs}, {shape.benchmark.cores[side]}"
                 progress.begin(which)
-                one = bound(program, shape, side)
+                one = benchmarked(program, shape, side)
                 found.add(side, one)
-                say(f"{which}: {one['pods_per_second']:,.0f} pods/s")
+                say(f"{which}: {one[rate]:,.0f} {unit}")
 
 
-def show(results: dict[Scenario, list[Run]], shim: dict[Shape, Pairs], *, as_data: bool) -> None:
+def show(results: dict[Scenario, list[Run]], compared: dict[Shape, Pairs], *, as_data: bool) -> None:
     """Print the tables, or an array with an object for each scenario and shape."""
     if as_data:
         of_scenarios = [as_json(scenario, runs) for scenario, runs in results.items()]
-        print_json([*of_scenarios, *(shim_as_json(shape, pairs) for shape, pairs in shim.items())])
+        print_json([*of_scenarios, *(shape_as_json(shape, pairs) for shape, pairs in compared.items())])
         return
-    for number, each in enumerate(tables(results, shim)):
+    for number, each in enumerate(tables(results, compared)):
         print(f"{chr(10) if number else ''}{each.title}")
         print_table(each.headers, each.rows)
 
 
-def shim_as_json(shape: Shape, pairs: Pairs) -> dict[str, Any]:
+def shape_as_json(shape: Shape, pairs: Pairs) -> dict[str, Any]:
     """A shape as JSON, with the runs of both cores in order."""
     sides = {Side.THIS: pairs.this, Side.OTHER: pairs.other}
     return {
-        "scenario": SHIM,
+        "scenario": shape.benchmark.scenario,
+        "shape": shape.title,
         "pods": shape.pods,
         "nodes": shape.nodes,
-        **{CORES[side]: runs_as_json(runs) for side, runs in sides.items()},
+        **{shape.benchmark.cores[side]: runs_as_json(runs) for side, runs in sides.items()},
         "environment": environment(),
     }

@@ -1,7 +1,7 @@
-"""The benchmark of Kubernetes' shim, in turn with this server and with the core in the shim's process.
+"""The benchmarks that have the older core beside this server: of Kubernetes' shim, and of asks over gRPC.
 
-It is a test of the Go module `clients/go/shimtest`, which depends on the shim and on that core. A run is
-a process of its own, and so is its server.
+They are in the tests of the Go module `clients/go/shimtest`, which depends on that core. A run is a process
+of its own, and so is its server.
 """
 
 import os
@@ -17,40 +17,78 @@ from tempfile import TemporaryDirectory
 
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.report import Run, Side
+from licorne_tools.bench.scenarios import SCENARIOS
 
 MODULE = Path(__file__).parents[3] / "clients/go/shimtest"
 LICORNE = "LICORNE_BIN"
 """The variable by which the benchmark is told the `licorne` command."""
-CORES = {Side.THIS: "licorne", Side.OTHER: "in-process"}
-"""The names of both sides in the benchmark."""
 BUILD_SECONDS = 1800.0
 RUN_SECONDS = 600.0
 SHOWN_LINES = 15
 
-UNITS = {
-    "pods/s": "pods_per_second",
-    "s/all": "seconds",
-    "shim-µs/pod": "shim_cpu_us_per_pod",
-    "server-µs/pod": "server_cpu_us_per_pod",
-}
-"""The measures by their units in the benchmark. The process of the shim has the in-process core too."""
-CPU = "cpu_us_per_pod"
-"""The CPU of all processes."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Benchmark:
+    """A benchmark of the module: its name, and those of both cores in it.
+
+    `measures` are by their units there; the first one is the rate.
+    """
+
+    name: str
+    scenario: str
+    cores: Mapping[Side, str]
+    measures: Mapping[str, str]
+
+    @property
+    def rate(self) -> tuple[str, str]:
+        """Unit and measure of the rate."""
+        return next(iter(self.measures.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """So many pods on so many nodes: one of the sizes that the benchmark has."""
+    """One of the sizes that a benchmark has, under `path`: so many pods or asks on so many nodes."""
 
+    benchmark: Benchmark
+    path: str
+    title: str
     pods: int
     nodes: int
 
-    def __str__(self) -> str:
-        """``5,000 pods on 50 nodes``."""
-        return f"{self.pods:,} pods on {self.nodes:,} nodes"
 
-
-SHAPES = (Shape(5_000, 50), Shape(50_000, 5_000))
+ASKS = Benchmark(
+    "BenchmarkAsks",
+    "grpc",
+    {Side.THIS: "licorne", Side.OTHER: "older"},
+    {
+        "asks/s": "allocations_per_second",
+        "client-µs/ask": "client_cpu_us_per_allocation",
+        "server-µs/ask": "cpu_us_per_allocation",
+    },
+)
+PODS = Benchmark(
+    "BenchmarkPods",
+    "kubernetes",
+    {Side.THIS: "licorne", Side.OTHER: "in-process"},
+    {
+        "pods/s": "pods_per_second",
+        "s/all": "seconds",
+        "µs/pod": "cpu_us_per_pod",
+        "shim-µs/pod": "shim_cpu_us_per_pod",
+        "server-µs/pod": "server_cpu_us_per_pod",
+    },
+)
+"""The process of the shim has the in-process core too."""
+ASKED = [SCENARIOS[name] for name in ("core1", "shim", "onebigapp", "manyapps", "tenants")]
+BOUND = ((5_000, 50), (50_000, 5_000))
+"""Pods and nodes."""
+SHAPES = (
+    *(Shape(ASKS, each.name, each.name, each.pods, each.nodes) for each in ASKED),
+    *(
+        Shape(PODS, f"{pods}pods/{nodes}nodes", f"{pods:,} pods on {nodes:,} nodes", pods, nodes)
+        for pods, nodes in BOUND
+    ),
+)
 
 
 def go() -> str | None:
@@ -60,7 +98,7 @@ def go() -> str | None:
 
 @contextmanager
 def built(command: str) -> Iterator[Path]:
-    """The benchmark as a program, built by the Go command, for the time of the block.
+    """The benchmarks as a program, built by the Go command, for the time of the block.
 
     Raises:
         BenchError: it cannot be built.
@@ -71,27 +109,27 @@ def built(command: str) -> Iterator[Path]:
         yield program
 
 
-def bound(program: Path, shape: Shape, side: Side) -> Run:
-    """Have all pods bound once; returns the measures by name.
+def benchmarked(program: Path, shape: Shape, side: Side) -> Run:
+    """Have a core place all pods or asks once; returns the measures by name.
 
     Raises:
         BenchError: the benchmark has failed, or reports no figures.
     """
-    parts = ("BenchmarkPods", f"{shape.pods}pods", f"{shape.nodes}nodes", CORES[side])
+    benchmark = shape.benchmark
+    parts = (benchmark.name, *shape.path.split("/"), benchmark.cores[side])
     pattern = "/".join(f"^{part}$" for part in parts)
     text = output([str(program), "-test.run=^$", f"-test.bench={pattern}", "-test.benchtime=1x"], RUN_SECONDS)
     found = figures(text)
-    if UNITS.keys() - found.keys() > {"server-µs/pod"}:
-        raise BenchError(f"the benchmark of the shim has no figures:\n{last_lines(text)}")
-    run = {name: found.get(unit, 0.0) for unit, name in UNITS.items()}
-    return {**run, CPU: run["shim_cpu_us_per_pod"] + run["server_cpu_us_per_pod"]}
+    if benchmark.measures.keys() - found.keys():
+        raise BenchError(f"{benchmark.name} has no figures:\n{last_lines(text)}")
+    return {measure: found[unit] for unit, measure in benchmark.measures.items()}
 
 
 def figures(text: str) -> Mapping[str, float]:
     """The figures of a benchmark's line by their units; empty without such a line."""
     for line in text.splitlines():
         name, *words = line.split() or [""]
-        if name.startswith("BenchmarkPods/"):
+        if name.startswith("Benchmark"):
             # Behind the name is the number of rounds.
             return {unit: float(value) for value, unit in zip(words[1::2], words[2::2], strict=True)}
     return {}
