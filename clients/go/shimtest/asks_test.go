@@ -129,7 +129,8 @@ func join(t testing.TB, target string, shape askShape) *asking {
 	})
 	applications, err := stub.UpdateApplication(ctx)
 	check(t, err)
-	exchange(t, applications.Send, shape.appRequests(), applications.Recv, shape.queues*shape.apps, func(response *si.ApplicationResponse) int {
+	count := shape.queues * shape.apps
+	exchange(t, applications.Send, shape.appRequests(), applications.Recv, count, func(response *si.ApplicationResponse) int {
 		refuse(t, response.Rejected)
 		return len(response.Accepted)
 	})
@@ -156,7 +157,8 @@ func join(t testing.TB, target string, shape askShape) *asking {
 // place sends all asks and reads until each has its allocation.
 func (a *asking) place(each func(*si.Allocation)) {
 	a.t.Helper()
-	exchange(a.t, a.allocations.SendMsg, a.messages, a.allocations.Recv, a.shape.count(), func(response *si.AllocationResponse) int {
+	count := a.shape.count()
+	exchange(a.t, a.allocations.SendMsg, a.messages, a.allocations.Recv, count, func(response *si.AllocationResponse) int {
 		refuse(a.t, response.RejectedAllocations)
 		for _, allocation := range response.New {
 			each(allocation)
@@ -167,7 +169,9 @@ func (a *asking) place(each func(*si.Allocation)) {
 
 // exchange sends all messages, and reads until as many items as are missing have come. A failure of the
 // stream shows where it is read.
-func exchange[Out, In any](t testing.TB, send func(Out) error, all []Out, receive func() (In, error), missing int, came func(In) int) {
+func exchange[Out, In any](
+	t testing.TB, send func(Out) error, all []Out, receive func() (In, error), missing int, came func(In) int,
+) {
 	t.Helper()
 	go func() {
 		for _, one := range all {

@@ -69,7 +69,9 @@ func serveOlder() error {
 	server := grpc.NewServer()
 	si.RegisterSchedulerServer(server, &olderService{
 		core: entrypoint.StartAllServicesWithParams(false, false).RMProxy,
-		toRM: olderCallback{newOutbox[*si.AllocationResponse](), newOutbox[*si.ApplicationResponse](), newOutbox[*si.NodeResponse]()},
+		toRM: olderCallback{
+			newOutbox[*si.AllocationResponse](), newOutbox[*si.ApplicationResponse](), newOutbox[*si.NodeResponse](),
+		},
 	})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -141,7 +143,9 @@ type olderService struct {
 	toRM olderCallback
 }
 
-func (s *olderService) RegisterResourceManager(_ context.Context, request *si.RegisterResourceManagerRequest) (*si.RegisterResourceManagerResponse, error) {
+func (s *olderService) RegisterResourceManager(
+	_ context.Context, request *si.RegisterResourceManagerRequest,
+) (*si.RegisterResourceManagerResponse, error) {
 	return s.core.RegisterResourceManager(request, s.toRM)
 }
 
