@@ -373,5 +373,11 @@ class SavedWork:
                 continue
             at = int(allocation.allocation_time) + (0, 1, 2, 40)[mood // 8 % 4]
             tags = {"licorne/checkpoint": str(at)} if mood // 32 % 3 else {"licorne/lost-work": str(mood % 5)}
-            saved = replace(allocation.ask, node_id=allocation.node_id, tags=tags)
+            saved = replace(_as_sent(allocation.ask), node_id=allocation.node_id, tags=tags)
             self._checkpoints.put(delay, effect.rm_id, saved)
+
+
+def _as_sent(ask: Ask) -> Ask:
+    """The ask as an RM has it, whose class has no runtime: that is in the tags."""
+    known = ask.ask_class
+    return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate))
