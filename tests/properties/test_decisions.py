@@ -39,6 +39,7 @@ def agree(
     backfill: float = SHARE,
     notices: bool = False,
     elastic: float = ELASTIC,
+    topology: bool | None = None,
 ) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
@@ -51,6 +52,7 @@ def agree(
             backfill=backfill,
             notices=notices,
             elastic=elastic,
+            topology=topology,
         ).steps
         try:
             decisions += play(script)
@@ -176,3 +178,18 @@ def test_decides_as_the_oracle_does_without_reservations(part: range) -> None:
 def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
     """In worlds of eight times as many steps no cache goes stale."""
     agree(part, length=LONG)
+
+
+OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, elastic=1.0)
+
+
+@pytest.mark.parametrize(
+    ("play", "seed"),
+    [
+        pytest.param(partial(OF_ELASTIC_GANGS, notices=True), 3_330_101, id="checkpoint of what has ended"),
+        pytest.param(OF_ELASTIC_GANGS, 3_360_041, id="answer after a back-off"),
+    ],
+)
+def test_decides_as_the_oracle_does_in_rare_worlds(play: Callable[[range], None], seed: int) -> None:
+    """In worlds in which they once differed they decide the same."""
+    play(range(seed, seed + 1))

@@ -63,7 +63,8 @@ def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
     return (
         app.queue_path,
         app.state.value,
-        app.backoff_until,
+        # The core forgets an end that has come when it asks for it, or with its deadline.
+        app.backoff_until if app.backoff_until > now else 0.0,
         {request.key for request in app.pending()},
         {
             request.key: (
@@ -187,7 +188,7 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
     return (
         app.queue,
         app.state,
-        app.backs_off_until,
+        app.backs_off_until if app.backs_off_until > now else 0.0,
         set(app.asks),
         {key: (one.state, one.node_id, one.requested, one.took) for key, one in app.allocations.items()},
         {key: (pair.state, pair.node_id) for key, pair in app.pairs.items()},
