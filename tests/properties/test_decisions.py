@@ -180,6 +180,7 @@ def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
     agree(part, length=LONG)
 
 
+OF_NOTICES = partial(agree, preempting=MOSTLY, notices=True)
 OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, elastic=1.0)
 
 
@@ -188,6 +189,9 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
     [
         pytest.param(partial(OF_ELASTIC_GANGS, notices=True), 3_330_101, id="checkpoint of what has ended"),
         pytest.param(OF_ELASTIC_GANGS, 3_360_041, id="answer after a back-off"),
+        pytest.param(
+            partial(OF_NOTICES, length=180), 61_000_213, id="victims make room for a daemon elsewhere"
+        ),
     ],
 )
 def test_decides_as_the_oracle_does_in_rare_worlds(play: Callable[[range], None], seed: int) -> None:

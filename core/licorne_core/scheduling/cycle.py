@@ -207,13 +207,14 @@ class Cycle:
                 return leaf, app, request, found
             if isinstance(found, ToGiveUp):
                 return found
+            cleared: ToClear | Blocker | None = None
             if reservation.required:
                 cleared = self._measures.to_clear(app, request, found, self.turn_time)
-                if cleared is not None:
-                    if found is not None:
-                        found.retire_if_unused()
-                    return cleared
-            reserved.park(reservation, () if found is None else (found,))
+            if isinstance(cleared, ToClear):
+                if found is not None:
+                    found.retire_if_unused()
+                return cleared
+            reserved.park(reservation, [one for one in (found, cleared) if one is not None])
         return None
 
     def _for_reserved(

@@ -26,11 +26,11 @@ from licorne_core.scheduling.checks import Asking, application_blocker, ask_bloc
 from licorne_core.scheduling.escalation import start_unknown, want_start
 from licorne_core.scheduling.node_search.candidates import refusals
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
-from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims
+from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims, stays_too_full
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import RETRY_TIME, Plan
 from licorne_core.scheduling.start_search import Kind
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blocker, StaysTooFull
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
 from licorne_core.values.asks import AskClass
@@ -194,10 +194,10 @@ class Measures:
 
     def to_clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
-    ) -> ToClear | None:
-        """The victims for an ask that only its required node stops (§ 9.5).
+    ) -> ToClear | StaysTooFull | None:
+        """The victims for an ask that only its required node stops (§ 9.5), or what keeps them.
 
-        A full cluster does not count as an obstacle, as victims make room in it.
+        A full cluster does not count as an obstacle, as victims make room in it, if they make enough.
         """
         context = self._context
         is_alone = found is None or is_cluster(found, app.leaf)
@@ -208,14 +208,15 @@ class Measures:
         node = context.nodes[required]
         units = context.preemption.search.units()
         victims = required_node_victims(app, request, node, context.applications, units)
-        if victims:
+        root = app.leaf.lineage[-1]
+        if victims and not stays_too_full(root, request, node, victims):
             return ToClear(app, request, node, victims)
         group: AskGroup = request.group
         if now >= group.refused_at + REFUSAL_TIME:
             group.refused_at = now
             group.note(NO_FIT_ON_REQUIRED_NODE, now)
             context.watch.no_victims(request.ask, required, now)
-        return None
+        return context.wakeups.blockers.get(StaysTooFull, root) if victims else None
 
 
 def kinds_of(app: Application, request: Request) -> list[Kind]:

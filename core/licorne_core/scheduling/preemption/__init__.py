@@ -23,7 +23,7 @@ their leaves (`Losses.add`).
 Caches follow the versions of nodes and the counters of leaves, so no caller has to report changes.
 """
 
-from licorne_core.scheduling.preemption.covering import required_node_victims
+from licorne_core.scheduling.preemption.covering import required_node_victims, stays_too_full
 from licorne_core.scheduling.preemption.laws import Law, Out, is_within_guarantee
 from licorne_core.scheduling.preemption.ledger import Losses, loss_of
 from licorne_core.scheduling.preemption.planning import Plan
@@ -42,4 +42,5 @@ __all__ = [
     "loss_of",
     "required_node_victims",
     "seconds_run",
+    "stays_too_full",
 ]

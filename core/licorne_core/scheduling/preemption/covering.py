@@ -4,11 +4,12 @@ The victims are on the node of a plan, on other nodes so that the ask's queues s
 (§ 9.4.6), or on the node that the ask requires. There no guarantee, fence or restraint counts (§ 9.5).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.laws import quota_shortage
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
@@ -25,6 +26,7 @@ from licorne_core.scheduling.preemption.victims import (
     less,
 )
 from licorne_core.values.ids import AppId
+from licorne_core.values.resources import charge
 
 
 class CoveringSets:
@@ -248,8 +250,7 @@ def required_node_victims(
     """Return the victims for a pending ask that requires the node: those there, and the rest of their units.
 
     Victims are collected until they alone cover the ask. The result is empty if they and the free
-    room do not suffice, if present victims already make room, or if the ask would exceed the maximum
-    of root: other nodes have more allocated than their capacity.
+    room do not suffice, or if present victims already make room.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)
@@ -267,8 +268,21 @@ def required_node_victims(
         if max(missing) <= 0:
             break
     collected = tuple([value - rest for rest, (_, value) in zip(missing, wanted, strict=True)])
-    beyond = quota_shortage(app.leaf.lineage[-1:], wanted)
-    return tuple(victims.values()) if covers(collected, short) and covers(collected, beyond) else ()
+    return tuple(victims.values()) if covers(collected, short) else ()
+
+
+def stays_too_full(root: Queue, request: Request, node: Node, victims: Iterable[Victim]) -> bool:
+    """True if the ask exceeds the maximum of root even without its victims on the required node.
+
+    Other nodes have more allocated than their capacity.
+    """
+    wanted = request.ask.ask_class.items
+    freed: dict[str, int] = {}
+    for victim in victims:
+        if victim.node is node:
+            charge(freed, victim.request.ask.ask_class.items)
+    beyond = quota_shortage((root,), wanted)
+    return not covers(tuple([freed.get(name, 0) for name, _ in wanted]), beyond)
 
 
 def _on_required(

@@ -248,6 +248,15 @@ class OpenPlaceholders(OfThing):
         return not task_group.open
 
 
+class StaysTooFull(OfThing):
+    """Root has too little for asks that require nodes, whoever stops there (spec § 9.5).
+
+    Other nodes have more on them than they hold. Any change of what root has left may help.
+    """
+
+    __slots__ = ()
+
+
 class BackOff(OfThing):
     """An application is not tried for a while, as too many of its asks found no node (§ 8.3a)."""
 

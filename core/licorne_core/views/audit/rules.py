@@ -24,6 +24,7 @@ from licorne_core.scheduling.waiting.blockers import (
     Blocker,
     OpenPlaceholders,
     RunningLimit,
+    StaysTooFull,
     StoppedQueue,
 )
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
@@ -293,6 +294,7 @@ _KINDS: Final[tuple[type[Blocker], ...]] = (
     OpenPlaceholders,
     StoppedQueue,
     BackOff,
+    StaysTooFull,
     ReservationLimit,
     NextTurn,
     NoDomain,

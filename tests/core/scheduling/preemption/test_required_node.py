@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from licorne_core.model.apps.requests import RequestState
-from licorne_core.scheduling.preemption import required_node_victims
+from licorne_core.scheduling.preemption import required_node_victims, stays_too_full
 from licorne_core.values.ids import NodeId
 from support.preemption.asking import B, cluster, keys, queue, runs, waits
 from support.preemption.building import build
@@ -73,8 +73,8 @@ def test_nobody_goes_in_vain() -> None:
     assert daemon_victims(runs(B, *range(10), priority=1), runs(B, 10, 11), vcore=3) == []
 
 
-@pytest.mark.parametrize(("larger", "wanted"), [(4, []), (5, [f"{B}-11"])])
-def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, wanted: list[str]) -> None:
+@pytest.mark.parametrize(("larger", "is_vain"), [(4, True), (5, False)])
+def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, is_vain: bool) -> None:
     """Another node has more on it than it holds: with what goes here, all have too little still."""
     nodes = (
         NodeRecord(name="n1", capacity={"vcore": 12}),
@@ -86,7 +86,9 @@ def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, wanted: list[
     built = build(cluster(queues, runs(B, *range(12)), others, [ask], nodes=nodes))
     app, request = built.request(ask.key)
     node = built.nodes.by_id[NodeId("n1")]
-    assert keys(required_node_victims(app, request, node, built.applications, built.search.units())) == wanted
+    victims = required_node_victims(app, request, node, built.applications, built.search.units())
+    assert keys(victims) == [f"{B}-11"]
+    assert stays_too_full(app.leaf.lineage[-1], request, node, victims) is is_vain
 
 
 def test_nobody_goes_where_enough_is_going() -> None:
