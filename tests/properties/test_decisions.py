@@ -180,6 +180,7 @@ def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
     agree(part, length=LONG)
 
 
+OF_DOMAINS = partial(agree, gangs=MOSTLY, topology=True)
 OF_NOTICES = partial(agree, preempting=MOSTLY, notices=True)
 OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, elastic=1.0)
 
@@ -192,6 +193,7 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
         pytest.param(
             partial(OF_NOTICES, length=180), 61_000_213, id="victims make room for a daemon elsewhere"
         ),
+        pytest.param(partial(OF_DOMAINS, length=75, backfill=0.0), 61_000_213, id="back-off after a maximum"),
     ],
 )
 def test_decides_as_the_oracle_does_in_rare_worlds(play: Callable[[range], None], seed: int) -> None:

@@ -32,7 +32,7 @@ from licorne_core.scheduling.replacing import (
 from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import Lapsed, Plan
-from licorne_core.scheduling.waiting.blockers import Blocker, backs_off
+from licorne_core.scheduling.waiting.blockers import Blocker, backs_off, overtaken
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.asks import Reservation
@@ -207,9 +207,7 @@ class Cycle:
                 return leaf, app, request, found
             if isinstance(found, ToGiveUp):
                 return found
-            cleared: ToClear | Blocker | None = None
-            if reservation.required:
-                cleared = self._measures.to_clear(app, request, found, self.turn_time)
+            cleared = self._measures.to_clear(app, request, found, self.turn_time)
             if isinstance(cleared, ToClear):
                 if found is not None:
                     found.retire_if_unused()
@@ -312,6 +310,8 @@ class Cycle:
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
         waiting = self._context.wakeups.waiting
+        for group in overtaken(app) if threshold else ():
+            waiting.unpark(group)
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
             if item is None:

@@ -195,16 +195,15 @@ class Measures:
     def to_clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
     ) -> ToClear | StaysTooFull | None:
-        """The victims for an ask that only its required node stops (§ 9.5), or what keeps them.
+        """The victims for an ask that only the node stops that it requires (§ 9.5), or what keeps them.
 
         A full cluster does not count as an obstacle, as victims make room in it, if they make enough.
         """
         context = self._context
-        is_alone = found is None or is_cluster(found, app.leaf)
-        if not is_alone or request.triggered or app.state not in SCHEDULABLE:
-            return None
         required = request.ask.ask_class.required_node
-        assert required is not None, f"{request!r} requires a node"
+        is_alone = found is None or is_cluster(found, app.leaf)
+        if required is None or not is_alone or request.triggered or app.state not in SCHEDULABLE:
+            return None
         node = context.nodes[required]
         units = context.preemption.search.units()
         victims = required_node_victims(app, request, node, context.applications, units)

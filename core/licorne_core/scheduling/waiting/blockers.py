@@ -329,7 +329,11 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
     """
     # With nothing to place, the ask after the last one allowed is the one that shows it.
     enough = threshold if found is not None else threshold + 1
-    stuck = [group for group in app.groups.values() if _is_stuck(group, asking=asking)]
+    stuck = [
+        group
+        for group in app.groups.values()
+        if _is_nodeless(group) and (asking or group.ask_class.predicate is None) and not _is_stopped(group)
+    ]
     count = 0
     for group in stuck:
         if group.comes_before(found):
@@ -342,16 +346,27 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
     return any(last < request.place for request in app.pending() if request.group is not None)
 
 
-def _is_stuck(group: AskGroup, *, asking: bool) -> bool:
-    """True if no node takes the asks of the group, though they would be tried."""
-    if not (group.waiting and group.unplaceable):
-        return False
+def overtaken(app: Application) -> list[AskGroup]:
+    """Groups that wait for nodes, and that something else stops by now: they are to wait for that.
+
+    Then they count in a back-off as soon as only nodes stop them.
+    """
+    groups = app.groups.values()
+    return [one for one in groups if one.blocker is not None and _is_nodeless(one) and _is_stopped(one)]
+
+
+def _is_nodeless(group: AskGroup) -> bool:
+    """True if no node took the asks of the group when they were tried last."""
+    return bool(group.waiting) and group.unplaceable
+
+
+def _is_stopped(group: AskGroup) -> bool:
+    """True if a quota, a budget of hours or placeholders that it waits for stop the group by now."""
     _, task_group, is_placeholder = group.key
     if group.app.gang.open_group(task_group, placeholder=is_placeholder) is not None:
         # It was tried before there were placeholders that it waits for now (§ 6.4).
-        return False
+        return True
     items = group.together or group.ask_class.items
     if group.app.leaf.has_hours and spent_budget(group.app.leaf, items) is not None:
-        return False
-    tried = asking or group.ask_class.predicate is None
-    return tried and all(within_max(quota, items) for quota in group.app.quotas)
+        return True
+    return not all(within_max(quota, items) for quota in group.app.quotas)
