@@ -194,6 +194,8 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
             partial(OF_NOTICES, length=180), 61_000_213, id="victims make room for a daemon elsewhere"
         ),
         pytest.param(partial(OF_DOMAINS, length=75, backfill=0.0), 61_000_213, id="back-off after a maximum"),
+        pytest.param(partial(OF_DOMAINS, length=CROWDED), 74_000_325, id="node for a member of a lost place"),
+        pytest.param(partial(OF_DOMAINS, length=100), 73_000_389, id="lost place for which the RM is asked"),
     ],
 )
 def test_decides_as_the_oracle_does_in_rare_worlds(play: Callable[[range], None], seed: int) -> None:

@@ -166,7 +166,7 @@ def place_member(
     candidate = (leaf, app, request, node)
     if partition.predicates.is_needed(request.ask.ask_class, node):
         if place is not None:
-            place.request = request
+            partition.places.hold_for(place, request)
         assume(partition, candidate, now)
         return []
     allocation = _place(partition, candidate, now, outcome)

@@ -60,6 +60,8 @@ def roll_back(partition: Partition, app: Application, request: Request, event: P
         partition.pairs.part(app, request, event, now)
     else:
         partition.allocations.roll_back(app, request, now)
+        if app.gang.places:
+            partition.places.put_back(app, request)
 
 
 def roll_back_all(

@@ -341,7 +341,7 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
-        if app.gang.terms is not None or (group.key[2] and self.gangs.always):
+        if app.gang.terms is not None or group.is_apart or (group.key[2] and self.gangs.always):
             together = self.gangs.decide(leaf, app, group, self.turn_time)
             if together is not None:
                 return together

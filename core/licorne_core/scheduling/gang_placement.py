@@ -110,9 +110,13 @@ class GangSearch:
         elif self._belongs(app, group):
             group.together = ()
         else:
+            if group.is_apart:
+                # Its requests have rested.
+                group.is_apart = False
+                self._context.escalation.rank_all(group, now)
             return None
         context = self._context
-        group.unplaceable = False
+        group.unplaceable, group.is_apart = False, not whole
         if whole:
             incomplete = self._incomplete(app, shares)
             if incomplete is not None:

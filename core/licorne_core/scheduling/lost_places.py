@@ -98,8 +98,7 @@ class LostPlaces:
         self._sought_at = -1
         seconds = app.leaf.settings.swap_seconds
         self._timers.set(_timer(place), now + seconds)
-        self._wakeups.waiting.try_whole(app)
-        self._dirty.mark_due(app)
+        self._try(place)
 
     def seek(self) -> None:
         """Find nodes for kept places that have none, or whose node takes no asks any more."""
@@ -130,8 +129,19 @@ class LostPlaces:
             place.is_kept = False
             if terms is None or not (terms.required or terms.slice_size):
                 self.end(place)
-        self._wakeups.waiting.try_whole(app)
-        self._dirty.mark_due(app)
+            else:
+                self._try(place)
+
+    def hold_for(self, place: LostPlace, request: Request) -> None:
+        """An ask is assumed in the place, and others go elsewhere until the RM has answered."""
+        place.request = request
+        self._try(place)
+
+    def put_back(self, app: Application, request: Request) -> None:
+        """An ask is assumed no more: the place that it was to have is free again."""
+        for place in [place for place in app.gang.places if place.request is request]:
+            place.request = None
+            self._try(place)
 
     def took(self, app: Application, request: Request) -> None:
         """End the place that an assumed ask takes: the RM has agreed."""
@@ -149,11 +159,21 @@ class LostPlaces:
             self._timers.cancel(timer)
         if not others:
             del self._by_timer[timer]
+        self._try(place)
 
     def forget(self, app: Application) -> None:
         """Forget the places of an application that is no gang any more."""
         for place in list(app.gang.places):
             self.end(place)
+
+    def _try(self, place: LostPlace) -> None:
+        """Try asks again that may go to the place from now on, or no more."""
+        app, waiting = place.app, self._wakeups.waiting
+        waiting.try_whole(app)
+        for group in app.groups.values():
+            if group.key[1] == place.task_group:
+                waiting.unpark(group)
+        self._dirty.mark_due(app)
 
     def _find(self, place: LostPlace) -> None:
         depth, path = place.domain

@@ -89,8 +89,12 @@ class Measures:
     ) -> ToReserve | Plan | ToPreempt | Blocker | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if the request pauses from now on, or is ranked anew as another ask comes first by now.
+        None if the request pauses from now on, as one of gang members that belong in a domain does, or is
+        ranked anew as another ask comes first by now.
         """
+        if wants.group.is_apart:
+            self._context.wakeups.waiting.withdraw(wants)
+            return None
         first, entry = wants.first(), wants.app.ranking.entry(wants)
         if first is None or entry is None or entry.key != wants.key():
             self._context.escalation.rank(wants, now)
