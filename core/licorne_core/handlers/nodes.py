@@ -13,7 +13,7 @@ from licorne_core.events.cluster import (
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.gangs import free, what_went
-from licorne_core.handlers.lifecycle import after_gone, drain_timer, look_again
+from licorne_core.handlers.lifecycle import after_gone, drain_timer, end_placeholder_time, look_again
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
@@ -242,6 +242,8 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     freed = free(partition, app, request, detail, job.now, job.outcome, with_node=True)
     if freed is not None:
         partition.journal.note(freed)
+    # What else follows waits for the end of the job; a time-out of nothing must not.
+    end_placeholder_time(partition, app)
     release = Release(
         app_id=app.app_id,
         key=allocation.key,

@@ -266,3 +266,13 @@ def test_an_rm_that_goes_takes_its_rest_along() -> None:
     (effect,) = driver.scheduler.handle(rest, driver.now)
     assert isinstance(effect, NotRegistered)
     assert not isinstance(driver.send(register(wide(1)))[-1], Unfinished)
+
+
+def test_a_placeholder_that_goes_with_its_node_has_no_time_in_any_slice() -> None:
+    """The books hold between the slices of a removal, also for a gang whose only placeholder was there."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
+    driver.do(apps(app("job", "root.a", gang={"vcore": 1})))
+    driver.do(asks(ask("job", "member", placeholder=True, group="g", vcore=1)))
+    driver.begin(nodes(node("n1", NodeAction.DECOMISSION)))
+    assert slices_of(driver)
