@@ -187,8 +187,9 @@ class _Pair:
     def _follow(self, name: str, made: list[Made], budget: int) -> None:
         """The oracle decides for the partition whose turn it was, as often as the core did.
 
-        Of the core's decisions, reservations and what is assumed do not show. But it makes as many
-        as it may, unless it finds nothing more, or is tired and stops in the middle of a pass.
+        Of the core's decisions, reservations and what is assumed do not show, and a question about a gang
+        shows in what it asks. But it makes as many as it may, unless it finds nothing more, or is tired and
+        stops in the middle of a pass.
         """
         assert self.oracle.runnable(name), f"{name} is on hold"
         core = self.driver.scheduler.partitions[PartitionName(name)]
@@ -196,7 +197,8 @@ class _Pair:
         begin_turn(theirs)
         keep_room(theirs, self.driver.now)
         for _ in range(budget):
-            if not made and core.cycle.tired and unseen(core) == unseen_by_oracle(theirs):
+            asks = theirs.checks.said or theirs.judging.said
+            if not (made or asks) and core.cycle.tired and unseen(core) == unseen_by_oracle(theirs):
                 self._end_tired_turn(core)
                 break
             outcome = self._pass(name)
