@@ -253,7 +253,7 @@ def _recover(partition: Partition, app: Application, ask: Ask, now: float, outco
     node = partition.nodes.by_id[ask.node_id]
     check_growth(partition, ask.key, (), ask.ask_class.items, node)
     if ask.placeholder:
-        app.placeholder_came(ask)
+        partition.asks.placeholder_came(app, ask)
     create_time = now if ask.create_time is None else ask.create_time
     _book(partition, app, ask, create_time, now, outcome)
 

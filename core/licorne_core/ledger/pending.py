@@ -117,9 +117,15 @@ class PendingAsks:
         app.holdings.ask_came(ask.footprint)
         app.tally.requests += 1
         if ask.placeholder:
-            app.placeholder_came(ask)
+            self.placeholder_came(app, ask)
         self.enter(app, request, now)
         return request
+
+    def placeholder_came(self, app: Application, ask: Ask) -> None:
+        """Add a placeholder; with a new task group other asks become members of the gang, or are none."""
+        if app.gang.terms is not None and ask.task_group not in app.gang.groups:
+            self._wakeups.waiting.unpark_inside(app)
+        app.placeholder_came(ask)
 
     def set_back(self, app: Application, request: Request, setback: Setback) -> None:
         """A request that its RM could not run is not tried for a while."""
