@@ -321,6 +321,8 @@ def _stop_for(
     stopped = {victim.request: victim.app for victim in victims}
     partition.reservations.promise(app, request, stopped, now)
     partition.escalation.rank_all(request.group, now)
+    # After an answer of the RM nothing else says that the next ask of the group may have victims.
+    partition.dirty.mark_due(app)
 
 
 def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> None:
