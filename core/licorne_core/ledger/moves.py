@@ -185,6 +185,8 @@ class Moves:
         self._dirty.mark(app.quotas)
         if app.budgets:
             note_freed(app.budgets)
+        if app.gang.terms is not None and app.pending_count:
+            self._pending.regroup(app)
         if not app.allocation_count:
             # It has lost all that it had: another one may start instead.
             note_allocating(app)
