@@ -14,7 +14,7 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.planned_starts import Candidate
-from licorne_core.scheduling.predicates import Assumed, PredicateCheck
+from licorne_core.scheduling.predicates import QUICK, Assumed, PredicateCheck
 from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART
 
@@ -122,9 +122,11 @@ def take_answer(
     check = partition.calls.find(answer.check)
     if not isinstance(check, PredicateCheck):
         return None
+    owed = partition.predicates.owed
+    owed.quick = owed.quick + 1 if partition.calls.elapsed(check, now) * QUICK <= 1 else 0
+    owed.is_silent = False
     partition.calls.close(answer.check)
     partition.predicates.closed(check)
-    partition.predicates.owed.is_silent = False
     partition.dirty.mark((partition.predicates,))
     reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
     if not check.is_orphaned:
@@ -152,6 +154,8 @@ def checks_overdue(
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
     settled = Settled([], [])
+    owed = partition.predicates.owed
+    owed.quick = 0
     for check in checks:
         partition.predicates.closed(check)
         partition.counters.checks_overdue += 1
@@ -168,7 +172,7 @@ def checks_overdue(
         if not check.is_orphaned:
             partition.results.keep_silence(check, now)
         _settle(partition, check, reasons, now, outcome, settled)
-        partition.predicates.owed.is_silent = True
+        owed.is_silent = True
     for node in settled.confirmed:
         # The RM has not judged what was confirmed there, so what it still answers is void.
         partition.allocations.note_unknown(node)

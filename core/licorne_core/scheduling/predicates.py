@@ -54,6 +54,13 @@ MAX_DOUBLINGS = 10
 MAX_ASSUMED = 1024
 """Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
 
+QUICK = 8
+"""An answer is quick within this part of its deadline."""
+
+MORE_WHILE_QUICK = 4
+"""Factor of `MAX_ASSUMED` for an RM of which as many answers in a row were quick: it goes on judging while
+its answers are on their way. It has twice the time for so many more."""
+
 MAX_ASSUMED_IN_SILENCE = 8
 """The same for an RM that missed the last deadline, until it answers again."""
 
@@ -126,7 +133,7 @@ class PredicateCheck(Call):
 class AnswersOwed(Blocker):
     """Blocks asks with a predicate while too many wait for answers of the RM."""
 
-    __slots__ = ("_waiting", "is_silent")
+    __slots__ = ("_waiting", "is_silent", "quick")
 
     def __init__(self, waiting: Sized) -> None:
         """Observe the waiting requests."""
@@ -134,11 +141,15 @@ class AnswersOwed(Blocker):
         self._waiting = waiting
         self.is_silent = False
         """True if the RM missed the last deadline, and a missing answer counts as refusal."""
+        self.quick = 0
+        """Number of quick answers in a row, the last one among them."""
 
     @property
     def most(self) -> int:
         """Most requests that wait for answers at a time."""
-        return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
+        if self.is_silent:
+            return MAX_ASSUMED_IN_SILENCE
+        return MAX_ASSUMED * (MORE_WHILE_QUICK if self.quick >= MAX_ASSUMED else 1)
 
     def lets_through(self) -> bool:
         """True if another ask may wait."""

@@ -106,6 +106,13 @@ class OpenCalls:
             return False
         return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers
 
+    def elapsed(self, call: Call, now: float) -> float:
+        """The part of its deadline that has elapsed since an open question was written; 0 before it is."""
+        policy, deadline = self._rm.predicates, self._timers.deadline(Timer(Due.ANSWER, check=call.sent_with))
+        if policy is None or not call.sent_with or deadline is None:
+            return 0.0
+        return 1 - (deadline - now) / policy.deadline
+
     def note_sent(self, numbers: list[int], now: float) -> None:
         """Start the deadline of questions that were written together; `numbers` ascend."""
         policy, last = self._rm.predicates, numbers[-1]

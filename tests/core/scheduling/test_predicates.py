@@ -126,6 +126,19 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
     assert [key for _, key, _ in placed(core.do(answering(check)))] == ["k0", "k1", "k2"]
 
 
+def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asks beyond `MAX_ASSUMED` wait for answers while these come within an eighth of the deadline."""
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
+    core = cluster(40, reservations=False)
+    (first,) = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(20)))))
+    core.wait(POLICY.deadline / predicates.QUICK)
+    open_checks = asked(core.do(answering(first)))
+    assert len(open_checks) == predicates.MORE_WHILE_QUICK
+    core.wait(POLICY.deadline / 2)
+    *others, final = [asked(core.do(answering(check))) for check in open_checks]
+    assert (others, len(final)) == ([[]] * len(others), 1)
+
+
 def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks without a predicate are placed however many asks wait for answers."""
     monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
