@@ -34,8 +34,6 @@ COMPILED = (
     "server/licorne_server/rms/event_blocks.py",
     "server/licorne_server/rms/event_log.py",
     "server/licorne_server/services/session_exchange.py",
-    "server/licorne_server/transport/call.py",
-    "server/licorne_server/transport/streams.py",
 )
 """What is done for every ask and allocation: the core, and the way between it and the wire."""
 

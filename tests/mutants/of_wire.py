@@ -14,7 +14,7 @@ WIRE = (
     ),
     Defect(
         "length-of-two-bytes",
-        "_Splitter.run",
+        "Split._run",
         without("1"),
         "items of 128 bytes and more are cut wrongly",
         ("wire/test_framing",),

@@ -181,10 +181,13 @@ def test_the_benchmarks_have_what_is_looked_for() -> None:
         assert all(f'"{unit}"' in source for unit in benchmark.measures)
         assert all(f'{{"{core}", ' in cores for core in benchmark.cores.values())
     found = re.findall(r"\{(\d+), (\d+), (\d+)\},", pods)
-    assert [(5 * int(apps) * int(count), int(nodes)) for nodes, apps, count in found] == [*older_core.BOUND]
+    assert [(5 * int(apps) * int(count), int(nodes)) for nodes, apps, count in found] == [
+        *older_core.POD_SIZES
+    ]
     shapes = re.findall(r'^\t\{"(\w+)", (\d+), (\d+), (\d+), (\d+), (\d+)\},', asks, re.MULTILINE)
     assert [(name, *map(int, sizes)) for name, *sizes in shapes] == [
-        (each.name, each.queues, each.apps, each.asks, each.nodes, each.batch) for each in older_core.ASKED
+        (each.name, each.queues, each.apps, each.asks, each.nodes, each.batch)
+        for each in older_core.ASK_SCENARIOS
     ]
 
 

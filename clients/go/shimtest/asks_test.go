@@ -84,12 +84,12 @@ func BenchmarkAsks(b *testing.B) {
 				for range b.N {
 					core := one.start(b)
 					rm := join(b, core.target(), shape)
-					before, ownBefore, sent := usedBy(core), used(), time.Now()
+					before, ownBefore, sent := usedBy(b, core), used(), time.Now()
 					rm.place(func(*si.Allocation) {})
 					seconds, count := time.Since(sent).Seconds(), float64(shape.count())
 					b.ReportMetric(count/seconds, "asks/s")
 					b.ReportMetric((used()-ownBefore)*1e6/count, "client-µs/ask")
-					b.ReportMetric((usedBy(core)-before)*1e6/count, "server-µs/ask")
+					b.ReportMetric((usedBy(b, core)-before)*1e6/count, "server-µs/ask")
 					b.ReportMetric(0, "ns/op")
 				}
 			})

@@ -52,15 +52,14 @@ func (u unjoined) scheduler() api.SchedulerAPI {
 }
 
 // usedBy is how many seconds of a processor the process of a core has used; 0 if it has none of its own.
-func usedBy(core any) float64 {
+func usedBy(b *testing.B, core any) float64 {
+	b.Helper()
 	apart, found := core.(interface{ pid() int })
 	if !found {
 		return 0
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", apart.pid()))
-	if err != nil {
-		return 0
-	}
+	check(b, err)
 	// Behind the name, which may hold blanks, user and system time are fields 12 and 13, in ticks.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	user, _ := strconv.ParseFloat(fields[11], 64)
@@ -103,7 +102,7 @@ func bench(b *testing.B, core backend, nodes, apps, podsOfApp int) {
 	w := &watch{cluster: c, all: make(chan struct{}), ended: make(chan struct{}), wanted: 5 * apps * podsOfApp}
 	c.onBind = w.bound
 	c.startShim(core.scheduler(), benchQueues)
-	before, ownBefore, added := usedBy(core), used(), time.Now()
+	before, ownBefore, added := usedBy(b, core), used(), time.Now()
 	for _, queue := range []string{"root.a", "root.b", "root.c", "root.d", "root.e"} {
 		for app := range apps {
 			made, _ := pods(fmt.Sprintf("%s-%d", queue, app), podsOfApp, 10, inQueue(queue), withMemory)
@@ -116,7 +115,7 @@ func bench(b *testing.B, core backend, nodes, apps, podsOfApp int) {
 	b.ReportMetric(float64(w.wanted)/w.last.Sub(w.first).Seconds(), "pods/s")
 	b.ReportMetric(w.last.Sub(added).Seconds(), "s/all")
 	b.ReportMetric(0, "ns/op")
-	own, apart := used()-ownBefore, usedBy(core)-before
+	own, apart := used()-ownBefore, usedBy(b, core)-before
 	b.ReportMetric((own+apart)*1e6/float64(w.wanted), "µs/pod")
 	b.ReportMetric(own*1e6/float64(w.wanted), "shim-µs/pod")
 	b.ReportMetric(apart*1e6/float64(w.wanted), "server-µs/pod")

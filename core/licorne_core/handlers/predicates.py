@@ -14,7 +14,7 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.planned_starts import Candidate
-from licorne_core.scheduling.predicates import QUICK, Assumed, PredicateCheck
+from licorne_core.scheduling.predicates import Assumed, PredicateCheck
 from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART
 
@@ -122,9 +122,9 @@ def take_answer(
     check = partition.calls.find(answer.check)
     if not isinstance(check, PredicateCheck):
         return None
-    owed = partition.predicates.owed
-    owed.quick = owed.quick + 1 if partition.calls.elapsed(check, now) * QUICK <= 1 else 0
-    owed.is_silent = False
+    policy = partition.rm.predicates
+    assert policy is not None, "an RM that has no predicates is not asked"
+    partition.predicates.owed.answered(check, now, policy.deadline)
     partition.calls.close(answer.check)
     partition.predicates.closed(check)
     partition.dirty.mark((partition.predicates,))
@@ -155,7 +155,7 @@ def checks_overdue(
     assert policy is not None, "an RM that has no predicates is not asked"
     settled = Settled([], [])
     owed = partition.predicates.owed
-    owed.quick = 0
+    owed.is_quick = False
     for check in checks:
         partition.predicates.closed(check)
         partition.counters.checks_overdue += 1

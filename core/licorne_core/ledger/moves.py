@@ -158,6 +158,8 @@ class Moves:
             if _PREEMPTING in left:
                 self._reservations.victim_gone(request)
             self._mark_freed(app)
+            if app.gang.terms is not None and app.pending_count and app.gang.has_member(request.ask):
+                self._pending.regroup(app)
         if _KNOWN in entered and request.ask.placeholder:
             # A real ask may take its place.
             note_allocating(app)
@@ -185,8 +187,6 @@ class Moves:
         self._dirty.mark(app.quotas)
         if app.budgets:
             note_freed(app.budgets)
-        if app.gang.terms is not None and app.pending_count:
-            self._pending.regroup(app)
         if not app.allocation_count:
             # It has lost all that it had: another one may start instead.
             note_allocating(app)

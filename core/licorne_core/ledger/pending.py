@@ -211,7 +211,7 @@ class PendingAsks:
 
     def regroup(self, app: Application) -> None:
         """A member of a gang has come or gone: the others may be placed now."""
-        self._wakeups.waiting.try_whole(app)
+        self._wakeups.waiting.try_members(app)
 
     def leave(self, app: Application, request: Request, now: float) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""

@@ -33,7 +33,7 @@ from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.hours import HoursSpent, hours_checks
-from licorne_core.scheduling.predicates import AnswersOwed
+from licorne_core.scheduling.preempting import AnswersOwed
 from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.scheduling.rules import CheckContext, Checks, Rule
 from licorne_core.scheduling.waiting import blockers

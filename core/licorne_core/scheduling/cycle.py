@@ -32,7 +32,7 @@ from licorne_core.scheduling.replacing import (
 from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import Lapsed, Plan
-from licorne_core.scheduling.waiting.blockers import Blocker, backs_off, overtaken
+from licorne_core.scheduling.waiting.blockers import Blocker, backs_off, stopped_meanwhile
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.asks import Reservation
@@ -310,7 +310,7 @@ class Cycle:
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
         waiting = self._context.wakeups.waiting
-        for group in overtaken(app) if threshold else ():
+        for group in stopped_meanwhile(app) if threshold else ():
             waiting.unpark(group)
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
@@ -341,7 +341,7 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
-        if app.gang.terms is not None or group.is_apart or (group.key[2] and self.gangs.always):
+        if app.gang.terms is not None or group.is_bound or (group.key[2] and self.gangs.always):
             together = self.gangs.decide(leaf, app, group, self.turn_time)
             if together is not None:
                 return together

@@ -101,22 +101,21 @@ class GangSearch:
         gang = app.gang
         is_lost = bool(gang.places and self._context.places.first(app, group.key[1]))
         whole = not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
+        rested, group.is_bound = group.is_bound, not whole and self._belongs(app, group)
+        if rested and not group.is_bound:
+            self._context.escalation.rank_all(group, now)
         shares: list[Share] = []
         if whole:
             node = self._alone(app, group)
             if node is not None:
                 return node
             shares = gather_gang(app)
-        elif self._belongs(app, group):
+        elif group.is_bound:
             group.together = ()
         else:
-            if group.is_apart:
-                # Its requests have rested.
-                group.is_apart = False
-                self._context.escalation.rank_all(group, now)
             return None
         context = self._context
-        group.unplaceable, group.is_apart = False, not whole
+        group.unplaceable = False
         if whole:
             incomplete = self._incomplete(app, shares)
             if incomplete is not None:

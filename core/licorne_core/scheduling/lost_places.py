@@ -10,6 +10,8 @@ The next ask of the task group takes the place. After the time nothing is kept a
 required, or the gang has slices, the member still has to be in it; if not, the place is forgotten.
 """
 
+from collections.abc import Collection
+
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.nodes.book import NodeBook
@@ -98,7 +100,7 @@ class LostPlaces:
         self._sought_at = -1
         seconds = app.leaf.settings.swap_seconds
         self._timers.set(_timer(place), now + seconds)
-        self._try(place)
+        self._retry_asks(place.app, {place.task_group})
 
     def seek(self) -> None:
         """Find nodes for kept places that have none, or whose node takes no asks any more."""
@@ -124,24 +126,24 @@ class LostPlaces:
     def overdue(self, app: Application, key: AllocationKey) -> None:
         """End the time for which a place is kept."""
         terms = app.gang.terms
-        for place in list(self._by_timer[Timer(Due.PLACE, app.app_id, key)]):
+        places = list(self._by_timer[Timer(Due.PLACE, app.app_id, key)])
+        for place in places:
             self._leave_node(place)
             place.is_kept = False
             if terms is None or not (terms.required or terms.slice_size):
-                self.end(place)
-            else:
-                self._try(place)
+                self._drop(place)
+        self._retry_asks(app, {place.task_group for place in places})
 
     def hold_for(self, place: LostPlace, request: Request) -> None:
         """An ask is assumed in the place, and others go elsewhere until the RM has answered."""
         place.request = request
-        self._try(place)
+        self._retry_asks(place.app, {place.task_group})
 
     def put_back(self, app: Application, request: Request) -> None:
         """An ask is assumed no more: the place that it was to have is free again."""
         for place in [place for place in app.gang.places if place.request is request]:
             place.request = None
-            self._try(place)
+            self._retry_asks(place.app, {place.task_group})
 
     def took(self, app: Application, request: Request) -> None:
         """End the place that an assumed ask takes: the RM has agreed."""
@@ -150,6 +152,10 @@ class LostPlaces:
 
     def end(self, place: LostPlace) -> None:
         """Forget a place, which is taken or of no use any more."""
+        self._drop(place)
+        self._retry_asks(place.app, {place.task_group})
+
+    def _drop(self, place: LostPlace) -> None:
         self._leave_node(place)
         del place.app.gang.places[place], self.present[place]
         timer = _timer(place)
@@ -159,19 +165,21 @@ class LostPlaces:
             self._timers.cancel(timer)
         if not others:
             del self._by_timer[timer]
-        self._try(place)
 
     def forget(self, app: Application) -> None:
         """Forget the places of an application that is no gang any more."""
-        for place in list(app.gang.places):
-            self.end(place)
+        places = list(app.gang.places)
+        for place in places:
+            self._drop(place)
+        if places:
+            self._retry_asks(app, {place.task_group for place in places})
 
-    def _try(self, place: LostPlace) -> None:
-        """Try asks again that may go to the place from now on, or no more."""
-        app, waiting = place.app, self._wakeups.waiting
-        waiting.try_whole(app)
+    def _retry_asks(self, app: Application, task_groups: Collection[str]) -> None:
+        """Try asks again that may go to places of these task groups from now on, or no more."""
+        waiting = self._wakeups.waiting
+        waiting.try_members(app)
         for group in app.groups.values():
-            if group.key[1] == place.task_group:
+            if group.key[1] in task_groups:
                 waiting.unpark(group)
         self._dirty.mark_due(app)
 
@@ -185,7 +193,7 @@ class LostPlaces:
             place.node = node
             charge(node.kept, place.shape.items)
             self._dirty.mark_filled(node)
-            self._wakeups.waiting.try_whole(place.app)
+            self._wakeups.waiting.try_members(place.app)
 
     def _leave_node(self, place: LostPlace) -> None:
         node, place.node = place.node, None

@@ -30,7 +30,7 @@ from licorne_core.scheduling.preemption import Law, Refusal, required_node_victi
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import RETRY_TIME, Plan
 from licorne_core.scheduling.start_search import Kind
-from licorne_core.scheduling.waiting.blockers import Blocker, StaysTooFull
+from licorne_core.scheduling.waiting.blockers import Blocker, FullRoot
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
 from licorne_core.values.asks import AskClass
@@ -92,7 +92,7 @@ class Measures:
         None if the request pauses from now on, as one of gang members that belong in a domain does, or is
         ranked anew as another ask comes first by now.
         """
-        if wants.group.is_apart:
+        if wants.group.is_bound:
             self._context.wakeups.waiting.withdraw(wants)
             return None
         first, entry = wants.first(), wants.app.ranking.entry(wants)
@@ -198,15 +198,16 @@ class Measures:
 
     def to_clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
-    ) -> ToClear | StaysTooFull | None:
+    ) -> ToClear | FullRoot | None:
         """The victims for an ask that only the node stops that it requires (§ 9.5), or what keeps them.
 
         A full cluster does not count as an obstacle, as victims make room in it, if they make enough.
         """
         context = self._context
         required = request.ask.ask_class.required_node
-        is_alone = found is None or is_cluster(found, app.leaf)
-        if required is None or not is_alone or request.triggered or app.state not in SCHEDULABLE:
+        if required is None or request.triggered or app.state not in SCHEDULABLE:
+            return None
+        if found is not None and not is_cluster(found, app.leaf):
             return None
         node = context.nodes[required]
         units = context.preemption.search.units()
@@ -219,7 +220,7 @@ class Measures:
             group.refused_at = now
             group.note(NO_FIT_ON_REQUIRED_NODE, now)
             context.watch.no_victims(request.ask, required, now)
-        return context.wakeups.blockers.get(StaysTooFull, root) if victims else None
+        return context.wakeups.blockers.get(FullRoot, root) if victims else None
 
 
 def kinds_of(app: Application, request: Request) -> list[Kind]:

@@ -14,7 +14,7 @@ while, and is never reported as a refusal.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.messages.effects import AskedCheck
@@ -24,8 +24,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.preempting import Call, OpenCalls, Proposal
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.preempting import AnswersOwed, Call, OpenCalls, Proposal
 from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
@@ -50,19 +49,6 @@ MAX_SPARED = 1024
 
 MAX_DOUBLINGS = 10
 """Refusals in a row after which the number of nodes of a check stops to double."""
-
-MAX_ASSUMED = 1024
-"""Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
-
-QUICK = 8
-"""An answer is quick within this part of its deadline."""
-
-MORE_WHILE_QUICK = 4
-"""Factor of `MAX_ASSUMED` for an RM of which as many answers in a row were quick: it goes on judging while
-its answers are on their way. It has twice the time for so many more."""
-
-MAX_ASSUMED_IN_SILENCE = 8
-"""The same for an RM that missed the last deadline, until it answers again."""
 
 SWEEP_RESULTS = 256
 """Number of results on a node at which those of unwanted classes are forgotten."""
@@ -128,32 +114,6 @@ class PredicateCheck(Call):
     def stands(self, node: Node) -> bool:
         """True if an acceptance still counts: no change by the RM has taken room on the node since."""
         return self.nodes[node][1] == node.narrowed_version
-
-
-class AnswersOwed(Blocker):
-    """Blocks asks with a predicate while too many wait for answers of the RM."""
-
-    __slots__ = ("_waiting", "is_silent", "quick")
-
-    def __init__(self, waiting: Sized) -> None:
-        """Observe the waiting requests."""
-        super().__init__()
-        self._waiting = waiting
-        self.is_silent = False
-        """True if the RM missed the last deadline, and a missing answer counts as refusal."""
-        self.quick = 0
-        """Number of quick answers in a row, the last one among them."""
-
-    @property
-    def most(self) -> int:
-        """Most requests that wait for answers at a time."""
-        if self.is_silent:
-            return MAX_ASSUMED_IN_SILENCE
-        return MAX_ASSUMED * (MORE_WHILE_QUICK if self.quick >= MAX_ASSUMED else 1)
-
-    def lets_through(self) -> bool:
-        """True if another ask may wait."""
-        return len(self._waiting) < self.most
 
 
 class PredicateChecks:
@@ -266,6 +226,7 @@ class PredicateChecks:
     def _put(self, request: Request, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
         number, ask = self._calls.next_number(), request.ask
         check = PredicateCheck(number, request, nodes, allocate=allocate)
+        check.behind = len(self._waiting)
         for node in check.nodes:
             self._about[ask.ask_class, allocate, node] = check
         names = [node.node_id for node in check.nodes]
@@ -318,6 +279,9 @@ class PredicateChecks:
         """Let the request wait no longer."""
         check = self._waiting.pop(request)
         check.assumed.pop(request).node.assumed -= check.allocate
+        if not self._waiting:
+            # The RM may have become slow by the next burst.
+            self.owed.is_quick = False
 
     def is_waiting(self, request: Request) -> bool:
         """True if the request waits for an open check, which has a deadline if it was written."""

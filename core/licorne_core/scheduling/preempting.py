@@ -8,6 +8,7 @@ A pass never waits for an answer of the RM. The deadline of an answer starts whe
 written to the RM, and questions that were written together share a deadline.
 """
 
+from collections.abc import Sized
 from typing import Any, NamedTuple
 
 from licorne_core.messages.effects import (
@@ -35,10 +36,14 @@ from licorne_core.values.timers import Due, Timer, Timers
 class Call:
     """A question to the RM."""
 
-    __slots__ = ("number", "proposal", "sent_with")
+    __slots__ = ("behind", "number", "proposal", "sent_at", "sent_with")
 
     def __init__(self, number: int) -> None:
         """Start unwritten."""
+        self.behind = 0
+        """Number of asks that waited for answers when the question was put."""
+        self.sent_at = 0.0
+        """Time of its writing, in unix seconds; 0 before."""
         self.number = number
         """Number of the question, ascending within a registration."""
         self.sent_with = 0
@@ -106,19 +111,13 @@ class OpenCalls:
             return False
         return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers
 
-    def elapsed(self, call: Call, now: float) -> float:
-        """The part of its deadline that has elapsed since an open question was written; 0 before it is."""
-        policy, deadline = self._rm.predicates, self._timers.deadline(Timer(Due.ANSWER, check=call.sent_with))
-        if policy is None or not call.sent_with or deadline is None:
-            return 0.0
-        return 1 - (deadline - now) / policy.deadline
-
     def note_sent(self, numbers: list[int], now: float) -> None:
         """Start the deadline of questions that were written together; `numbers` ascend."""
         policy, last = self._rm.predicates, numbers[-1]
         assert policy is not None, "an RM that has no predicates is not asked"
         for number in numbers:
-            self._open[number].sent_with = last
+            call = self._open[number]
+            call.sent_with, call.sent_at = last, now
         self._sent[last] = dict.fromkeys(numbers)
         self._timers.set(Timer(Due.ANSWER, check=last), now + policy.deadline)
 
@@ -139,6 +138,58 @@ class OpenCalls:
                 del self._sent[call.sent_with]
                 self._timers.cancel(Timer(Due.ANSWER, check=call.sent_with))
         return call
+
+
+MAX_ASSUMED = 1024
+"""Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
+
+MAX_ASSUMED_IN_SILENCE = 8
+"""The same for an RM that missed the last deadline, until it answers again."""
+
+QUICK_PART = 1 / 16
+"""Part of its deadline within which an answer is quick."""
+
+MORE_WHILE_QUICK = 4
+"""Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way.
+
+Half of `MAX_ASSUMED` within a sixteenth of the deadline are `MORE_WHILE_QUICK` times `MAX_ASSUMED` within
+half of it.
+"""
+
+
+class AnswersOwed(Blocker):
+    """Blocks asks with a predicate while too many wait for answers of the RM."""
+
+    __slots__ = ("_waiting", "is_quick", "is_silent")
+
+    def __init__(self, waiting: Sized) -> None:
+        """Observe the waiting requests."""
+        super().__init__()
+        self._waiting = waiting
+        self.is_quick = False
+        """True if the last answer that had to wait behind many others was quick."""
+        self.is_silent = False
+        """True if the RM missed the last deadline, and a missing answer counts as refusal."""
+
+    @property
+    def most(self) -> int:
+        """Most requests that wait for answers at a time."""
+        if self.is_silent:
+            return MAX_ASSUMED_IN_SILENCE
+        return MAX_ASSUMED * (MORE_WHILE_QUICK if self.is_quick else 1)
+
+    def lets_through(self) -> bool:
+        """True if another ask may wait."""
+        return len(self._waiting) < self.most
+
+    def answered(self, call: Call, now: float, deadline: float) -> None:
+        """Note that the RM has answered in time; a deadline takes so many seconds.
+
+        What waited behind little says nothing about the speed of the RM.
+        """
+        self.is_silent = False
+        if call.sent_with and call.behind >= MAX_ASSUMED // 2:
+            self.is_quick = now - call.sent_at <= deadline * QUICK_PART
 
 
 MOST_SEARCHES = 10

@@ -226,15 +226,17 @@ class Exchange:
         # Reading and carrying out each have a pace of their own.
         self._reading, self._carrying_out = rms.pace(), rms.pace()
 
-    async def run(self, first: Entry | None = None) -> None:
-        """Read and write until the stream has ended; a `first` request was read already.
+    def put(self, entry: Entry) -> None:
+        """Queue a request that was read already."""
+        self._intake.put(entry)
+
+    async def run(self) -> None:
+        """Read and write until the stream has ended.
 
         Raises:
             CallError: the stream was ended from outside, or its RM has to register anew.
             Malformed: a message makes no sense. Requests before it were carried out.
         """
-        if first is not None:
-            self._intake.put(first)
         await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
 
     async def _read(self) -> None:

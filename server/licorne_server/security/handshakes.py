@@ -88,7 +88,7 @@ class Handshake(asyncio.Protocol):
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""
-        # Where the connection is made that is too early: Python 3.11.2 would read from it all the same.
+        # `connection_made` is too early: the loop of Python 3.11.2 starts to read after it, paused or not.
         transport.pause_reading()
         waiting = _Waiting()
         try:

@@ -105,9 +105,11 @@ class SchedulerService:
         with logging_refusal("stream", request.rm_id, self._access, context):
             rm = await self._take_over(kind, request.rm_id, stream)
         try:
-            entry = Entry(kind, 0, request, size=len(first), time=now)
             exchange = Exchange(self._engine, self._rms, rm, stream, (kind,), check_rm)
-            await exchange.run(entry)
+            exchange.put(Entry(kind, 0, request, size=len(first), time=now))
+            # The stream may be open for long.
+            del first, request
+            await exchange.run()
         finally:
             rm.detach(kind, stream)
 

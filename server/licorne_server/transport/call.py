@@ -3,9 +3,9 @@
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol
 
 import grpc
 import structlog
@@ -341,7 +341,7 @@ async def carry_out(handler: Any, call: Call) -> None:
     call.pack = handler.response_serializer
     unpack: Callable[[bytes], Any] = handler.request_deserializer or bytes
     if handler.request_streaming:
-        request: Any = _Requests(call, unpack)
+        request: Any = _requests(call, unpack)
         serve = handler.stream_stream if handler.response_streaming else handler.stream_unary
     else:
         raw = await call.read()
@@ -359,21 +359,9 @@ async def carry_out(handler: Any, call: Call) -> None:
             await call.write(response)
 
 
-class _Requests:
-    """The messages of a call, for a handler that iterates over them."""
-
-    def __init__(self, call: Call, unpack: Callable[[bytes], Any]) -> None:
-        self._call = call
-        self._unpack = unpack
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        raw = await self._call.read()
-        if raw is grpc.aio.EOF:
-            raise StopAsyncIteration
-        return self._unpack(raw)
+async def _requests(call: Call, unpack: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+    while (raw := await call.read()) is not grpc.aio.EOF:
+        yield unpack(raw)
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -26,8 +26,8 @@ _RESPONSE_TAGS = {
 
 
 Envelope = tuple[int, int, int, bytes]
-"""One UpdateRequest: its number, and that of the last response that the RM has processed, 0 for none; and
-the field number, 0 for none, and the bytes of the message inside."""
+"""One UpdateRequest: its number, the number of the last response that the RM has processed, and the field
+number and the bytes of the message inside. Each number is 0 for none."""
 
 
 def open_envelope(raw: bytes) -> Envelope:

@@ -285,7 +285,7 @@ class Split:
         self.total = self.position = 0
         self._raw = raw
         self._layout = layout
-        # Where the nested message ends that is read; the position or before it outside of one.
+        # End of the nested message that is being read; outside of one, at the position or before it.
         self._inner = 0
         # Fields, wanted or not, so that too many are refused early.
         self._counted = 0

@@ -217,3 +217,17 @@ def test_a_member_that_was_lost_waits_without_a_start() -> None:
     assert kept.kept == {"gpu": 1}
     driver.do(apps(app("late", "root.a")), asks(ask("late", "k", gpu=1)))
     assert starts(driver) == [(90.0, ["r1-3"])]
+
+
+def test_a_gang_whose_lost_place_has_ended_has_a_start_again() -> None:
+    """While its members belong in a place none is planned; afterwards the whole gang waits for room."""
+    driver = cluster(backfill="easy, reserve.after: 10s", r1=[0, 0], r2=[500, 500])
+    gang(driver, 2, topology="preferred=rack", runtime="1000")
+    driver.do(member("p2"))
+    driver.do(member("p3"))
+    at(driver, 5)
+    driver.do(nodes(node("r1-1", NodeAction.DECOMISSION)))
+    at(driver, 60)
+    assert starts(driver) == []
+    at(driver, 70)
+    assert starts(driver) == [(500.0, ["r2-0", "r2-1"])]

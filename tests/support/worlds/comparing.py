@@ -13,7 +13,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.predicates import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
+from licorne_core.scheduling.preempting import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.driver import Driver, placed, released
@@ -197,8 +197,8 @@ class _Pair:
         begin_turn(theirs)
         keep_room(theirs, self.driver.now)
         for _ in range(budget):
-            asks = theirs.checks.said or theirs.judging.said
-            if not (made or asks) and core.cycle.tired and unseen(core) == unseen_by_oracle(theirs):
+            asked = theirs.checks.said or theirs.judging.said
+            if not (made or asked) and core.cycle.tired and unseen(core) == unseen_by_oracle(theirs):
                 self._end_tired_turn(core)
                 break
             outcome = self._pass(name)

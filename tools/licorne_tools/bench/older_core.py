@@ -79,14 +79,14 @@ PODS = Benchmark(
     },
 )
 """The process of the shim has the in-process core too."""
-ASKED = [SCENARIOS[name] for name in ("core1", "shim", "onebigapp", "manyapps", "tenants")]
-BOUND = ((5_000, 50), (50_000, 5_000))
+ASK_SCENARIOS = [SCENARIOS[name] for name in ("core1", "shim", "onebigapp", "manyapps", "tenants")]
+POD_SIZES = ((5_000, 50), (50_000, 5_000))
 """Pods and nodes."""
 SHAPES = (
-    *(Shape(ASKS, each.name, each.name, each.pods, each.nodes) for each in ASKED),
+    *(Shape(ASKS, each.name, each.name, each.pods, each.nodes) for each in ASK_SCENARIOS),
     *(
         Shape(PODS, f"{pods}pods/{nodes}nodes", f"{pods:,} pods on {nodes:,} nodes", pods, nodes)
-        for pods, nodes in BOUND
+        for pods, nodes in POD_SIZES
     ),
 )
 
@@ -155,7 +155,9 @@ def output(command: Sequence[str], seconds: float) -> str:
     try:
         text, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise BenchError(f"{command[0]} did not end in {seconds:.0f} s") from None
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        raise BenchError(f"{command[0]} did not end in {seconds:.0f} s:\n{last_lines(text)}") from None
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -83,7 +83,7 @@ class AskGroup:
     together: Items
     """Amounts of all asks that are placed with these, as of their last try: of a whole gang
     (`scheduling/gang_placement.py`). Empty for asks that are placed one by one."""
-    is_apart: bool
+    is_bound: bool
     """True if they were members that belong in a domain or a lost place when they were tried last."""
     no_domain: bool
     """True if the whole gang had no place, or exceeded the size of the cluster, when it was tried last."""
@@ -117,7 +117,7 @@ class AskGroup:
         self.unplaceable = False
         self.nowhere = self.in_backlog = False
         self.together = ()
-        self.is_apart = self.no_domain = False
+        self.is_bound = self.no_domain = False
         self.over_queue = False
         self.over_quota = False
         self.over_budget = ""
@@ -175,7 +175,7 @@ class AskGroup:
         self.heap.clear()
         self._unreported = None
         self.together = ()
-        self.is_apart = self.no_domain = False
+        self.is_bound = self.no_domain = False
         self.over_queue = self.over_quota = False
         self.over_budget = ""
 

@@ -248,8 +248,8 @@ class OpenPlaceholders(OfThing):
         return not task_group.open
 
 
-class StaysTooFull(OfThing):
-    """Root has too little for asks that require nodes, whoever stops there (spec § 9.5).
+class FullRoot(OfThing):
+    """Root has too little for asks that require nodes, even without their victims there (spec § 9.5).
 
     Other nodes have more on them than they hold. Any change of what root has left may help.
     """
@@ -346,7 +346,7 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
     return any(last < request.place for request in app.pending() if request.group is not None)
 
 
-def overtaken(app: Application) -> list[AskGroup]:
+def stopped_meanwhile(app: Application) -> list[AskGroup]:
     """Groups that wait for nodes, and that something else stops by now: they are to wait for that.
 
     Then they count in a back-off as soon as only nodes stop them.

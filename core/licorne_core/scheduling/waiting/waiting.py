@@ -186,11 +186,11 @@ class Waiting:
             self.unpark(item)
             yield 1
 
-    def try_whole(self, app: Application) -> None:
+    def try_members(self, app: Application) -> None:
         """Unpark the groups of a gang of which a member has come or gone: it may be in other domains now."""
         app.gang.is_parked = False
         for group in app.groups.values() if app.gang.terms is not None else ():
-            if group.is_apart:
+            if group.is_bound:
                 self.unpark(group)
         for group in gang_groups(app):
             self.unpark(group)

@@ -22,9 +22,9 @@ from licorne_core.scheduling.reservations.promises import ReservationLimit
 from licorne_core.scheduling.waiting.blockers import (
     BackOff,
     Blocker,
+    FullRoot,
     OpenPlaceholders,
     RunningLimit,
-    StaysTooFull,
     StoppedQueue,
 )
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
@@ -294,7 +294,7 @@ _KINDS: Final[tuple[type[Blocker], ...]] = (
     OpenPlaceholders,
     StoppedQueue,
     BackOff,
-    StaysTooFull,
+    FullRoot,
     ReservationLimit,
     NextTurn,
     NoDomain,
