@@ -146,15 +146,11 @@ MAX_ASSUMED = 1024
 MAX_ASSUMED_IN_SILENCE = 8
 """The same for an RM that missed the last deadline, until it answers again."""
 
-QUICK_PART = 1 / 16
-"""Part of its deadline within which an answer is quick."""
-
 MORE_WHILE_QUICK = 4
-"""Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way.
+"""Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way."""
 
-Half of `MAX_ASSUMED` within a sixteenth of the deadline are `MORE_WHILE_QUICK` times `MAX_ASSUMED` within
-half of it.
-"""
+QUICK_PART = 0.5
+"""Part of the deadline within which a quick RM answers so many checks."""
 
 
 class AnswersOwed(Blocker):
@@ -167,7 +163,7 @@ class AnswersOwed(Blocker):
         super().__init__()
         self._waiting = waiting
         self.is_quick = False
-        """True if the last answer that had to wait behind many others was quick."""
+        """True if the RM was quick in its last answer to a check that had many others before it."""
         self.is_silent = False
         """True if the RM missed the last deadline, and a missing answer counts as refusal."""
 
@@ -185,11 +181,12 @@ class AnswersOwed(Blocker):
     def answered(self, call: Call, now: float, deadline: float) -> None:
         """Note that the RM has answered in time; a deadline takes so many seconds.
 
-        What waited behind little says nothing about the speed of the RM.
+        A check that had few others before it says nothing about the speed of the RM.
         """
         self.is_silent = False
         if call.sent_with and call.behind >= MAX_ASSUMED // 2:
-            self.is_quick = now - call.sent_at <= deadline * QUICK_PART
+            for_all = (now - call.sent_at) * MAX_ASSUMED * MORE_WHILE_QUICK / call.behind
+            self.is_quick = for_all <= deadline * QUICK_PART
 
 
 MOST_SEARCHES = 10

@@ -132,7 +132,7 @@ def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.
     core = cluster(40, reservations=False)
     checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(20)))))
     assert len(checks) == 4
-    core.wait(POLICY.deadline * preempting.QUICK_PART)
+    core.wait(POLICY.deadline * preempting.QUICK_PART * 2 / (4 * preempting.MORE_WHILE_QUICK))
     more = [asked(core.do(answering(check))) for check in checks[:3]]
     assert [*map(len, more)] == [1, 1, 4 * preempting.MORE_WHILE_QUICK - 3]
     core.wait(POLICY.deadline / 2)
