@@ -146,7 +146,7 @@ MAX_ASSUMED = 1024
 MAX_ASSUMED_IN_SILENCE = 8
 """The same for an RM that missed the last deadline, until it answers again."""
 
-MORE_WHILE_QUICK = 4
+MORE_WHILE_QUICK = 8
 """Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way."""
 
 QUICK_PART = 0.5

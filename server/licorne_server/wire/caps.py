@@ -58,7 +58,7 @@ MAX_EXTRA_ENTRIES = 2_000
 """Entries of an extra configuration: the loop looks at each of them."""
 
 MAX_RMS = 1024
-MAX_ANSWERS = 8_192
+MAX_ANSWERS = 16_384
 """Answers to checks in one request."""
 
 MAX_REFUSALS = 1_000

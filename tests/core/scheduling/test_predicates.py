@@ -130,7 +130,7 @@ def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.
     """More asks wait for answers while checks that were put behind many are answered quickly."""
     monkeypatch.setattr(preempting, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
-    checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(20)))))
+    checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(39)))))
     assert len(checks) == 4
     core.wait(POLICY.deadline * preempting.QUICK_PART * 2 / (4 * preempting.MORE_WHILE_QUICK))
     more = [asked(core.do(answering(check))) for check in checks[:3]]
