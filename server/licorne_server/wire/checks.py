@@ -61,6 +61,9 @@ MAX_CHECK_BYTES = 1024 * 1024
 PART_REFUSALS = 2_000
 """Predicate answers, and nodes refused by them, that go into one command."""
 
+PART_JUDGED = 64
+"""Predicate answers that go into one command; each may place an ask."""
+
 PART_ANSWERS = 20
 """Preemption answers that go into one command; each may name `MAX_NEEDS` nodes."""
 
@@ -180,7 +183,7 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
                 f"PredicateAnswers refuses more than {MAX_ALL_REFUSALS} nodes",
                 "predicate_answers.answers.refused",
             )
-        if room <= 0:
+        if room <= 0 or len(parts[-1]) == PART_JUDGED:
             parts.append([])
             room = PART_REFUSALS
         parts[-1].append(answer)

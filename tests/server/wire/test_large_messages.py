@@ -26,7 +26,13 @@ from licorne_server.wire.caps import (
     MAX_REQUEST_FIELDS,
     MAX_UPDATE_FIELDS,
 )
-from licorne_server.wire.checks import PART_ANSWERS, PART_REFUSALS, predicate_answers, preemption_answers
+from licorne_server.wire.checks import (
+    PART_ANSWERS,
+    PART_JUDGED,
+    PART_REFUSALS,
+    predicate_answers,
+    preemption_answers,
+)
 from licorne_server.wire.envelope import open_envelope
 from licorne_server.wire.errors import CallError, Malformed
 from licorne_server.wire.framing import (
@@ -183,6 +189,8 @@ def test_many_answers_reach_the_core_in_parts() -> None:
     sizes = [sum(len(answer.refused) for answer in command.answers) for command in commands]
     assert max(sizes) <= PART_REFUSALS
     assert [answer.check for command in commands for answer in command.answers] == [*range(1, 11)]
+    agreed = at_once(predicate_answers(RM, delimited(1, b"\x08\x01") * 150, pace()))
+    assert [len(command.answers) for command in agreed] == [PART_JUDGED, PART_JUDGED, 22]
     victims = at_once(preemption_answers(RM, delimited(1, b"\x08\x01") * 50, pace()))
     assert [len(command.answers) for command in victims] == [PART_ANSWERS, PART_ANSWERS, 10]
 
