@@ -242,7 +242,7 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     freed = free(partition, app, request, detail, job.now, job.outcome, with_node=True)
     if freed is not None:
         partition.journal.note(freed)
-    # What else follows waits for the end of the job; a time-out of nothing must not.
+    # All else waits for the end of the job, but a time-out without placeholders breaks an invariant.
     end_placeholder_time(partition, app)
     release = Release(
         app_id=app.app_id,

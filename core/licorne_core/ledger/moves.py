@@ -281,7 +281,7 @@ class Moves:
             elif node is not None:
                 post = book_preempting if by > 0 else unbook_preempting
                 post(request.ask.ask_class.items, node, app)
-                # Who waits for the cluster as it is without victims may be helped.
+                # Asks that wait for a cluster without its victims may fit now.
                 self._dirty.mark(app.leaf.lineage[-1:])
                 elastic = app.gang.elastic
                 if elastic is not None and app.gang.has_member(request.ask):

@@ -135,12 +135,12 @@ class LostPlaces:
         self._retry_asks(app, {place.task_group for place in places})
 
     def hold_for(self, place: LostPlace, request: Request) -> None:
-        """An ask is assumed in the place, and others go elsewhere until the RM has answered."""
+        """Hold the place for an assumed ask; others go elsewhere until the RM has answered."""
         place.request = request
         self._retry_asks(place.app, {place.task_group})
 
     def put_back(self, app: Application, request: Request) -> None:
-        """An ask is assumed no more: the place that it was to have is free again."""
+        """Free the place of an ask that is assumed no more."""
         for place in [place for place in app.gang.places if place.request is request]:
             place.request = None
             self._retry_asks(place.app, {place.task_group})
@@ -175,7 +175,7 @@ class LostPlaces:
             self._retry_asks(app, {place.task_group for place in places})
 
     def _retry_asks(self, app: Application, task_groups: Collection[str]) -> None:
-        """Try asks again that may go to places of these task groups from now on, or no more."""
+        """Retry the asks that a change of places of these task groups concerns."""
         waiting = self._wakeups.waiting
         waiting.try_members(app)
         for group in app.groups.values():

@@ -199,7 +199,7 @@ class Measures:
     def to_clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
     ) -> ToClear | FullRoot | None:
-        """The victims for an ask that only the node stops that it requires (§ 9.5), or what keeps them.
+        """Victims for an ask that only its required node stops (§ 9.5), or the blocker that keeps them.
 
         A full cluster does not count as an obstacle, as victims make room in it, if they make enough.
         """

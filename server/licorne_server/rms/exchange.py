@@ -170,7 +170,7 @@ class Intake:
             await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
-        """The entry with its neighbours joined to it, and with the number of the last of them."""
+        """Join the next entries to the first one, which gets the number of the last of them."""
         # The first field of a request has its additions, the others have its removals.
         additions = next(iter(request.items.values()))
         while self._joins(first.kind, request.total, removes=len(additions) < request.total):

@@ -277,7 +277,7 @@ class Split:
     """Offset of the next field to look at; the end of the request if all of it is split."""
 
     def __init__(self, raw: bytes, layout: Layout) -> None:
-        """Nothing of it was split yet."""
+        """Start before the first field."""
         self.rm_id = ""
         self.items = {}
         for field in (*layout.items, layout.nested):
@@ -287,11 +287,11 @@ class Split:
         self._layout = layout
         # End of the nested message that is being read; outside of one, at the position or before it.
         self._inner = 0
-        # Fields, wanted or not, so that too many are refused early.
+        # Number of fields looked at, wanted or not: a request of too many is refused early.
         self._counted = 0
 
     def join(self, other: "Split") -> None:
-        """Take the items of another request of the same kind behind the own ones."""
+        """Append the items of another request of the same kind."""
         for field, found in other.items.items():
             self.items[field] += found
         self.total += other.total
@@ -316,7 +316,7 @@ class Split:
             if self._counted > MAX_ITEMS:
                 raise invalid_argument(f"{layout.message} holds more than {MAX_ITEMS} items")
         if self.position == len(raw):
-            # The items are kept apart.
+            # Items are copies: the bytes of the request are not needed any more.
             self._raw = b""
         return self._counted - before
 

@@ -347,7 +347,7 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
 
 
 def stopped_meanwhile(app: Application) -> list[AskGroup]:
-    """Groups that wait for nodes, and that something else stops by now: they are to wait for that.
+    """Groups parked for want of nodes that a quota, a budget or placeholders stop by now.
 
     Then they count in a back-off as soon as only nodes stop them.
     """
