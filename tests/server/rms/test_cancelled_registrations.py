@@ -24,10 +24,10 @@ OTHERS = 20
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site() -> Iterator[Site]:
     """A server whose loop the test moves, and whose engine handles one command in a round."""
-    with stillness():
-        monkeypatch.setattr("licorne_server.engine.engine.perf_counter", partial(next, count(0, 10)))
+    with stillness(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("licorne_server.engine.engine.perf_counter", partial(next, count(0, 10)))
         site = Site()
         yield site
         site.close()
