@@ -12,6 +12,7 @@ from typing import Any
 import licorne_core
 from licorne_server.process.build_info import PURE
 from properties.test_determinism import first_digest
+from support.patience import PATIENCE
 from support.sources import PACKAGES, ROOT
 
 OPEN = {"NamedTuple", "Enum", "StrEnum", "Protocol", "Exception", "ValueError"}
@@ -54,7 +55,7 @@ def test_both_forms_decide_the_same() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.stdout.split() == [PURE, first_digest()]
 

@@ -8,7 +8,8 @@ import aiohttp
 import grpc
 import pytest
 
-from support.peers.shim import PATIENCE, Shim, ask, new_allocations
+from support.patience import PATIENCE
+from support.peers.shim import Shim, ask, new_allocations
 from support.server.server_process import ServerProcess
 
 Check = Callable[[ServerProcess], Coroutine[Any, Any, None]]
@@ -35,7 +36,7 @@ async def others_are_served() -> Check:
             await shim.ask(allocations, ask("k"))
             assert len(await new_allocations(allocations, 1)) == 1
         # What the kernel had no room for is sent again after up to 20 s.
-        timeout = aiohttp.ClientTimeout(total=6 * PATIENCE)
+        timeout = aiohttp.ClientTimeout(total=PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as client:
             for probe in ("livez", "readyz"):
                 async with client.get(f"http://{server.http}/{probe}") as answer:

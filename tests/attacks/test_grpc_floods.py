@@ -7,10 +7,10 @@ from itertools import count
 import pytest
 
 from attacks.conftest import Check
+from support.patience import PATIENCE
 from support.peers.networks import (
     END_HEADERS,
     HEADERS,
-    PATIENCE,
     PING,
     PRIORITY,
     RESET,

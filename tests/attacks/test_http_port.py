@@ -7,7 +7,8 @@ import pytest
 
 from attacks.conftest import Check
 from licorne_server.process.bounds import PeerBounds
-from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, serving
+from support.patience import PATIENCE
+from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.server.server_process import ServerProcess
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -12,7 +12,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.nouns.explain import start_text
 from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.core.builders import config
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 from support.peers.town import Shell
 from support.server.reports import listed
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from licorne.v1 import state_pb2
 from licorne_cli.commands import main
 from licorne_server.testing import FakeRM, serve
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 from support.peers.town import Shell, Town
 
 

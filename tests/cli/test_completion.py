@@ -11,7 +11,7 @@ import pytest
 from licorne_cli.commands import installed_commands, main
 from licorne_cli.nouns import nodes
 from licorne_cli.parsing.completion import SHELLS
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 from support.peers.town import Town
 
 ASK_BASH = """\
@@ -54,7 +54,7 @@ def completed(folder: Path, words: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=4 * PATIENCE,
+        timeout=PATIENCE,
     )
     assert done.stderr == ""
     return done.stdout.split("\n")[:-1] if done.stdout.strip() else []

@@ -6,7 +6,7 @@ import pytest
 
 from licorne import Rejected
 from licorne_server.testing import FakeRM, serve
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 from support.peers.town import Shell
 
 HUGE = 2**63

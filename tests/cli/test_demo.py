@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from licorne_server.commands.demo.command import LONGEST_SECONDS
+from support.patience import PATIENCE
 from support.terminal import ORDINARY, Tty
 
 
@@ -16,7 +17,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
         [sys.executable, "-m", "licorne_server", "demo", "--seconds", "6"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import pytest
 from licorne_cli.commands import main
 from licorne_server.commands.demo.dev import advice
 from licorne_server.commands.ports import Ports
+from support.patience import PATIENCE
 
 
 async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,7 +23,7 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             page = (await process.stdout.readline()).decode()
             _, target = (await process.stdout.readline()).decode().split()
             explain = ["explain", "oversized", "--target", target]

@@ -16,7 +16,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.process.settings import Address
 from licorne_server.services.server import Server
 from support.core.builders import START, happened
-from support.peers.shim import PATIENCE, Shim, connected, serving
+from support.patience import PATIENCE
+from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell
 
 
@@ -116,7 +117,7 @@ class Following:
     async def line(self) -> str:
         """The next line on stdout."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return (await self.process.stdout.readline()).decode()
 
     async def subjects(self, count: int) -> list[str]:
@@ -134,7 +135,7 @@ class Following:
     async def said(self) -> str:
         """The next line on stderr."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return (await self.process.stderr.readline()).decode()
 
 
@@ -150,7 +151,7 @@ async def following(target: str, *arguments: str) -> AsyncIterator[Following]:
     try:
         yield Following(process)
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             assert await process.wait() == 130
     finally:
         if process.returncode is None:

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from licorne_cli.commands import main
-from support.peers.shim import PATIENCE, serving
+from support.patience import PATIENCE
+from support.peers.shim import serving
 from support.peers.town import Shell, Town
 
 LISTS = (("queues",), ("apps",), ("nodes",), ("users",), ("rms",), ("events",))
@@ -108,7 +109,7 @@ async def test_a_closed_pipe(town: Town, command: Sequence[str]) -> None:
     os.close(read)
     started = process(town.shell.target, *command, "--rm", "green", stdout=write)
     os.close(write)
-    _, said = await asyncio.to_thread(started.communicate, timeout=4 * PATIENCE)
+    _, said = await asyncio.to_thread(started.communicate, timeout=PATIENCE)
     assert (started.returncode, said) == (0, b"")
 
 
@@ -118,7 +119,7 @@ async def test_a_full_disk(town: Town, command: Sequence[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     started = process(town.shell.target, *command, stdout=full)
     os.close(full)
-    _, said = await asyncio.to_thread(started.communicate, timeout=4 * PATIENCE)
+    _, said = await asyncio.to_thread(started.communicate, timeout=PATIENCE)
     problem = said.decode().splitlines()[-1]
     assert problem == "licorne: cannot write to stdout: No space left on device"
     assert started.returncode == 1
@@ -141,6 +142,6 @@ async def test_interrupted(town: Town, command: Sequence[str]) -> None:
     assert started.stdout is not None
     await asyncio.to_thread(started.stdout.readline)
     started.send_signal(signal.SIGINT)
-    _, said = await asyncio.to_thread(started.communicate, timeout=4 * PATIENCE)
+    _, said = await asyncio.to_thread(started.communicate, timeout=PATIENCE)
     assert started.returncode == 130
     assert b"Traceback" not in said

@@ -7,6 +7,7 @@ from itertools import islice
 
 from licorne_server.commands.demo.world import endless, worlds
 from licorne_server.testing import serve
+from support.patience import PATIENCE
 
 
 async def test_it_works_until_it_is_told_to_stop() -> None:
@@ -19,7 +20,7 @@ async def test_it_works_until_it_is_told_to_stop() -> None:
         )
         assert process.stderr is not None
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 hello = await process.stderr.readline()
                 while (await process.stderr.readline()).startswith(b"rm7: 0 placed"):
                     pass

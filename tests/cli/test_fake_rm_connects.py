@@ -12,11 +12,11 @@ import pytest
 from licorne_cli.commands import main
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.shim import serving
 from support.peers.tls import FILES, SPIFFE, tls
 from support.surroundings import CLOSED
 
-PATIENCE = 60.0
 CERTIFICATE = (
     *("--tls-ca", str(FILES / "ca.pem"), "--tls-cert", str(FILES / "rm.pem")),
     *("--tls-key", str(FILES / "rm.key")),

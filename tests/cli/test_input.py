@@ -11,7 +11,7 @@ from licorne_cli.commands import main
 from licorne_core.config import load
 from licorne_core.config.properties import PROPERTIES
 from licorne_server.process.settings import Address
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 
 VALIDATE = (sys.executable, "-m", "licorne_server", "validate-config")
 GOOD = "partitions: [{name: default, queues: [{name: a}]}]\n"
@@ -25,7 +25,7 @@ def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=4 * PATIENCE,
+        timeout=PATIENCE,
     )
 
 
@@ -53,7 +53,7 @@ def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=4 * PATIENCE,
+        timeout=PATIENCE,
     )
     os.close(writing)
     assert done.returncode == 4

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 from support.peers.town import Town
 
 LISTS = ("queues", "apps", "nodes", "users", "rms", "events")
@@ -165,13 +165,13 @@ class Watching:
     async def out(self) -> list[str]:
         """The words of the next line on stdout."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(4 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return (await self._process.stdout.readline()).decode().split()
 
     async def err(self) -> str:
         """The next line on stderr."""
         assert self._process.stderr is not None
-        async with asyncio.timeout(4 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return (await self._process.stderr.readline()).decode()
 
 
@@ -187,7 +187,7 @@ async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
     try:
         yield Watching(process)
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(4 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             assert await process.wait() == 130
     finally:
         if process.returncode is None:

@@ -21,6 +21,7 @@ from licorne import (
 )
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import Drain, Goodbye, UpdateRequest
+from support.patience import PATIENCE
 from support.peers.scripted import ScriptedStream, scripted
 
 QUICK = RetryConfig(initial=0.01, maximum=0.02)
@@ -33,7 +34,7 @@ def client(target: str) -> Client:
 
 async def first_event(rm: Client) -> Event:
     """The next event."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async for event in rm.events():
             return event
     raise AssertionError("the client was closed")
@@ -66,7 +67,7 @@ async def test_what_cannot_be_cured_ends_the_client(code: grpc.StatusCode, error
 
     async with scripted(refuse) as target, client(target) as rm:
         with pytest.raises(error, match="not like this"):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_other_failures_are_tried_again() -> None:
@@ -85,7 +86,7 @@ async def test_other_failures_are_tried_again() -> None:
         await stream.read()
 
     async with scripted(fail, leave, work) as target, client(target) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm.stats.streams == 3
 
 
@@ -99,7 +100,7 @@ async def test_a_server_that_speaks_something_else_is_no_server() -> None:
 
     async with scripted(babble, babble) as target, client(target) as rm:
         with pytest.raises(ProtocolError, match="no welcome"):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_a_redirect_is_followed() -> None:
@@ -116,7 +117,7 @@ async def test_a_redirect_is_followed() -> None:
             await stream.welcome(redirect=other)
 
         async with scripted(redirect) as target, client(target) as rm:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_an_incomplete_replay_is_made_anew() -> None:
@@ -141,7 +142,7 @@ async def test_an_incomplete_replay_is_made_anew() -> None:
 
     async with scripted(lose, work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
     assert replays == [["replay_begin", "nodes", "replay_end"]] * 2
 
 
@@ -166,7 +167,7 @@ async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
 
     async with scripted(breaks, work) as target, client(target) as rm:
         await rm.add_nodes(nodes)
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_a_resumption_repeats_what_was_not_dealt_with() -> None:
@@ -195,7 +196,7 @@ async def test_a_resumption_repeats_what_was_not_dealt_with() -> None:
 
     async with scripted(breaks, work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert await first_event(rm) == NodeAccepted("n1")
         await rm.ask([Ask(key="k1", application_id="app", resources={"vcore": 1})])
         assert await first_event(rm) == Reconnected(resumed=True)
@@ -216,7 +217,7 @@ async def test_answers_of_the_past_are_dropped() -> None:
 
     async with scripted(work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert await first_event(rm) == NodeAccepted("n2")
 
 
@@ -273,5 +274,5 @@ async def test_a_server_that_never_welcomes_holds_nobody_up() -> None:
 
     async with scripted(mute) as target:
         rm = client(target)
-        async with asyncio.timeout(60), rm:
-            await asyncio.wait_for(reached.wait(), 5)
+        async with asyncio.timeout(PATIENCE), rm:
+            await asyncio.wait_for(reached.wait(), PATIENCE)

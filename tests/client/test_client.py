@@ -25,6 +25,7 @@ from licorne import (
     SessionFenced,
 )
 from licorne_server.testing import FakeRM, Proxy, serve
+from support.patience import PATIENCE
 
 CONFIG = """
 partitions:
@@ -50,7 +51,7 @@ def asks(count: int, *, vcore: int = 1000, application_id: str = "app") -> list[
 async def next_events(client: Client, count: int) -> list[Event]:
     """The next so many events."""
     events: list[Event] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async for event in client.events():
             events.append(event)
             if len(events) == count:
@@ -61,7 +62,7 @@ async def next_events(client: Client, count: int) -> list[Event]:
 async def placed(client: Client, count: int) -> dict[str, str]:
     """Wait until so many asks are placed, each of them once; the node of every key."""
     nodes: dict[str, str] = {}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async for batch in client.batches():
             for event in batch:
                 if isinstance(event, Allocated):
@@ -75,7 +76,7 @@ async def placed(client: Client, count: int) -> dict[str, str]:
 async def test_the_main_job() -> None:
     """Node, application and ask go out; accepted, states, allocation and release come back."""
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
         await rm.submit_applications([Application(application_id="app", user="ann")])
         await rm.ask(asks(1))
@@ -108,7 +109,7 @@ async def test_a_refused_configuration_is_an_error_with_its_problems() -> None:
     bad = "partitions: [{name: default, queues: [{name: a.b}, {name: c.d}]}]"
     async with serve() as server, Client(server.target, rm_id="rm1", config=bad) as rm:
         with pytest.raises(ConfigInvalid, match="registration of RM failed") as refused:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
         assert [problem.split(":")[2].strip() for problem in refused.value.problems] == [
             "partitions[0].queues[0].name",
             "partitions[0].queues[1].name",
@@ -152,7 +153,7 @@ async def test_a_reader_that_stays_away_loses_nothing() -> None:
     ):
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 10_000_000})])
         await rm.submit_applications([Application(application_id="app", user="ann")])
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         for first in range(0, 5000, 100):
             await rm.ask(asks(first + 100)[first:])
         assert len(await placed(rm, 5000)) == 5000
@@ -166,7 +167,7 @@ async def test_two_instances_at_once_end_in_one(_: int) -> None:
         Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
         Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer,
     ):
-        await asyncio.wait_for(newer.ready(), 10)
+        await asyncio.wait_for(newer.ready(), PATIENCE)
         with pytest.raises(SessionFenced):
             await next_events(older, 1)
 
@@ -176,12 +177,12 @@ async def test_after_the_end_there_is_only_the_end() -> None:
     async with serve() as server:
         rm = Client(server.target, rm_id="rm1", config=CONFIG)
         async with rm:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
         assert [event async for event in rm.events()] == []
         with pytest.raises(Closed):
             await rm.ask(asks(1))
         with pytest.raises(Closed):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_patience_can_be_limited() -> None:
@@ -189,7 +190,7 @@ async def test_patience_can_be_limited() -> None:
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.2)
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=retry) as rm:
         with pytest.raises(ConnectionLost, match=r"no session with .* for 0\.2 s"):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_handlers_are_called_by_kind() -> None:
@@ -210,5 +211,5 @@ async def test_handlers_are_called_by_kind() -> None:
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
         await rm.add_nodes([Node(node_id=name, capacity={"vcore": 1}) for name in ("n1", "n2")])
         with pytest.raises(Rejected, match="enough"):
-            await asyncio.wait_for(handlers.run(rm), 10)
+            await asyncio.wait_for(handlers.run(rm), PATIENCE)
     assert heard == ["n1", "again n1", "n2", "again n2"]

@@ -10,6 +10,7 @@ import pytest
 from licorne import Client, ConnectionLost, RetryConfig, TlsConfig, Unauthorized
 from licorne_server.process.settings import Tls
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.shim import eventually, serving
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"
@@ -28,14 +29,14 @@ async def server() -> AsyncIterator[Server]:
 async def test_a_certificate_opens_the_door(server: Server) -> None:
     """With its certificate the RM is served."""
     async with Client(server.grpc_address, rm_id="rm", tls=MUTUAL) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_another_rms_name_is_final(server: Server) -> None:
     """Who may not act for an RM is told so, and does not try again."""
     async with Client(server.grpc_address, rm_id="other", tls=MUTUAL, retry=QUICK) as rm:
         with pytest.raises(Unauthorized, match="may not act for RM other"):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm.stats.streams == 1
 
 
@@ -45,7 +46,7 @@ async def test_without_a_certificate_nobody_answers(server: Server) -> None:
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
     async with Client(server.grpc_address, rm_id="rm", tls=tls, retry=retry) as rm:
         with pytest.raises(ConnectionLost):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_renewed_certificates_are_taken_up(server: Server, tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ async def test_renewed_certificates_are_taken_up(server: Server, tmp_path: Path)
         await eventually(lambda: rm.stats.streams > 1)
         for name in ("rm.pem", "rm.key"):
             shutil.copy(FILES / name, tmp_path / name)
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_the_name_in_the_certificate_can_be_given(server: Server) -> None:
@@ -64,7 +65,7 @@ async def test_the_name_in_the_certificate_can_be_given(server: Server) -> None:
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
     async with Client(server.grpc_address, rm_id="rm", tls=wrong, retry=retry) as rm:
         with pytest.raises(ConnectionLost):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
     right = TlsConfig(ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="localhost")
     async with Client(server.grpc_address, rm_id="rm", tls=right, retry=QUICK) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)

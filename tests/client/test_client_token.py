@@ -10,6 +10,7 @@ import pytest
 from licorne import Client, RetryConfig, Token, Unauthorized
 from licorne_cli.failures import OK, USAGE
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.scripted import ScriptedStream, scripted
 from support.peers.shim import eventually, serving
 from support.peers.town import Shell
@@ -33,7 +34,7 @@ async def test_a_token_opens_the_door(server: Server, tmp_path: Path) -> None:
     sources: tuple[Token, ...] = (tmp_path / "known", lambda: GOOD)
     for token in sources:
         async with Client(server.grpc_address, rm_id="rm", token=token) as rm:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
             await rm.update_configuration(QUEUES)
 
 
@@ -42,7 +43,7 @@ async def test_a_wrong_token_is_final(server: Server, token: str) -> None:
     """Who has no token that the server knows is told so, and does not try again."""
     async with Client(server.grpc_address, rm_id="rm", token=lambda: token, retry=QUICK) as rm:
         with pytest.raises(Unauthorized, match="token"):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm.stats.streams == 1
 
 
@@ -52,7 +53,7 @@ async def test_a_token_is_read_for_every_stream(server: Server, tmp_path: Path) 
     async with Client(server.grpc_address, rm_id="rm", token=late, retry=QUICK) as rm:
         await eventually(lambda: rm.stats.streams > 1)
         late.write_text(f"{GOOD}\n")
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ async def test_redirect_does_not_take_the_token_elsewhere() -> None:
         Client(target, rm_id="rm1", token=lambda: GOOD, retry=QUICK) as rm,
     ):
         with pytest.raises(Unauthorized, match=r"target is '192\.0\.2\.1:7070'"):
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
 async def test_commands_take_a_token(
@@ -92,7 +93,7 @@ async def test_commands_take_a_token(
     known = str(tmp_path / "known")
     shell = Shell(server.grpc_address, capsys)
     async with Client(server.grpc_address, rm_id="rm", token=tmp_path / "known") as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert (await shell("queues", "--token", known)).code == OK
         assert (await shell("events", "--token", known)).code == OK
         refused = await shell("queues")

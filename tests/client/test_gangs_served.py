@@ -19,6 +19,7 @@ from licorne import (
 )
 from licorne_core.views import Views
 from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.patience import PATIENCE
 from support.peers.shim import eventually
 
 WORKERS = TaskGroup(name="work", members=2, resources={"vcore": 1000})
@@ -163,7 +164,7 @@ async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up
             placeholder_timeout=60,
         )
         await rm.submit_applications([gang])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             async for event in rm.events():
                 match event:
                     case ApplicationStateChanged():

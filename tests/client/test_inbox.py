@@ -7,6 +7,7 @@ import pytest
 from licorne.client_context import Inbox
 from licorne.errors import SessionFenced
 from licorne.events import Event, NodeAccepted
+from support.patience import PATIENCE
 
 STAMP = (1, 1)
 
@@ -63,7 +64,7 @@ async def test_reading_stops_when_it_is_full_and_goes_on_when_it_is_read() -> No
     await asyncio.sleep(0)
     assert not waiting.done()
     await inbox.next_batch()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_answers_without_events_fill_it_too() -> None:
@@ -76,7 +77,7 @@ async def test_answers_without_events_fill_it_too() -> None:
     assert not waiting.done()
     inbox.put(STAMP, 4, events("a"))
     assert await inbox.next_event() == NodeAccepted("a")
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, PATIENCE)
     assert consumed == [1, 2, 3]
 
 

@@ -10,6 +10,7 @@ from licorne.client import Client
 from licorne.session import Stamp
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
+from support.patience import PATIENCE
 from support.peers.scripted import QUICK, ScriptedStream, scripted
 
 REJECTIONS = {
@@ -37,7 +38,7 @@ def ask(key: str) -> Ask:
 async def events_until(rm: Client, last: Event) -> list[Event]:
     """The events up to that one."""
     events: list[Event] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async for event in rm.events():
             events.append(event)
             if event == last:
@@ -128,7 +129,7 @@ async def test_a_resumption_that_is_not_honoured_costs_a_replay() -> None:
         await told(rm)
         await events_until(rm, NodeAccepted("n1"))
         await rm.ask([ask("k2")])
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), PATIENCE)
         await rm.ask([ask("k3")])
         asked.set()
         await events_until(rm, NodeAccepted("n2"))

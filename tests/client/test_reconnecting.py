@@ -13,6 +13,7 @@ from licorne import Client, ConnectionLost, RetryConfig
 from licorne import connection as client_connection
 from licorne.channel import Backoff, wanted_wait
 from licorne_server.testing import Proxy, serve
+from support.patience import PATIENCE
 from support.peers.scripted import QUICK, ScriptedStream, scripted
 from support.peers.shim import eventually
 
@@ -57,7 +58,7 @@ async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
         await eventually(lambda: rm.stats.streams > 5)
         assert rm.stats.welcomed == 0
         proxy.upstream, before = server.target, proxy.connections
-        await asyncio.wait_for(rm.ready(), 60)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm.stats.welcomed == 1
         # One connection may have been under way, to nobody.
         assert proxy.connections <= before + 2
@@ -119,7 +120,7 @@ async def test_a_server_without_room_says_how_long_to_stay_away(
 
     scripts = (waits, is_full, is_away, welcomes)
     async with scripted(*scripts) as target, Client(target, rm_id="rm1") as rm:
-        await asyncio.wait_for(rm.ready(), 60)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         backoff = rm._connection._backoff
     assert isinstance(backoff, Recorded)
     assert backoff.asked[:3] == [7.0, "exhausted", "lost"]
@@ -162,4 +163,4 @@ async def test_redirects_are_no_session() -> None:
         addresses.append(target)
         async with Client(target, rm_id="rm1", retry=hasty) as rm:
             with pytest.raises(ConnectionLost, match="redirected"):
-                await asyncio.wait_for(rm.ready(), 10)
+                await asyncio.wait_for(rm.ready(), PATIENCE)

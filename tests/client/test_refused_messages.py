@@ -7,6 +7,7 @@ import pytest
 
 from licorne import Client, Event, LicorneError, Node, ProtocolError, RegistrationInvalid
 from licorne_server.testing import FakeRM, serve
+from support.patience import PATIENCE
 from support.peers.networks import Garbler, Side
 from support.peers.scripted import QUICK, Script, ScriptedStream, listening, scripted
 from support.peers.shim import eventually
@@ -76,10 +77,10 @@ async def test_a_hello_is_refused_once_by_chance_and_twice_for_ever(
     """After one refusal the client tries again; the second ends it, and says where to look."""
     refuse = refusing(code, text)
     async with scripted(refuse, welcoming) as target, listening(target) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
     async with scripted(refuse, refuse) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:
         with pytest.raises(error, match=text) as raised:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm.stats.streams == 2
         [note] = raised.value.__notes__
         assert "what the server logged" in note
@@ -134,7 +135,7 @@ async def test_a_request_that_is_refused_again_is_told_by_a_replay() -> None:
     server = Refused()
     scripts = (server.at_first, server.resumed, server.relents)
     async with scripted(*scripts) as target, listening(target) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         await rm.add_nodes([Node(node_id="n2", capacity={})])
         await eventually(lambda: rm.stats.replayed == 2)
     assert server.tokens == ["", "token", ""]
@@ -150,9 +151,9 @@ async def test_a_request_that_is_refused_for_ever_ends_the_client() -> None:
     server = Refused()
     scripts = (server.at_first, server.resumed, server.replayed, server.replayed)
     async with scripted(*scripts) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         await rm.add_nodes([Node(node_id="n2", capacity={})])
         await eventually(lambda: len(server.tokens) == 4)
         with pytest.raises(ProtocolError, match=MALFORMED):
-            await asyncio.wait_for(all_events(rm), 10)
+            await asyncio.wait_for(all_events(rm), PATIENCE)
     assert server.tokens == ["", "token", "", ""]

@@ -7,6 +7,7 @@ import pytest
 
 from licorne import CallFailed, Client, ConfigInvalid, NotFound, RegistrationInvalid
 from licorne_server.testing import serve
+from support.patience import PATIENCE
 from support.peers.shim import serving
 
 BAD = "partitions: 7"
@@ -31,14 +32,14 @@ async def test_only_a_configuration_is_an_invalid_one(fields: dict[str, Any], te
     """An RM that is refused for its id, version or extra configuration is told so as such."""
     async with serve() as server, Client(server.target, **{"rm_id": "rm1", **fields}) as rm:
         with pytest.raises(RegistrationInvalid) as error:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
         assert str(error.value) == f"registration of RM failed: {text}"
 
 
 async def test_an_update_is_refused_for_its_configuration_or_not() -> None:
     """Extra configuration that is too much is no problem of the queues, and the client goes on."""
     async with serve() as server, Client(server.target, rm_id="rm1") as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         extra = {"k": "v" * 4_000_000}
         with pytest.raises(RegistrationInvalid, match="extra_config has 4000001 bytes"):
             await rm.update_configuration("", extra)
@@ -54,14 +55,14 @@ async def test_an_update_before_the_registration_says_what_is_missing() -> None:
         with pytest.raises(NotFound, match=r"RM rm1 .* registered; .*: await `ready` first"):
             await rm.update_configuration(GOOD)
         async with rm:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
             assert await rm.update_configuration(GOOD)
 
 
 async def test_an_update_that_is_refused_for_another_reason_names_it() -> None:
     """Too many changes at once are no lost connection: nothing was changed."""
     async with serving() as server, Client(server.grpc_address, rm_id="rm1") as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         lock = server.rms.lock("rm1")
 
         async def change() -> None:
@@ -83,10 +84,10 @@ async def test_a_configuration_that_is_too_large_is_an_invalid_one() -> None:
     async with serve() as server:
         async with Client(server.target, rm_id="rm1", config=HUGE) as rm:
             with pytest.raises(ConfigInvalid) as refused:
-                await asyncio.wait_for(rm.ready(), 10)
+                await asyncio.wait_for(rm.ready(), PATIENCE)
             assert refused.value.problems == (problem,)
         async with Client(server.target, rm_id="rm1") as rm:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
             with pytest.raises(ConfigInvalid) as refused:
                 await rm.update_configuration(HUGE)
             assert refused.value.problems == (problem,)

@@ -27,9 +27,9 @@ from licorne.admin_client import AdminCalls
 from licorne.state_client import StateCalls
 from licorne_server.services import paging
 from licorne_server.testing import FakeRM, Proxy, Served, serve
+from support.patience import PATIENCE
 from support.peers.shim import serving
 
-PATIENCE = 60.0
 QUICK = RetryConfig(initial=0.01, maximum=0.05)
 QUEUES = """
 partitions:

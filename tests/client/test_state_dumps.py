@@ -8,6 +8,7 @@ import pytest
 
 from licorne import Client
 from licorne.v1.session_pb2 import StateDump, StateDumpWanted
+from support.patience import PATIENCE
 from support.peers.scripted import ScriptedStream, listening, scripted
 from support.peers.shim import LOOPBACK, eventually, serving
 
@@ -103,7 +104,7 @@ async def test_state_is_in_the_dump_of_a_server() -> None:
     async with serving(http=LOOPBACK) as server:
         state = {"cache": {"pods": 3}}
         async with Client(server.grpc_address, rm_id="rm1", on_state_dump=lambda: state) as rm:
-            await asyncio.wait_for(rm.ready(), 10)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
             url = f"http://{server.http_address}/debug/fullstatedump"
             async with aiohttp.ClientSession() as client, client.get(url) as answer:
                 assert (await answer.json())["rmDiagnostics"] == {"rm1": state}

@@ -9,8 +9,9 @@ import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from conformance.matching import matches, values_at
-from conformance.peers import PATIENCE, Failed
+from conformance.peers import Failed
 from licorne.v1 import state_pb2
+from support.patience import PATIENCE
 from support.server.server_process import ServerProcess
 
 POLL = 0.02

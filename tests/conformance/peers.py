@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from conformance.matching import matches
+from support.patience import PATIENCE
 
-PATIENCE = 60.0
-"""Seconds after which what did not come fails the scenario."""
 MAX_LINE = 2**24
 
 Event = Mapping[str, Any]

@@ -11,12 +11,13 @@ import grpc
 from conformance import books
 from conformance.matching import matches
 from conformance.network import Network
-from conformance.peers import PATIENCE, Failed, Peer
+from conformance.peers import Failed, Peer
 from conformance.scenario import Scenario, Step
 from licorne.v1.admin_pb2 import DrainMemberRequest, ListMembersRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from support.coordination.etcd import EtcdServer
 from support.docs.pages import ROOT
+from support.patience import PATIENCE
 from support.server.server_process import ForkedServer
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}

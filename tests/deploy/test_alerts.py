@@ -8,6 +8,7 @@ import yaml
 
 from support.deployment import PROMETHEUS, alerts
 from support.docs.pages import ROOT, Page, code_spans
+from support.patience import PATIENCE
 
 RUNBOOKS = Page("docs/runbooks.md")
 SEVERITIES = {"critical", "warning", "info"}
@@ -46,7 +47,7 @@ def test_every_alert_is_tried() -> None:
 def with_links(file: Path, runbooks: str) -> subprocess.CompletedProcess[str]:
     """Write the rules with links to an address, as the page says."""
     command = ["make", "alerts", f"RUNBOOKS={runbooks}", f"ALERTS={file}"]
-    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, timeout=PATIENCE)
 
 
 def test_links_may_be_absolute(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from support.deployment import (
     unmounted,
 )
 from support.docs.pages import ROOT
+from support.patience import PATIENCE
 
 pytestmark = pytest.mark.helm
 
@@ -118,7 +119,13 @@ def test_kind_gets_the_image_that_the_chart_wants(tmp_path: Path) -> None:
     def load(*options: str, path: str) -> subprocess.CompletedProcess[str]:
         command = [str(shutil.which("make")), *options, "image-load", "BASE=base@sha256:0"]
         return subprocess.run(
-            command, cwd=ROOT, env={"PATH": path}, text=True, capture_output=True, check=False, timeout=60
+            command,
+            cwd=ROOT,
+            env={"PATH": path},
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
         )
 
     dry = load("--dry-run", path="/usr/bin:/bin").stdout

@@ -12,16 +12,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from support.deployment import (
-    LICORNE,
-    PATIENCE,
-    Play,
-    dashboard,
-    mounts,
-    services,
-    targets,
-    without_variables,
-)
+from support.deployment import LICORNE, Play, dashboard, mounts, services, targets, without_variables
+from support.patience import PATIENCE
 
 LOG = logging.getLogger(__name__)
 

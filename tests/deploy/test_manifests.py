@@ -15,8 +15,9 @@ import yaml
 
 from licorne import Client, TlsConfig
 from licorne_core.config import load
-from support.deployment import CHART, PATIENCE, PLAIN, core, objects, only, pod, service, settings, unmounted
+from support.deployment import CHART, PLAIN, core, objects, only, pod, service, settings, unmounted
 from support.docs.pages import ROOT
+from support.patience import PATIENCE
 
 FOUND = objects((PLAIN / "licorne.yaml").read_text("utf-8"))
 

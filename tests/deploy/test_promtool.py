@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from support.deployment import PROMETHEUS, queries, targets, without_variables
+from support.patience import PATIENCE
 
 pytestmark = pytest.mark.promtool
 
@@ -15,7 +16,7 @@ def promtool(*arguments: str, text: str = "", cwd: Path = PROMETHEUS) -> tuple[i
     """The exit code of the tool, and what it says."""
     command = ["promtool", *arguments]
     done = subprocess.run(
-        command, input=text, cwd=cwd, text=True, capture_output=True, timeout=120, check=False
+        command, input=text, cwd=cwd, text=True, capture_output=True, timeout=PATIENCE, check=False
     )
     return done.returncode, done.stdout + done.stderr
 

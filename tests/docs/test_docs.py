@@ -23,6 +23,7 @@ from licorne_server.simulation.rules import load_rules
 from support.docs.commands import Served, Shell, commands, populate, serving
 from support.docs.deploying import try_deploying
 from support.docs.pages import ROOT, Block, Page, pages
+from support.patience import PATIENCE
 
 PAGES = pages()
 LANGUAGES = {"go", "mermaid", "python", "sh", "text", "yaml"}
@@ -37,7 +38,6 @@ NOT_RUN = {
 TOLD = ("docs/tutorial.md", "docs/tls.md")
 """Pages whose commands belong together; each has a test of its own that runs them in order."""
 
-PATIENCE = 60.0
 QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
 
 
@@ -239,7 +239,7 @@ def test_pytest_commands_find_their_tests() -> None:
     given = [words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]]
     options = list(dict.fromkeys(word for words in given for word in words))
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
@@ -260,5 +260,5 @@ def test_pytest_commands_find_their_tests() -> None:
 def test_pictures_are_what_a_run_gives(script: str) -> None:
     """The picture and the message sequences are those of a server of this source."""
     command = [sys.executable, script, "--check"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr

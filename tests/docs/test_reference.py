@@ -19,6 +19,7 @@ from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from support.docs.pages import ROOT, Page, code_spans
+from support.patience import PATIENCE
 
 REFERENCE = Page("docs/configuration-reference.md")
 # Every mapping that there can be, and nothing in it.
@@ -120,7 +121,7 @@ def meaning(text: str) -> Configuration:
 def test_the_page_is_what_the_source_has() -> None:
     """The committed page is the output of `make reference`."""
     command = [sys.executable, "docs/reference.py", "--check"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from licorne_cli.commands import main
-from support.docs.commands import ANYWHERE, LICORNE, PATIENCE, QUIET, Program, commands
+from support.docs.commands import ANYWHERE, LICORNE, QUIET, Program, commands
 from support.docs.pages import Block, Page
+from support.patience import PATIENCE
 
 PAGE = Page("docs/tls.md")
 RELOADED_WITHIN = 60.0

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from support.docs.commands import LICORNE, PATIENCE, QUIET, Program, commands, free_port
+from support.docs.commands import LICORNE, QUIET, Program, commands, free_port
 from support.docs.pages import ROOT, Block, Page
+from support.patience import PATIENCE
 
 PAGE = Page("docs/tutorial.md")
 PROGRAM = ROOT / "docs" / "tutorial_rm.py"

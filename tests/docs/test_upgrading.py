@@ -14,7 +14,8 @@ from typing import Any
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
 from licorne_cli.commands import main
 from licorne_server.configurations.state_dir import FORMAT, StateDir
-from support.docs.commands import LICORNE, PATIENCE, QUIET, Program, free_port
+from support.docs.commands import LICORNE, QUIET, Program, free_port
+from support.patience import PATIENCE
 
 QUEUES = """
 partitions:
@@ -107,7 +108,7 @@ def look(site: Site) -> dict[str, Any]:
 
 def test_what_a_stop_leaves(tmp_path: Path) -> None:
     """Allocations, asks, applied configurations, cordons, stops and log levels survive a restart."""
-    before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), 3 * PATIENCE))
+    before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), PATIENCE))
     assert len(before["runs"]) == 4
     assert [one["source"] for one in before["configurations"]] == ["operator", "registration"]
     for what in ("runs", "waits", "configurations"):

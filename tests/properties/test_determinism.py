@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from support.patience import PATIENCE
 from support.worlds import World, play_watched
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -37,7 +38,7 @@ def digest_under(hash_seed: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     return done.stdout.strip()
 

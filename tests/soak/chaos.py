@@ -17,11 +17,12 @@ from licorne_core.values.ids import RmId
 from licorne_server.coordination.etcd import EtcdStore
 from licorne_server.coordination.store import Snapshot
 from licorne_server.testing import Proxy
-from soak.ledger import PATIENCE, SoakFailed
+from soak.ledger import SoakFailed
 from soak.plain_rm import PlainRm
 from soak.rm import SoakRm, compare
 from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
+from support.patience import PATIENCE
 from support.server.server_process import ForkedServer, ServerProcess
 
 CONFIG = """\

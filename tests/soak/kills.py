@@ -12,8 +12,9 @@ import grpc
 from licorne import Allocation, Application, Ask, Client, Node
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from soak.ledger import PATIENCE, VCORE, SoakFailed
+from soak.ledger import VCORE, SoakFailed
 from soak.rm import QUEUE, SMALL, SoakRm, compare
+from support.patience import PATIENCE
 from support.server.reports import read_books
 from support.server.server_process import ServerProcess
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-PATIENCE = 120.0
-"""Seconds after which an answer that did not come is a failure."""
+from support.patience import PATIENCE
+
 VCORE = 100
 """What every ask wants."""
 

@@ -19,7 +19,8 @@ from licorne import (
     Released,
     RetryConfig,
 )
-from soak.ledger import PATIENCE, VCORE, Ledger, SoakFailed
+from soak.ledger import VCORE, Ledger, SoakFailed
+from support.patience import PATIENCE
 from support.server.reports import read_books
 
 QUICK = RetryConfig(initial=0.02, maximum=0.2)

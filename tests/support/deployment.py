@@ -26,8 +26,8 @@ from licorne_cli.commands import parser_for
 from licorne_server.commands.serve_options import settings_of
 from licorne_server.process.settings import Settings
 from support.docs.pages import ROOT
+from support.patience import PATIENCE
 
-PATIENCE = 120.0
 OURS = "licorne"
 """The image that is built here."""
 LICORNE = (sys.executable, "-m", "licorne_server")
@@ -343,7 +343,7 @@ def tool(variable: str, *arguments: str | Path) -> subprocess.CompletedProcess[s
         text=True,
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 

@@ -20,11 +20,11 @@ from licorne_cli.screen.picture import Frame, picture
 from licorne_cli.screen.pieces import UNICODE, Glyphs
 from licorne_cli.screen.tree import Cluster, Snapshot, totals
 from licorne_cli.screen.view import View
+from support.patience import PATIENCE
 
 LOOK_SECONDS = 0.1
 """How often a terminal is looked at that says nothing."""
 
-PATIENCE = 120.0
 ALTERNATE, ORDINARY = "\x1b[?1049h", "\x1b[?1049l"
 HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
 HOME = "\x1b[H"

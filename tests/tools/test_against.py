@@ -12,6 +12,7 @@ import pytest
 from licorne_cli.commands import main
 from licorne_server.process.build_info import PURE
 from licorne_tools.bench.installation import HERE, Installation, NotUsable, commit_of, compared
+from support.patience import PATIENCE
 from support.sources import ROOT, commit, git, older, with_our_sources, write
 
 TINY = ("--nodes", "5", "--pods", "50", "--runs", "2")
@@ -30,7 +31,7 @@ def test_both_are_measured_in_turn() -> None:
         [*licorne, "bench", "core", *TINY, "--against", sys.executable, "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

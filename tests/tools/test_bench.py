@@ -16,6 +16,7 @@ from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import BARE, PREDICATE_DELAYS, SCENARIOS, SINGLE, Kind, Scenario, Wire
+from support.patience import PATIENCE
 
 SMOKE = "core"
 """The scenario that is tried with the other tests."""
@@ -79,7 +80,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "licorne_server", "bench", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-PATIENCE = 60.0
-"""Seconds after which a process that should have ended fails the test."""
+from support.patience import PATIENCE
 
 STARTS = """
 import asyncio

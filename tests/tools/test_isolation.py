@@ -23,12 +23,11 @@ from licorne_tools.bench.isolation.attack import RM, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.report import Run
 from licorne_tools.commands.isolation import COLUMNS
+from support.patience import PATIENCE
 
 SMOKE = "asks"
 """The attack that is tried with the other tests."""
 TINY = ("--seconds", "0.2", "--percent", "1", "--nodes", "3")
-PATIENCE = 60.0
-"""Seconds after which a process that should have ended fails the test."""
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:

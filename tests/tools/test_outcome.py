@@ -21,6 +21,7 @@ from licorne_tools.bench.report import Run
 from licorne_tools.bench.runs import run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 from licorne_tools.commands.isolation import COLUMNS
+from support.patience import PATIENCE
 
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
 BESIDE = {**dict.fromkeys(COLUMNS[NEIGHBOUR].values(), 1.0), "p99_ratio": 1.0}
@@ -222,7 +223,7 @@ def test_a_file_has_only_the_lines_that_are_kept() -> None:
         [*LICORNE, "bench", "core", "--pods", "50", *TINY],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert "starting the server" not in done.stderr

@@ -13,8 +13,8 @@ from licorne.v1.session_pb2 import PredicateCheck, PredicateChecks, UpdateReques
 from licorne_tools.bench.ceilings import Behaviour, EveryMethod
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.session_rm import SessionRm
+from support.patience import PATIENCE
 
-PATIENCE = 60.0
 LATE = 0.5
 """Seconds. One answer after the other would take this for each."""
 

@@ -7,6 +7,7 @@ from argparse import Namespace
 import pytest
 
 from licorne_cli.screen import top
+from support.patience import PATIENCE
 from support.peers.town import Town
 
 
@@ -86,7 +87,7 @@ async def test_a_line_tells_of_a_lost_rm(town: Town) -> None:
     async def lost() -> bool:
         return "[green]default   0% (RM lost)" in (await town.shell("top", "--once")).out
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         # Whether a stream is lost is a question to the server, not an event here.
         while not await lost():  # noqa: ASYNC110
             await asyncio.sleep(0.05)

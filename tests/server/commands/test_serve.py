@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from support.peers.shim import PATIENCE, RawSession, Shim, application, ask, new_allocations, node
+from support.patience import PATIENCE
+from support.peers.shim import RawSession, Shim, application, ask, new_allocations, node
 from support.peers.tls import Bearing
 from support.server.server_process import PROGRAM, ServerProcess
 
@@ -37,7 +38,7 @@ async def outcome(server: ServerProcess) -> tuple[int, str]:
 async def refused(*arguments: str) -> tuple[int | None, str]:
     """Exit code and stderr of a command that fails at the start."""
     process = await licorne(*arguments)
-    async with asyncio.timeout(2 * PATIENCE):
+    async with asyncio.timeout(PATIENCE):
         out, err = await process.communicate()
     assert not out
     return process.returncode, err.decode()

@@ -18,8 +18,8 @@ from licorne_core.values.ids import RmId
 from licorne_server.configurations.thread import Origin
 from licorne_server.process.bounds import RmBounds
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.shim import (
-    PATIENCE,
     RawSession,
     Shim,
     application,

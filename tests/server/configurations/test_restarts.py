@@ -20,7 +20,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.process.bounds import RmBounds
-from support.peers.shim import PATIENCE, Shim, connected, serving
+from support.patience import PATIENCE
+from support.peers.shim import Shim, connected, serving
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
 from support.server.server_process import ServerProcess
 
@@ -121,7 +122,7 @@ def connected_to(server: ServerProcess) -> grpc.aio.Channel:
 
 async def comes_into_force(channel: grpc.aio.Channel, config: str) -> None:
     """Wait until a configuration is in force for the RM."""
-    async with asyncio.timeout(6 * PATIENCE):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if (await Admin(channel).in_force())[0] == config:
                 return

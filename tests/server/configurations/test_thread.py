@@ -19,7 +19,8 @@ from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origi
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import CONFIGURATIONS
 from licorne_server.wire.errors import CallError
-from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.patience import PATIENCE
+from support.peers.shim import LOOPBACK, Shim, connected, eventually, serving
 
 
 class Line:

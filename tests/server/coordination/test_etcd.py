@@ -17,9 +17,10 @@ from licorne_server.coordination import etcd_snapshots
 from licorne_server.coordination.etcd import EtcdStore
 from licorne_server.coordination.pb import etcd_pb2 as pb
 from licorne_server.coordination.store import Conflict, LeaseLost, Ownership, StoreError
-from support.coordination.backends import PATIENCE, member, present, rm, until, watching
+from support.coordination.backends import member, present, rm, until, watching
 from support.coordination.etcd import EtcdBackend
 from support.coordination.transport import KEEP_ALIVE, WATCH, Tap
+from support.patience import PATIENCE
 from support.peers.shim import eventually
 
 A, B = member("a"), member("b")

@@ -13,8 +13,9 @@ from licorne_server.coordination.etcd import EtcdStore
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.store import Conflict, StoreError
 from licorne_server.process.settings import SettingsError
-from support.coordination.backends import PATIENCE, member, present, rm, until, watching
+from support.coordination.backends import member, present, rm, until, watching
 from support.coordination.etcd import EtcdServer
+from support.patience import PATIENCE
 from support.peers.tls import FILES
 
 A = member("a")

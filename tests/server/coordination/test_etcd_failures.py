@@ -15,7 +15,6 @@ from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.store import Conflict, LeaseLost, StoreError
 from licorne_server.testing.proxy import Proxy
 from support.coordination.backends import (
-    PATIENCE,
     claimed_at_last,
     insisted,
     member,
@@ -27,6 +26,7 @@ from support.coordination.backends import (
 )
 from support.coordination.etcd import EtcdServer
 from support.coordination.transport import KEEP_ALIVE, Tap
+from support.patience import PATIENCE
 from support.peers.shim import eventually
 from support.surroundings import CLOSED
 

@@ -12,8 +12,8 @@ from licorne_server.coordination.store import Ownership
 from licorne_server.testing import FakeRM
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import ApiServer, served
-from support.coordination.backends import PATIENCE
 from support.coordination.kubernetes import kubeconfig
+from support.patience import PATIENCE
 
 LEASE = 4.0
 

@@ -7,6 +7,7 @@ import pytest
 
 from licorne_server.coordination.store import MAX_DOCUMENT, Conflict, Document, Store, StoreError
 from support.coordination.backends import member, present, rm, until, watching
+from support.patience import PATIENCE
 
 A = member("a")
 
@@ -115,7 +116,7 @@ async def test_a_slow_reader_gets_the_newest(store: Store, other: Store) -> None
         for _ in range(100):
             claimed = await store.claim(rm("one"), A.id, claimed, 0)
         shown = 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             async for seen in snapshots:
                 shown += 1
                 if seen.rms.get(rm("one")) == claimed:

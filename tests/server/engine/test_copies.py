@@ -19,6 +19,7 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
 from support.core.builders import node, nodes, remove_apps
+from support.patience import PATIENCE
 from support.peers.shim import Shim, ask, eventually, new_allocations
 
 RM = RmId("rm")
@@ -218,6 +219,9 @@ async def test_a_copy_that_computes_too_long_is_ended(
 ) -> None:
     """The system ends a copy that does not see that its time is spent."""
     monkeypatch.setattr("licorne_server.engine.copies.CPU_SECONDS", 1)
+    # A copy is slow on a busy machine, by its niceness, too.
+    monkeypatch.setattr("licorne_server.engine.copied_process._NICENESS", 0)
+    monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", PATIENCE)
     await shim.set_up()
 
     def compute(scheduler: Scheduler, now: float, spent: Spent) -> bytes:

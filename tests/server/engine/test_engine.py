@@ -34,17 +34,8 @@ from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.errors import Defect, Stopped
 from support.core import builders
 from support.core.driver import shown
-from support.peers.shim import (
-    PATIENCE,
-    RawSession,
-    Shim,
-    ask,
-    connected,
-    eventually,
-    new_allocations,
-    node,
-    serving,
-)
+from support.patience import PATIENCE
+from support.peers.shim import RawSession, Shim, ask, connected, eventually, new_allocations, node, serving
 
 BAD = RmId("bad")
 GOOD = RmId("good")

@@ -18,6 +18,7 @@ from licorne_server.process.bounds import EventBounds, RmBounds
 from licorne_server.services.server import Server
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
+from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, connected, serving
 from support.server.http_site import routes
 from support.server.pieces import GROUP, PARTITIONS, USER, Pieces, counted_pieces, fill
@@ -231,9 +232,6 @@ LIVE = ("/ui/api/feed", "/ws/v1/events/stream", "WatchEvents")
 
 ENOUGH = 20_000
 """Bytes of these, behind which the reader goes away."""
-
-PATIENCE = 120.0
-"""Seconds after which an answer that does not end fails the test."""
 
 
 @asynccontextmanager

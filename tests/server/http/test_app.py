@@ -9,6 +9,7 @@ from licorne_server.http import HttpServer, Sources, Status
 from licorne_server.telemetry.history.recorder import Recorder
 from support.core.builders import config, node, nodes, register
 from support.core.driver import Driver
+from support.patience import PATIENCE
 from support.server.http_site import Site
 
 
@@ -38,7 +39,7 @@ async def raw(site: Site, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
     writer.write_eof()
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), PATIENCE)
     writer.close()
     await writer.wait_closed()
     return answer
@@ -118,7 +119,7 @@ async def answers(site: Site, *requests: str) -> bytes:
     host, port = site.address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write("".join(requests).encode())
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), PATIENCE)
     writer.close()
     await writer.wait_closed()
     return answer

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
-from support.peers.shim import PATIENCE, eventually
+from support.patience import PATIENCE
+from support.peers.shim import eventually
 from support.server.http_site import Site
 
 DUMP = "/ws/v1/fullstatedump"

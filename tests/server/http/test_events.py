@@ -13,7 +13,8 @@ from licorne_core.values.ids import RmId
 from licorne_server.http import events
 from licorne_server.rms.event_log import EventLog
 from support.core.builders import RM, START, happened, register, reload
-from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.patience import PATIENCE
+from support.peers.shim import LOOPBACK, Shim, connected, eventually, serving
 from support.server.http_site import Site
 
 BATCH = "/ws/v1/events/batch"

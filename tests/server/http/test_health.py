@@ -9,6 +9,7 @@ from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import NodeId, QueuePath, RmId
 from licorne_server.http.health import Heartbeat
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from support.patience import PATIENCE
 from support.server.http_site import Site
 
 HEALTH = "/ws/v1/scheduler/healthcheck"
@@ -207,5 +208,5 @@ async def test_heartbeat_beats_by_itself() -> None:
 
     heartbeat = Watched()
     heartbeat.start()
-    await asyncio.wait_for(beaten.wait(), 10)
+    await asyncio.wait_for(beaten.wait(), PATIENCE)
     heartbeat.stop()

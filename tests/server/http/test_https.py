@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.services.server import Server
-from support.peers.shim import LOOPBACK, PATIENCE, Shim, serving
+from support.patience import PATIENCE
+from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 
 EVERYWHERE = Address(host="0.0.0.0", port=0)

@@ -27,6 +27,7 @@ from licorne_server.http.stream import (
 )
 from licorne_server.process.fair import TimeSlices
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
+from support.patience import PATIENCE
 from support.server.http_site import Site
 
 CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
@@ -254,7 +255,7 @@ async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:
 
     line = [asyncio.create_task(wait()) for _ in range(LINE)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await ask()
         found = left
         await asyncio.gather(*line)
@@ -290,7 +291,7 @@ async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.
     monkeypatch.setattr(Together, "get", make)
     async with site.time_slices.slice("somebody"):
         asked = [asyncio.create_task(site.ask("/metrics")) for _ in range(5)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await all_wait.wait()
     bodies = {body for _, _, body in await asyncio.gather(*asked)}
     assert (made, len(bodies)) == (1, 1)

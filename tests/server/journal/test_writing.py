@@ -26,10 +26,10 @@ from licorne_server.journal.records import Digest, Header, Input, JournalState, 
 from licorne_server.journal.writer import MOST_WAITING, Writer
 from support.core.driver import Driver
 from support.journal import replayed, scheduler_of
+from support.patience import PATIENCE
 from support.worlds import World
 from support.worlds.playing import Players
 
-PATIENCE = 60.0
 RM = RmId("rm-1")
 LARGE = 10**9
 

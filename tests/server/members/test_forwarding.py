@@ -16,6 +16,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import load
 from licorne_server.services.forwarding import ROUTES, page_of_all
+from support.patience import PATIENCE
 from support.peers.members import Deployment, members
 from support.peers.shim import Shim, ask, connected, eventually, info_of, new_allocations
 from support.peers.tls import Bearing
@@ -338,7 +339,7 @@ async def test_events_are_watched_from_every_member(town: Town) -> None:
         seen += [event.id for event in (await watch.read()).events]
     assert seen[0] == kept.id
     town.deployment.give("one", "a")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await watch.code() is UNAVAILABLE
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from licorne_server.process.fair import FairLock
 from licorne_server.wire.errors import CallError, Stopped
-
-PATIENCE = 60.0
+from support.patience import PATIENCE
 
 
 def a_lock(each: int = 2, total: int = 3) -> FairLock:

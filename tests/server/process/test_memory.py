@@ -11,6 +11,7 @@ from licorne_core.messages.commands import Command, RefuseNewWork
 from licorne_core.values.rm_caps import Shortage
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory, System
+from support.patience import PATIENCE
 from support.peers.shim import Shim, ask, connected, new_allocations, node, serving
 
 LIMIT = 800
@@ -176,7 +177,7 @@ async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1
 
     monkeypatch.setattr(System, "resident", resident)
-    async with serving(rms=RmBounds(memory=LIMIT)), asyncio.timeout(60):
+    async with serving(rms=RmBounds(memory=LIMIT)), asyncio.timeout(PATIENCE):
         await looked.wait()
 
 

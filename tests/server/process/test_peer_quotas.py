@@ -20,7 +20,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.configurations.thread import Origin
 from licorne_server.services.server import Server
-from support.peers.shim import LOOPBACK, PATIENCE, connected, serving
+from support.patience import PATIENCE
+from support.peers.shim import LOOPBACK, connected, serving
 from support.peers.tls import Bearing
 
 MINE, OPERATOR = ("token-of-" + who * 8 for who in "ab")

@@ -18,7 +18,8 @@ from licorne_server.process.fair import FairLock
 from licorne_server.rms.registry import MAX_WAITING
 from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError
-from support.peers.shim import PATIENCE, RawSession, Shim, connected, eventually
+from support.patience import PATIENCE
+from support.peers.shim import RawSession, Shim, connected, eventually
 
 CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
 

@@ -11,6 +11,7 @@ from licorne_server.process import fair
 from licorne_server.process.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
 from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
 from licorne_server.services.paging import walked
+from support.patience import PATIENCE
 
 
 class Time:
@@ -146,7 +147,7 @@ async def test_whoever_goes_away_leaves_the_line() -> None:
             task.cancel()
         await asyncio.gather(*tasks, turns, return_exceptions=True)
         assert all(not task.cancelled() for task in tasks[1::2])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await read(time_slices, "last", 1, lambda: order.append("last"))
     assert order[-1] == "last"
 

@@ -20,7 +20,8 @@ from licorne_server.engine.engine import Engine
 from licorne_server.process.watchdog import STOP_SECONDS, Watchdog
 from licorne_server.services.server import Server
 from licorne_server.wire.errors import Stopped
-from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.patience import PATIENCE
+from support.peers.shim import LOOPBACK, Shim, connected, eventually, serving
 from support.server.process_log import opened
 from support.server.server_process import ServerProcess
 
@@ -273,7 +274,7 @@ async def test_a_process_whose_engine_is_gone_ends_with_an_error(
             await Shim(channel).register()
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await Shim(channel, "doomed").register()
-            async with asyncio.timeout(4 * PATIENCE):
+            async with asyncio.timeout(PATIENCE):
                 assert await server.ended() == 1
     entries = [json.loads(line) for line in path.read_text().splitlines()]
     assert [entry["event"] for entry in entries] == events

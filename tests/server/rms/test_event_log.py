@@ -17,6 +17,7 @@ from licorne_server.process.bounds import EventBounds
 from licorne_server.rms import event_log
 from licorne_server.rms.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from support.core.builders import START, Counted, counted, happened
+from support.patience import PATIENCE
 
 RM, OTHER = RmId("rm"), RmId("other")
 
@@ -246,12 +247,12 @@ async def test_news_wakes_all_who_wait() -> None:
     waiting = [asyncio.ensure_future(log.news()) for _ in range(3)]
     await asyncio.sleep(0)
     log.append(counted(0, 1))
-    await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)
     last = asyncio.ensure_future(log.news())
     await asyncio.sleep(0)
     assert not last.done()
     log.end(Ending.CLOSED)
-    await asyncio.wait_for(last, 1)
+    await asyncio.wait_for(last, PATIENCE)
 
 
 def test_watchers_are_counted_in_all_and_by_peer() -> None:

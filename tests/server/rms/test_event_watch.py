@@ -13,6 +13,7 @@ from licorne_server.rms import event_watch
 from licorne_server.rms.event_log import Ending, EventLog
 from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from support.core.builders import START, counted
+from support.patience import PATIENCE
 
 
 def log_of(capacity: int = 100_000) -> EventLog:
@@ -43,7 +44,7 @@ async def test_events_come_once_and_in_order() -> None:
     await asyncio.sleep(0)
     assert not more.done()
     log.append(counted(5, 1))
-    assert await asyncio.wait_for(more, 1) == (5, 1, b"5:app-5 ")
+    assert await asyncio.wait_for(more, PATIENCE) == (5, 1, b"5:app-5 ")
 
 
 async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
@@ -66,7 +67,7 @@ async def test_a_reader_may_begin_ahead() -> None:
     await asyncio.sleep(0)
     assert not coming.done()
     log.append(counted(2, 1))
-    assert (await asyncio.wait_for(coming, 1)).first_id == 2
+    assert (await asyncio.wait_for(coming, PATIENCE)).first_id == 2
 
 
 async def test_whoever_reads_promptly_loses_nothing() -> None:

@@ -10,13 +10,13 @@ from licorne_server.rms.exchange import ENTRY_COST, MAX_JOINED, MAX_WAITING, Ent
 from licorne_server.wire.framing import Split, delimited
 from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
+from support.patience import PATIENCE
 from support.peers.shim import eventually
 
 ADDED = {Kind.NODES: 1, Kind.APPLICATIONS: 1, Kind.ALLOCATIONS: 4}
 """The field of a request that holds what is added."""
 REMOVED = {Kind.APPLICATIONS: 2, Kind.ALLOCATIONS: 2}
 """The field that holds what is removed."""
-PATIENCE = 60.0
 
 
 def request(kind: Kind, added: str = "", removed: str = "") -> Split:

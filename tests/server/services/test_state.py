@@ -9,17 +9,8 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from support.peers.shim import (
-    PATIENCE,
-    Call,
-    Shim,
-    application,
-    ask,
-    connected,
-    new_allocations,
-    node,
-    violations,
-)
+from support.patience import PATIENCE
+from support.peers.shim import Call, Shim, application, ask, connected, new_allocations, node, violations
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

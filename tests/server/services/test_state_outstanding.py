@@ -14,17 +14,8 @@ from licorne_core.values.ids import PartitionName
 from licorne_server.services import paging, shortage
 from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
-from support.peers.shim import (
-    PATIENCE,
-    Shim,
-    application,
-    ask,
-    connected,
-    eventually,
-    new_allocations,
-    node,
-    serving,
-)
+from support.patience import PATIENCE
+from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node, serving
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

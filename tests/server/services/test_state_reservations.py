@@ -10,17 +10,8 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from support.peers.shim import (
-    PATIENCE,
-    Call,
-    Shim,
-    application,
-    ask,
-    new_allocations,
-    node,
-    releases,
-    violations,
-)
+from support.patience import PATIENCE
+from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, violations
 from support.server.reports import listed
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 import grpc
 import pytest
 
-from support.peers.networks import DATA, PATIENCE, WINDOW, frame
+from support.patience import PATIENCE
+from support.peers.networks import DATA, WINDOW, frame
 from support.peers.raw_grpc import Frame, Frames, calling, data, frames_to, literal, opening, packed, serving
 
 pytestmark = pytest.mark.transport

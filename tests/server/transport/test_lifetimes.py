@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from support.peers.networks import ACK, GOAWAY, PATIENCE, PING, RESET, RawHttp2, frame, raw_connection
+from support.patience import PATIENCE
+from support.peers.networks import ACK, GOAWAY, PING, RESET, RawHttp2, frame, raw_connection
 from support.peers.raw_grpc import calling, data, frames_to, literal, opening, packed, serving
 from support.peers.shim import eventually
 from support.peers.tls import tls

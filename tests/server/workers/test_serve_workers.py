@@ -15,7 +15,8 @@ import pytest
 from licorne.v1 import session_pb2 as sp
 from licorne_server.journal.reading import read
 from support.journal import replayed
-from support.peers.shim import PATIENCE, RawSession
+from support.patience import PATIENCE
+from support.peers.shim import RawSession
 from support.server.server_process import PROGRAM, START_SECONDS, ServerProcess
 
 ANY_PORT = "127.0.0.1:0"

@@ -19,9 +19,9 @@ from licorne_server.workers import restarts, worker
 from licorne_server.workers.status import known_workers
 from licorne_server.workers.supervisor import STORE, Plan, Supervisor
 from licorne_server.workers.worker import State, Worker
+from support.patience import PATIENCE
 from support.peers.shim import eventually
 
-PATIENCE = 120.0
 LEASE = 60.0
 
 SERVES = "print('listening grpc=', flush=True); import signal; signal.pause()"

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from support.coordination.api_cluster import NAMESPACE, Cluster, Objects, conflict, event
 from support.coordination.api_rules import Json, Refusal
-from support.coordination.backends import PATIENCE
+from support.patience import PATIENCE
 
 TOKEN = "the-token-of-the-account"
 

@@ -16,9 +16,7 @@ from licorne_server.coordination.store import (
     Store,
     StoreError,
 )
-
-PATIENCE = 120.0
-"""Seconds after which a condition that was waited for counts as never fulfilled."""
+from support.patience import PATIENCE
 
 LONG = 60.0
 """Seconds of a lease that does not end within a test."""

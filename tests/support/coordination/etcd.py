@@ -23,7 +23,8 @@ from typing import Self
 from licorne_server.coordination.etcd import EtcdStore
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.store import Store
-from support.coordination.backends import LONG, PATIENCE
+from support.coordination.backends import LONG
+from support.patience import PATIENCE
 from support.peers.tls import FILES
 
 MEMORY = Path("/dev/shm")

@@ -36,12 +36,12 @@ from support.coordination.etcd import EtcdServer
 from support.docs.journal import write_journal
 from support.docs.pages import ROOT, Block, Page
 from support.docs.traces import with_trace
+from support.patience import PATIENCE
 from support.server.server_process import fork_licorne
 
 LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-PATIENCE = 60.0
 ASKING = (
     *("queues", "apps", "nodes", "users", "rms", "explain", "events", "usage", "topology"),
     *("log-level", "state-dump", "calendar"),

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from support.patience import PATIENCE
+
 PUBLISHED = Path(__file__).resolve().parents[2] / "e2e" / "published"
-PATIENCE = 60.0
-"""Seconds after which an answer that did not come fails the test."""
 
 Message = dict[str, Any]
 

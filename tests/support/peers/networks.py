@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Self
 
 from licorne_server.testing.proxy import Relay
+from support.patience import PATIENCE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What an HTTP/2 client says first."""
@@ -70,8 +71,6 @@ def _is_message(payload: bytes) -> bool:
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, _, PING, GOAWAY, WINDOW, MORE = range(10)
 UNKNOWN = 0xFA
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
-PATIENCE = 60.0
-"""Seconds after which a test gives up; never how long anything should take."""
 
 
 def frame(kind: int, payload: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:

@@ -10,13 +10,13 @@ import grpc
 
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import Address, Tls
+from support.patience import PATIENCE
 from support.peers.networks import (
     ACK,
     DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
-    PATIENCE,
     PING,
     PREFACE,
     SETTINGS,

@@ -17,11 +17,10 @@ from licorne_server.process.clock import Clock
 from licorne_server.process.settings import Address, Settings
 from licorne_server.services.server import Server, running
 from licorne_server.wire.errors import CallError
+from support.patience import PATIENCE
 
 FREE_PLANS = RmBounds(plan_pause=0.0)
 LOOPBACK = Address(host="127.0.0.1", port=0)
-PATIENCE = 60.0
-"""Seconds after which a test gives up on a message; never how long anything should take."""
 
 STREAMS = {
     "UpdateNode": si.NodeResponse,

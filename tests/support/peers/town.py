@@ -12,6 +12,7 @@ import pytest
 from licorne_cli.commands import main
 from licorne_server.process.clock import Clock
 from licorne_server.testing import FakeRM, serve
+from support.patience import PATIENCE
 
 CONFIG = """\
 partitions:
@@ -55,8 +56,10 @@ class Shell:
         self._capsys = capsys
 
     async def __call__(self, command: str, *arguments: str) -> Result:
-        """Run `licorne COMMAND ARGUMENTS --target …` beside the server's loop."""
+        """Run `licorne COMMAND ARGUMENTS --target …` beside the server's loop, without hurry."""
         given = [command, *arguments, "--target", self.target]
+        if "--timeout" not in arguments:
+            given += ["--timeout", str(PATIENCE)]
         # What the server logged before is not the command's.
         self._capsys.readouterr()
         code = await asyncio.to_thread(main, given)

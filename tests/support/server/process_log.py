@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from support.peers.shim import PATIENCE
+from support.patience import PATIENCE
 
 
 class Log:

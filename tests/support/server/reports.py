@@ -24,7 +24,8 @@ from licorne_cli.output.text import printable
 from licorne_server.services.admin.rights import EVENT
 from licorne_server.services.server import Server
 from support.core.builders import START, happened
-from support.peers.shim import PATIENCE, info_of
+from support.patience import PATIENCE
+from support.peers.shim import info_of
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

@@ -15,6 +15,7 @@ import pytest
 from licorne_server.http.identity import NO_CERTIFICATE
 from licorne_server.http.ui import pages
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 from support.server.http_site import API, Viewer
@@ -54,7 +55,7 @@ class Browser:
     async def first_change(self) -> tuple[str, Any]:
         """The role that the feed tells, and all that it shows at first."""
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(PATIENCE),
             aiohttp.ClientSession() as client,
             client.get(f"{self.base}{API}/feed", ssl=self.certificate or True) as answer,
         ):

@@ -11,6 +11,7 @@ import pytest
 
 from licorne_server.http.ui import pages
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.peers.tls import Bearing
 from support.server.http_site import API, Viewer
@@ -58,7 +59,7 @@ async def first_change(client: aiohttp.ClientSession, server: Server, token: str
     """The role that the feed tells a viewer, and all that it shows at first."""
     url = f"http://{server.http_address}{API}/feed"
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(PATIENCE),
         client.get(url, headers={"Authorization": f"Bearer {token}"}) as answer,
     ):
         viewer = Viewer(answer.content)
@@ -123,7 +124,7 @@ async def test_viewers_are_told_that_the_server_stops(client: aiohttp.ClientSess
         viewer = Viewer(answer.content)
         await viewer.change()
         stopping = asyncio.create_task(server.stop())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (event := await viewer.next())[0] != "bye":
                 pass
         assert event[1]["reason"] == "the server is about to stop"

@@ -13,8 +13,9 @@ import aiohttp
 import grpc
 import pytest
 
+from support.patience import PATIENCE
 from support.peers.networks import goaway, headers, raw_connection
-from support.peers.shim import PATIENCE, Shim, ask, new_allocations
+from support.peers.shim import Shim, ask, new_allocations
 from support.server.process_log import Log, entry_of, full_disk, pipe
 from support.server.server_process import PROGRAM, ServerProcess
 

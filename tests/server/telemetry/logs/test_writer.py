@@ -11,10 +11,8 @@ import pytest
 
 from licorne_server.telemetry.logs.lines import Drops, Lines
 from licorne_server.telemetry.logs.stderr import Writer
+from support.patience import PATIENCE
 from support.server.process_log import full_disk, pipe, sealed
-
-PATIENCE = 60.0
-"""Seconds after which a test gives up; never how long anything should take."""
 
 Start = Callable[[int | None], Writer]
 

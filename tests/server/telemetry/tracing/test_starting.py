@@ -3,11 +3,13 @@
 import subprocess
 import sys
 
+from support.patience import PATIENCE
+
 
 def run(program: str) -> str:
     """Output of a program."""
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     return done.stdout.strip()
 
