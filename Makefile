@@ -51,7 +51,7 @@ PIP_INSTALL = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev/
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,8 +85,11 @@ run: $(RUNTIME) ## a server on loopback
 bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
-test: install ## the tests, on all processors; benchmarks as such: make test-bench
+test: install ## the tests, but for slow ones: four minutes on two processors, with Python, make and git alone
 	@$(BIN)/pytest -n auto --dist worksteal
+
+test-slow: install ## the tests that take more than half a second of CPU each: large worlds, processes, growth
+	@$(BIN)/pytest -m slow -n auto --dist worksteal
 
 # What breaks first, whatever is changed.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \
@@ -201,8 +204,8 @@ test-compiled: install ## test the compiled form that dist/ has (the core, the w
 soak: install ## kill servers and RMs 120 times, shake members 100 times, then 500,000 allocations with flat memory; half an hour
 	@$(BIN)/python tests/soak
 
-mutants: install ## do the tests notice planted defects? make mutants ONLY=name JOBS=2
-	@$(BIN)/python tests/mutants $(ONLY) --jobs $(JOBS)
+mutants: install ## do the tests notice planted defects? make mutants ONLY=name JOBS=2 TABLE=file
+	@$(BIN)/python tests/mutants $(ONLY) --jobs $(JOBS) $(if $(TABLE),--table $(TABLE))
 
 rows: install ## which test covers which acceptance row
 	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md
@@ -226,7 +229,10 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@test -n "$(GO)" || { echo 'test-shim: no Go toolchain is installed' >&2; exit 1; }
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native $(if $(CARGO),test-transport) gate ## all that CI runs
+programs: install ## are the programs there that tests need beside Python, make and git?
+	@$(BIN)/python tests/programs.py
+
+check: programs lint types imports gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native $(if $(CARGO),test-transport) gate ## all that CI runs
 
 lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check

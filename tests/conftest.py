@@ -13,7 +13,8 @@ import pytest
 import structlog
 
 import acceptance
-import folder_times
+import costs
+import programs
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_server.process.build_info import COMPILED, build_info
 from support import seeds
@@ -23,7 +24,7 @@ WORLDS = 120
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
 
 MOST_FOR_ONE = 2
-"""Lines of the times of a single folder, which are not worth showing."""
+"""Lines of the costs of a single folder, which are not worth showing."""
 
 # A deadline would measure how busy the machine is; so does the check for slow data.
 hypothesis.settings.register_profile(
@@ -56,7 +57,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the table of rows when it is wanted."""
+    """Register what measures and tells, and the table of rows when it is wanted."""
+    config.pluginmanager.register(costs.Meter())
+    config.pluginmanager.register(programs.Told(config))
     path = config.getoption("--rows-table")
     if path:
         config.pluginmanager.register(acceptance.RowTable(config, Path(path)))
@@ -70,8 +73,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note which rows have tests, before any test is left out for its name or its mark."""
+    """Note which rows have tests, before any test is left out for its name, its mark or its programs."""
     acceptance.note_rows(config, items)
+    programs.leave_out(config, items)
     if build_info().form == COMPILED:
         # Compiled code looks neither for what took a function's place, nor for who counts lines.
         of_pure = [item for item in items if item.get_closest_marker("pure")]
@@ -80,17 +84,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long each folder took, where there are several; with `-n` it is the same."""
+    """Say what each of several folders cost, and which tests cost too much; with `-n` it is the same."""
     reports = [
         report
         for found in terminalreporter.stats.values()
         for report in found
         if isinstance(report, pytest.TestReport)
     ]
-    lines = list(folder_times.table(reports))
+    lines = list(costs.table(reports))
     if len(lines) > MOST_FOR_ONE:
-        terminalreporter.section("times per folder")
-        terminalreporter.write_line("\n".join(lines))
+        terminalreporter.section("costs per folder")
+        terminalreporter.write_line("\n".join([*lines, *costs.above_budget(reports)]))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

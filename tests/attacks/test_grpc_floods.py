@@ -43,6 +43,7 @@ async def attacker(server: ServerProcess) -> AsyncIterator[RawHttp2]:
     await attacker.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [
@@ -64,6 +65,7 @@ async def test_flood_of_frames_is_cut(
     await beside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 50, AT_ONCE])
 async def test_flood_of_pings_is_cut(
     server: ServerProcess, attacker: RawHttp2, others_are_served: Check, at_once: int
@@ -76,6 +78,7 @@ async def test_flood_of_pings_is_cut(
     await beside
 
 
+@pytest.mark.slow
 async def test_keep_alive_of_clients_is_no_flood(server: ServerProcess, attacker: RawHttp2) -> None:
     """Two pings in a row are answered, and the connection stays open."""
     for _ in range(2):
@@ -83,6 +86,7 @@ async def test_keep_alive_of_clients_is_no_flood(server: ServerProcess, attacker
     assert not attacker.closed.is_set()
 
 
+@pytest.mark.slow
 async def test_flood_of_resets_is_cut(
     server: ServerProcess, attacker: RawHttp2, others_are_served: Check
 ) -> None:

@@ -28,6 +28,7 @@ async def connect(stack: AsyncExitStack, address: str, source: str) -> Streams:
     return reader, writer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
 async def test_connections_of_one_host_leave_places_for_probes(others_are_served: Check, source: str) -> None:
     """A host that opens more connections than the server has files locks nobody out, not itself."""

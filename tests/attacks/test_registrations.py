@@ -53,6 +53,7 @@ async def flood(channel: grpc.aio.Channel, count: int, *, first: int = 0) -> int
     return outcomes.count("")
 
 
+@pytest.mark.slow
 async def test_registrations_without_streams_do_not_close_the_door(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:

@@ -29,6 +29,7 @@ async def opened() -> AsyncIterator[Opener]:
         yield connect
 
 
+@pytest.mark.slow
 async def test_silent_streams_of_one_peer_leave_places_for_others(
     server: ServerProcess, opened: Opener, others_are_served: Check
 ) -> None:
@@ -45,6 +46,7 @@ async def test_silent_streams_of_one_peer_leave_places_for_others(
     await others_are_served(server)
 
 
+@pytest.mark.slow
 async def test_silent_stream_ends(opened: Opener) -> None:
     """A stream that says nothing is ended after the time that `--first-message` gives it."""
     async with ServerProcess("--first-message", "0.1") as server:
@@ -54,6 +56,7 @@ async def test_silent_stream_ends(opened: Opener) -> None:
         await eventually(lambda: RESET in connection.kinds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "beginning",
     [
@@ -74,6 +77,7 @@ async def test_connection_without_a_call_is_closed(opened: Opener, beginning: by
         await connection.ended()
 
 
+@pytest.mark.slow
 async def test_connections_of_one_host_leave_places_for_others(
     opened: Opener, others_are_served: Check
 ) -> None:
@@ -84,6 +88,7 @@ async def test_connections_of_one_host_leave_places_for_others(
         await others_are_served(server)
 
 
+@pytest.mark.slow
 async def test_probes_have_descriptors_of_their_own(opened: Opener, others_are_served: Check) -> None:
     """With few files to open, a host that takes all connections of gRPC leaves probes their own."""
     async with ServerProcess(http="127.0.0.1:0", files=320) as server:

@@ -3,11 +3,14 @@
 import subprocess
 import sys
 
+import pytest
+
 from licorne_server.commands.demo.command import LONGEST_SECONDS
 from support.patience import PATIENCE
 from support.terminal import ORDINARY, Tty
 
 
+@pytest.mark.slow
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     """Without a terminal: a line a second, the summary, and an explained ask; no control codes.
 
@@ -41,6 +44,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     assert f"{taken_back}: 15 of root.shared.borrower were stopped for them" in end
 
 
+@pytest.mark.slow
 async def test_the_demo_may_be_ended_early() -> None:
     """On a terminal it says what it does, then has a screen with keys; what it sums up is true."""
     async with Tty("demo", "--seconds", "25") as tty:

@@ -13,6 +13,7 @@ from licorne_server.commands.ports import Ports
 from support.patience import PATIENCE
 
 
+@pytest.mark.slow
 async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
     """It names its page; the application that never ends waits for a reason; Ctrl-C ends it in order."""
     any_port = "127.0.0.1:0"

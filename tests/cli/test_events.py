@@ -78,6 +78,7 @@ async def test_events_of_an_rm_from_an_id(server: Server, shell: Shell) -> None:
     assert result.json["events"][0]["record"]["type"] == "APP"
 
 
+@pytest.mark.slow
 async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -> None:
     """All that were kept are shown, however many answers that needs."""
     start = play(server, 0, 25_000)

@@ -5,11 +5,14 @@ import signal
 import sys
 from itertools import islice
 
+import pytest
+
 from licorne_server.commands.demo.world import endless, worlds
 from licorne_server.testing import serve
 from support.patience import PATIENCE
 
 
+@pytest.mark.slow
 async def test_it_works_until_it_is_told_to_stop() -> None:
     """Its nodes and applications are there under the wanted name, and SIGTERM ends it in order."""
     async with serve() as served:

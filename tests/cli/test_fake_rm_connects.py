@@ -72,11 +72,13 @@ async def mutual() -> AsyncIterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 async def test_certificate(mutual: Server) -> None:
     """With its certificate it is served."""
     await assert_works(mutual, "--target", mutual.grpc_address, *CERTIFICATE, rm_id="batch")
 
 
+@pytest.mark.slow
 async def test_token(tmp_path: Path) -> None:
     """With its token it is served, and the server's name may be another than that of the target."""
     token = tmp_path / "token"
@@ -90,6 +92,7 @@ async def test_token(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A context says where and as whom, its RM included."""
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
@@ -98,6 +101,7 @@ async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.Monke
     await assert_works(mutual, "--context", "test", "--world", "services", rm_id="batch")
 
 
+@pytest.mark.slow
 async def test_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """So do variables."""
     monkeypatch.setenv("LICORNE_TARGET", mutual.grpc_address)
@@ -106,6 +110,7 @@ async def test_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> Non
     await assert_works(mutual, rm_id="batch")
 
 
+@pytest.mark.slow
 async def test_certificate_of_another_rm(mutual: Server) -> None:
     """A name that its certificate does not allow ends it, with the server's reason."""
     target = ("--target", mutual.grpc_address)
@@ -116,6 +121,7 @@ async def test_certificate_of_another_rm(mutual: Server) -> None:
     assert "this certificate may not act for RM other" in line
 
 
+@pytest.mark.slow
 async def test_without_tls(mutual: Server) -> None:
     """Who talks in plain to a server with TLS is told so, and waits on."""
     async with fake_rm("--target", mutual.grpc_address, "--timeout", "0.1") as process:

@@ -29,6 +29,7 @@ def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_configuration_on_standard_input() -> None:
     """It is checked like a file, and is called <stdin>."""
     done = validated(GOOD)

@@ -115,6 +115,7 @@ async def test_a_server_without_rms(capsys: pytest.CaptureFixture[str]) -> None:
         await says_there_is_none(Shell(server.grpc_address, capsys), NONE, commands=commands)
 
 
+@pytest.mark.slow
 async def test_a_token_that_shows_no_rm(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 async def test_commands_print_as_recorded(
     rewrite: bool,
     files: Path,

@@ -144,6 +144,7 @@ async def test_ten_thousand_asks_in_one_call() -> None:
         assert len(await placed(rm, 10_000)) == 10_000
 
 
+@pytest.mark.slow
 async def test_a_reader_that_stays_away_loses_nothing() -> None:
     """With a tiny buffer and nobody reading the client stops to read, and goes on where it was."""
     limits = Limits(events=10)

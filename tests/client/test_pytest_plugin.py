@@ -108,6 +108,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: (folders[name] / "out").read_text(encoding="utf-8") for name in runs}
 
 
+@pytest.mark.slow
 def test_the_documented_tests_pass(said: dict[str, str]) -> None:
     """Every test on the page passes where its `conftest.py` is the one of the page."""
     assert sum(text.count("def test_") for text in documented().values()) == 3

@@ -43,6 +43,7 @@ async def reconnected(rm: FakeRM, times: int = 1) -> bool:
     return reconnections(rm.events)[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.row(18)
 async def test_cuts_in_the_middle_of_a_request_change_nothing() -> None:
     """Wherever the stream of one big request breaks, client and server have the same books."""
@@ -97,6 +98,7 @@ async def test_a_restarted_server_is_told_everything() -> None:
             await rm.until(lambda: "tight-3" in rm.allocations, "the next in the queue")
 
 
+@pytest.mark.slow
 async def test_changes_around_a_replay_are_not_lost() -> None:
     """What the caller says before, during and after a long replay is told, once."""
     async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:

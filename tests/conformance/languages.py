@@ -1,6 +1,5 @@
 """The languages whose clients are played: how their peers are built and started."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +32,5 @@ def _go(folder: Path) -> Sequence[str]:
     return (str(program),)
 
 
-def languages() -> Mapping[str, Build]:
-    """The peers that can be built here. Go needs its tools on the PATH."""
-    found: dict[str, Build] = {"python": _python}
-    if shutil.which("go") and (GO_MODULE / "conformance").is_dir():
-        found["go"] = _go
-    return found
+LANGUAGES: Mapping[str, Build] = {"python": _python, "go": _go}
+"""The peers that are played. That in Go needs its tools."""

@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 
 LOG = logging.getLogger(__name__)
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.needs("openssl")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

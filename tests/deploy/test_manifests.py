@@ -172,6 +172,7 @@ def here(word: str, folder: Path) -> str:
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.needs("openssl")
 async def test_probes_and_scrapes_are_answered(started: dict[str, str]) -> None:
     """A kubelet, which checks no certificate and has none, and a scraper in plain get answers."""
     unchecked = ssl.create_default_context()
@@ -189,6 +190,7 @@ async def test_probes_and_scrapes_are_answered(started: dict[str, str]) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.needs("openssl")
 async def test_rms_are_known_by_their_certificates(started: dict[str, str]) -> None:
     """An RM with a certificate of the secret's authority gets the queues of the config map."""
     folder = Path(started["folder"])

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.sources import ROOT
 
 PAGE = ROOT / "docs" / "architecture.md"
 SCRIPT = ROOT / "docs" / "architecture.py"
 
 
+@pytest.mark.slow
 def test_the_picture_shows_the_imports() -> None:
     """The drawing shows the imports in the code, as `make picture` draws it."""
     done = subprocess.run(

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -196,9 +196,22 @@ FIRST_PAGE = {
 """That of each command, which is tried once however many pages have it."""
 
 
+def marks(words: Sequence[str]) -> Iterator[pytest.MarkDecorator]:
+    """What a command needs: members share an etcd, OpenSSL makes certificates, benches are slow."""
+    if words[:2] == ("licorne", "members") or any(word.startswith("etcd://") for word in words):
+        yield pytest.mark.needs("etcd")
+    if words[:2] == ("sh", "deploy/certificates.sh"):
+        yield pytest.mark.needs("openssl")
+    if words[:2] in {("licorne", "bench"), ("licorne", "simulate")}:
+        yield pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     "words",
-    [pytest.param([*words], id=f"{page}: {' '.join(words)}") for words, page in reversed(FIRST_PAGE.items())],
+    [
+        pytest.param([*words], id=f"{page}: {' '.join(words)}", marks=[*marks(words)])
+        for words, page in reversed(FIRST_PAGE.items())
+    ],
 )
 def test_commands_run(words: list[str], shell: Shell) -> None:
     """Every command on a page succeeds, as far as it can run here."""
@@ -234,6 +247,7 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_pytest_commands_find_their_tests() -> None:
     """Paths and options of pytest commands exist."""
     given = [words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]]
@@ -243,6 +257,7 @@ def test_pytest_commands_find_their_tests() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [

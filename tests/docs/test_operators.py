@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from configparser import RawConfigParser, SectionProxy
 from typing import Any
 
+import pytest
 import yaml
 
 from licorne_cli.commands import parser_for
@@ -136,6 +137,7 @@ def asked_for(tree: ast.Module) -> Iterator[str]:
             assert found.id == "variable", "one of those of contexts"
 
 
+@pytest.mark.slow
 def test_the_environment() -> None:
     """The table has exactly the variables read by server, commands and clients."""
     folders = [ROOT / folder for folder in ("server", "core", "clients/python", "clients/cli")]

@@ -220,6 +220,7 @@ def attributes(*folders: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_what_is_only_checked_is_used_by_nobody() -> None:
     """Settings marked as checked only are unused, and all others are used."""
     used = attributes("core/licorne_core", "server/licorne_server")

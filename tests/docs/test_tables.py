@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from licorne_core.config import caps as config_caps
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES, MAX_TASK_GROUPS
@@ -127,6 +129,7 @@ def reasons() -> Iterator[str]:
                     yield argument.value
 
 
+@pytest.mark.slow
 def test_rejections_are_worded_as_in_the_source() -> None:
     """Every reason on the page is a text of the source, with names in place of values."""
     texts = {text_of(node) for _, node in parsed("core/licorne_core", "server/licorne_server")}
@@ -134,6 +137,7 @@ def test_rejections_are_worded_as_in_the_source() -> None:
     assert not unknown
 
 
+@pytest.mark.slow
 def test_every_rejection_is_on_the_page() -> None:
     """The page has every text with which the source rejects an item."""
     shown = shown_rejections()

@@ -19,6 +19,8 @@ from support.docs.commands import ANYWHERE, LICORNE, QUIET, Program, commands
 from support.docs.pages import Block, Page
 from support.patience import PATIENCE
 
+pytestmark = pytest.mark.needs("openssl")
+
 PAGE = Page("docs/tls.md")
 RELOADED_WITHIN = 60.0
 """Seconds that a server may take to read its files after a signal."""

@@ -90,6 +90,7 @@ def test_the_program_is_short_and_whole() -> None:
     assert sum(bool(line.strip()) for line in block.text.splitlines()) <= MOST_LINES
 
 
+@pytest.mark.slow
 def test_everybody_prints_what_the_page_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Played block by block, server, RM and commands print the texts of the page."""
     monkeypatch.setenv("LICORNE_CONTEXTS", str(tmp_path / "none.yaml"))

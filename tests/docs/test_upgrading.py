@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_s
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
 from licorne_cli.commands import main
 from licorne_server.configurations.state_dir import FORMAT, StateDir
@@ -106,6 +108,7 @@ def look(site: Site) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_what_a_stop_leaves(tmp_path: Path) -> None:
     """Allocations, asks, applied configurations, cordons, stops and log levels survive a restart."""
     before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), PATIENCE))
@@ -118,6 +121,7 @@ def test_what_a_stop_leaves(tmp_path: Path) -> None:
     assert before["levels"] == after["levels"] >= {"core.engine"}
 
 
+@pytest.mark.slow
 def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:
     """A server refuses a state directory of a newer format, and names the file."""
     directory = StateDir(tmp_path / "state")

@@ -8,6 +8,7 @@ SERVER_KILLS = 10
 RM_KILLS = 2
 
 
+@pytest.mark.slow
 @pytest.mark.row(161)
 async def test_a_server_killed_while_it_schedules_loses_nothing() -> None:
     """Killed at many moments, it and its RM have the same books again, and every ask runs once."""
@@ -16,6 +17,7 @@ async def test_a_server_killed_while_it_schedules_loses_nothing() -> None:
     assert cycles == [*range(1, SERVER_KILLS + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.row(5, 161)
 async def test_a_killed_rm_reports_what_runs_and_the_rest_is_freed() -> None:
     """A new instance of a killed RM replays from its own truth; nothing else stays in the books."""

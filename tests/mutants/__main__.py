@@ -1,11 +1,13 @@
 """Plants one defect after the other in a copy of the tree, and says whether the tests notice.
 
-``python tests/mutants [NAME ...] [--jobs 2]``, or ``make mutants``. The exit code is 0 if every
-defect was noticed, 1 otherwise.
+``python tests/mutants [NAME ...] [--jobs 2]``, or ``make mutants``. The exit code is 0 if every defect was
+noticed by the tests that it names: by one that is not marked `slow`, unless the defect is. It is 1 otherwise.
+With ``--table FILE`` each defect is written down with the tests that noticed it.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,8 +32,11 @@ TEST_SECONDS = 60
 """A test that hangs with a defect has noticed it after so long."""
 RUN_SECONDS = 900
 """A run of tests that has not come to an end by then says nothing."""
-PASSED, FAILED = 0, 1
+PASSED, FAILED, NOTHING = 0, 1, 5
 """Exit codes of pytest."""
+QUICK, SLOW = (), ("-m", "slow")
+"""Options of pytest for the tests of `make test`, and for those of `make test-slow`."""
+NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 def main() -> int:
@@ -39,6 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these defects")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (%(default)s)")
+    parser.add_argument("--table", type=Path, help="write each defect with the tests that noticed it")
     arguments = parser.parse_args()
     known = {defect.name: defect for defect in ALL}
     strangers = [name for name in arguments.names if name not in known]
@@ -46,7 +52,7 @@ def main() -> int:
         parser.error(f"there is no defect {', '.join(strangers)}")
     defects = [known[name] for name in arguments.names] or ALL
     with copies(arguments.jobs) as trees:
-        return run(defects, trees, arguments.jobs)
+        return run(defects, trees, arguments.jobs, arguments.table)
 
 
 @contextmanager
@@ -71,57 +77,70 @@ def copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int) -> int:
+def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: Path | None = None) -> int:
     """Try the defects and say what became of each, in their order."""
     tree = trees.get()
     tests = sorted({test for defect in defects for test in defect.tests_in(tree)})
-    code, output = play(tree, tests)
+    for which in (QUICK, SLOW):
+        code, output = play(tree, tests, which)
+        if code not in (PASSED, NOTHING):
+            print(output)
+            print("the tests fail without any defect")
+            return 1
     trees.put(tree)
-    if code != PASSED:
-        print(output)
-        print("the tests fail without any defect")
-        return 1
 
-    def verdict(defect: Defect) -> str:
+    def verdict(defect: Defect) -> tuple[str, list[str]]:
         tree = trees.get()
         try:
             return tried(defect, tree)
         finally:
             trees.put(tree)
 
-    missed = []
+    missed, rows = [], []
     with ThreadPoolExecutor(jobs) as pool:
-        for defect, found in zip(defects, pool.map(verdict, defects), strict=True):
+        for defect, (found, noticing) in zip(defects, pool.map(verdict, defects), strict=True):
             print(f"{found:14} {defect.name}: {defect.wrong}", flush=True)
+            rows += [f"{defect.name}\t{test}\n" for test in noticing or ("-",)]
             if found != "killed":
                 missed.append(defect.name)
+    if table:
+        table.write_text("".join(rows), encoding="utf-8")
     print(f"{len(defects) - len(missed)} of {len(defects)} were noticed")
     if missed:
         print(f"not noticed: {' '.join(missed)}")
     return 1 if missed else 0
 
 
-def tried(defect: Defect, tree: Path) -> str:
-    """What becomes of a defect in this copy: killed, survived, or why that cannot be said."""
+def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
+    """What becomes of a defect in this copy, and the tests that notice it.
+
+    It is killed, survives, is found by slow tests only and not marked so, or it cannot be said.
+    """
     try:
         tests = defect.tests_in(tree)
         path, before = defect.plant(tree)
     except DoesNotApply as error:
         print(error, file=sys.stderr)
-        return "does not apply"
+        return "does not apply", []
     try:
-        code, output = play(tree, tests)
+        code, output = play(tree, tests, QUICK)
+        unnoticed = code in (PASSED, NOTHING)
+        if unnoticed:
+            code, output = play(tree, tests, SLOW)
     finally:
         write(path, before)
-    if code in (PASSED, FAILED):
-        return "killed" if code == FAILED else "survived"
+    if code == FAILED:
+        alone = unnoticed and not defect.slow
+        return "slow ones only" if alone else "killed", NOTICED.findall(output)
+    if code in (PASSED, NOTHING):
+        return "survived", []
     # Not even collected, cut off from outside, no such test: that is nobody's judgement.
     print(output, file=sys.stderr)
-    return "no verdict"
+    return "no verdict", []
 
 
-def play(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
-    """Run tests in a copy until the first fails; exit code, None without one, and output."""
+def play(tree: Path, tests: Sequence[str], which: Sequence[str]) -> tuple[int | None, str]:
+    """Run those of the tests that options choose in a copy; exit code, None without one, and output."""
     sources = (tree / root for root in ROOTS)
     environment = {
         **os.environ,
@@ -129,10 +148,10 @@ def play(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
     }
-    options = ("-x", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", "--worlds=60")
+    options = ("--maxfail=10", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", "--worlds=60")
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *tests],
+            [sys.executable, "-m", "pytest", *options, *which, *tests],
             cwd=tree,
             env=environment,
             capture_output=True,

@@ -43,6 +43,8 @@ class Defect:
     tests: tuple[str, ...]
     nth: int | None = None
     """Which place of the function it is, from 1; none if there is one only."""
+    slow: bool = False
+    """Whether tests that are marked `slow` alone notice it: CI does, `make test` does not."""
 
     def changed(self, tree: Path) -> tuple[Path, str]:
         """The file it belongs into, and its text with the defect.

@@ -40,7 +40,7 @@ def test_cpu_of_each_worker_is_told() -> None:
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("store", ["local", "etcd"])
+@pytest.mark.parametrize("store", ["local", pytest.param("etcd", marks=pytest.mark.needs("etcd"))])
 def test_an_rm_comes_back_after_each_death_of_its_owner(store: str) -> None:
     """Every killed owner is replaced, and the times of each stage are told in milliseconds."""
     result = bench("failover", "--store", store, "--kills", "2", "--nodes", "4", "--pods", "20")

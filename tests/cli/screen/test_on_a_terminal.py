@@ -119,6 +119,7 @@ async def test_a_dumb_terminal_gets_lines(town: Town) -> None:
         assert "\x1b" not in tty.output
 
 
+@pytest.mark.slow
 async def test_colours_are_left_out_if_they_are_not_wanted(town: Town) -> None:
     """With NO_COLOR set; with it unset they are there."""
     for env, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
@@ -143,6 +144,7 @@ async def test_one_look_leaves_the_screen_alone(town: Town) -> None:
         ]
 
 
+@pytest.mark.slow
 async def test_a_server_that_goes_is_asked_again() -> None:
     """What was seen stays, marked as old; keys work on; when it is back, so is the truth."""
     async with ServerProcess() as server, Tty("top", "--target", server.target, *QUICK) as tty:

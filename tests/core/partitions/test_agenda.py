@@ -74,6 +74,7 @@ def costs(idle: int) -> dict[str, tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_costs_more_for_rms_that_have_nothing_to_do() -> None:
     """Each command, tick and question takes as many calls beside 300 idle RMs as beside two."""
     few, many = costs(2), costs(300)

@@ -225,6 +225,7 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
     assert asked_about(core, in_turn(1, 6, "again"))[0] == 6
 
 
+@pytest.mark.slow
 def test_only_so_many_results_are_kept_for_a_node() -> None:
     """Results of released asks are dropped from a node."""
     core = cluster(2)
@@ -237,6 +238,7 @@ def test_only_so_many_results_are_kept_for_a_node() -> None:
     assert max(kept) <= predicates.SWEEP_RESULTS
 
 
+@pytest.mark.slow
 def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
     """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no question is repeated."""
     core = cluster(2)

@@ -61,6 +61,7 @@ def test_impossible_names_are_dropped() -> None:
     assert dropped == ["1up", "a:b", "*", "a@b"]
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_is_a_list_or_refused(text: str) -> None:
     """Any text gives an access list or a ConfigError."""

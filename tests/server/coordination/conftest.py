@@ -14,7 +14,7 @@ from support.coordination.kubernetes import KubernetesBackend
 from support.coordination.local_store import serving
 from support.coordination.playing import silence
 
-BACKENDS: tuple[str, ...] = ("etcd", "kubernetes", "local")
+BACKENDS = (pytest.param("etcd", marks=pytest.mark.needs("etcd")), "kubernetes", "local")
 """Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
 
 

@@ -23,6 +23,8 @@ from support.coordination.transport import KEEP_ALIVE, WATCH, Tap
 from support.patience import PATIENCE
 from support.peers.shim import eventually
 
+pytestmark = pytest.mark.needs("etcd")
+
 A, B = member("a"), member("b")
 
 

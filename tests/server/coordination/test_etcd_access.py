@@ -18,6 +18,8 @@ from support.coordination.etcd import EtcdServer
 from support.patience import PATIENCE
 from support.peers.tls import FILES
 
+pytestmark = pytest.mark.needs("etcd")
+
 A = member("a")
 PREFIX = "guarded"
 

@@ -30,6 +30,8 @@ from support.patience import PATIENCE
 from support.peers.shim import eventually
 from support.surroundings import CLOSED
 
+pytestmark = pytest.mark.needs("etcd")
+
 A, B = member("a"), member("b")
 
 HASTY = 0.5

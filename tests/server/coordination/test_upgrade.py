@@ -17,6 +17,8 @@ from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
 from support.server.server_process import ForkedServer
 
+pytestmark = pytest.mark.needs("etcd")
+
 PREFIX = "upgrade"
 OLD, NEW, FOREIGN = (1,), (1, 2), (9,)
 """Protocols between members: of this version, of the next one, and of one that shares none."""

@@ -2,10 +2,14 @@
 
 import signal
 
+import pytest
+
 from soak.chaos import CONFIG, agree
 from soak.rm import SoakRm
 from support.coordination.etcd import EtcdServer
 from support.server.server_process import ForkedServer
+
+pytestmark = pytest.mark.needs("etcd")
 
 
 async def test_members_know_each_other_after_their_store_was_wiped() -> None:

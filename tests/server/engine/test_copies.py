@@ -214,6 +214,7 @@ async def test_a_server_with_a_full_line_of_plans_stops(server: Server, shim: Sh
             await task
 
 
+@pytest.mark.slow
 async def test_a_copy_that_computes_too_long_is_ended(
     server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -331,6 +331,7 @@ async def test_pieces_are_those_of_the_request() -> None:
     assert pieces.lines == 3 * pieces.largest
 
 
+@pytest.mark.slow
 async def test_no_piece_of_a_reader_grows_with_what_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -351,6 +352,7 @@ async def test_no_piece_of_a_reader_grows_with_what_there_is(
     assert not large, "\n".join(large)
 
 
+@pytest.mark.slow
 async def test_no_piece_of_a_reader_is_long_for_all_rms() -> None:
     """A piece that looks at all RMs is a short one, with as many as there may be.
 

@@ -120,6 +120,7 @@ async def test_a_member_that_names_no_caller_is_refused(guarded: Town) -> None:
         assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 400
 
 
+@pytest.mark.needs("openssl")
 async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
     """A certificate is an identity on every member; one that the CA has not signed is not talked to."""
     identities = {"left": frozenset({SPIFFE})}

@@ -222,6 +222,7 @@ def test_who_accepts_gzip(header: str, taken: bool) -> None:
     assert accepts_gzip(header) is taken
 
 
+@pytest.mark.slow
 async def test_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks for much and reads nothing loses the connection; the others are served."""
     monkeypatch.setattr(stream, "STALL_SECONDS", 0.05)

@@ -43,6 +43,7 @@ def write(folder: Path, data: bytes, name: str = "000001-0001.ljr") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_cut_anywhere(tmp_path: Path) -> None:
     """A journal that is cut at any byte has all records before the cut, and tells its place."""
     data, ends = HEAD, [len(HEAD)]

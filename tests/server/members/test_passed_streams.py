@@ -187,6 +187,7 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
         assert not three.servers["c"].rms.all()
 
 
+@pytest.mark.slow
 async def test_many_one_item_messages_reach_the_owner_in_few(
     two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,6 +156,7 @@ def nodes() -> int:
     return sum(isinstance(thing, Node) for thing in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_a_thread_that_computes_gives_way_soon() -> None:
     """A computing thread yields the interpreter ten times as soon as by default."""
     Collector().start()

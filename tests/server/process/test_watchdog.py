@@ -251,6 +251,7 @@ async def test_a_cancelled_engine_has_failed() -> None:
             await server.engine.submit(RegisterRm(rm_id=RmId("rm")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "flags", "events"),
     [

@@ -42,6 +42,7 @@ def read_ask(raw: bytes, reader: AskReader | None = None) -> Ask:
     return (reader or AskReader(RM)).read_large(at_once(take_apart(raw, ASK, pace())))
 
 
+@pytest.mark.slow
 async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
     """The pod of most labels that etcd can hold is taken like any other, and shown with them."""
     calls = await shim.set_up()

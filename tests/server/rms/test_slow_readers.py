@@ -49,6 +49,7 @@ async def flood(shim: Shim) -> Call:
     return allocations
 
 
+@pytest.mark.slow
 @pytest.mark.row(18)
 async def test_rm_that_does_not_read_is_held_back_and_loses_nothing(server: Server) -> None:
     """Scheduling for it stops while its outbox is full; once it reads, everything arrives once."""
@@ -113,6 +114,7 @@ async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None
         assert rm.resyncs == 1
 
 
+@pytest.mark.slow
 async def test_session_that_does_not_acknowledge_is_held_back(server: Server) -> None:
     """What was read but not acknowledged counts as well; acknowledging lets the RM go on."""
     async with connected(server) as channel:

@@ -334,6 +334,7 @@ def test_nothing_is_kept_of_what_is_gone(told: Told) -> None:
     assert kept == {}
 
 
+@pytest.mark.slow
 def test_a_turn_looks_at_no_partition_but_its_own(told: Told) -> None:
     """The cost of a line does not depend on the RM's number of partitions."""
     names = [f"p{number}" for number in range(50)]

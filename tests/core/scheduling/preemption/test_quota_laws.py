@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +120,7 @@ def enforce(queue: Queue) -> Enforced:
     return enforced(queue, Losses(), NOW)
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
     """No queue that loses a type falls below its guarantee of it, queues above included."""
@@ -129,6 +131,7 @@ def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
             assert guaranteed is None or stays(queue)[name] - lost >= guaranteed
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
     """Victims take no more than the excess of each type, as amount and claimed amounts report."""
@@ -146,6 +149,7 @@ def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
     assert len(found.victims) <= found.selected
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
     """All leaves have a part in each type, together at most the amount, and short by rounding only.
@@ -170,6 +174,7 @@ def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
             assert sum(of_leaves) >= value - len(below)
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(LEAVES))
 def test_a_leaf_keeps_nothing_that_could_have_gone(tree: QueueTree, path: str) -> None:
     """Each candidate that is left is too large for what is left of the amount, or guaranteed."""
@@ -199,6 +204,7 @@ def test_a_leaf_keeps_nothing_that_could_have_gone(tree: QueueTree, path: str) -
                 assert too_large or guaranteed
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_restraint_is_kept(tree: QueueTree, path: str) -> None:
     """No victim has run less than its leaf demands, and no leaf loses more than its limit."""
@@ -216,6 +222,7 @@ def test_restraint_is_kept(tree: QueueTree, path: str) -> None:
             assert lost[name] <= limit
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_victims_depend_on_the_books_alone(tree: QueueTree, path: str) -> None:
     """The same books have the same victims, in the same order."""

@@ -52,6 +52,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.slow
 async def test_3000_applications_are_sorted_by_each_column(crowd: Site) -> None:
     """Rising or falling; rows with equal values are in order of their names."""
     whole = await pages(crowd, "applications?sort=name")

@@ -73,6 +73,7 @@ def terminal() -> Iterator[tuple[int, int]]:
     os.close(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "begin"),
     [

@@ -20,6 +20,7 @@ async def tell_level(shim: Shim, level: str) -> None:
     await AdminStub(shim.channel).UpdateConfiguration(request)
 
 
+@pytest.mark.slow
 @pytest.mark.row(167)
 async def test_a_live_level_changes_the_output() -> None:
     """With DEBUG each command and each turn has a line; without DEBUG none has."""
@@ -52,6 +53,7 @@ async def test_a_live_level_changes_the_output() -> None:
     assert turn["logger"] == "core.scheduler.turns"
 
 
+@pytest.mark.slow
 @pytest.mark.row(167)
 async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
     """A level requested at registration holds until the RM is evicted."""
@@ -81,6 +83,7 @@ async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
     assert ignored["reason"].endswith("did you mean core.engine?")
 
 
+@pytest.mark.slow
 async def test_what_an_operator_asks_for_is_told_at_any_level() -> None:
     """Operator actions are logged at level `error` too."""
     with pipe() as (read, write):

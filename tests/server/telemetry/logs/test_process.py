@@ -81,6 +81,7 @@ async def goes_on(server: ServerProcess) -> None:
     assert await server.stop() == 0
 
 
+@pytest.mark.slow
 async def test_a_log_that_nobody_reads_stops_nobody() -> None:
     """With a full pipe as stderr the server schedules, and stops on request."""
     with pipe() as (read, write):
@@ -95,6 +96,7 @@ async def test_a_log_that_nobody_reads_stops_nobody() -> None:
         assert len(lines) < 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stderr", "reason"), [("missing", "closed"), ("unread", "closed"), ("full disk", "no_space")]
 )
@@ -114,6 +116,7 @@ async def test_stderr_in_a_bad_way_stops_nobody(stderr: str, reason: str) -> Non
             await goes_on(server)
 
 
+@pytest.mark.slow
 async def test_a_peer_cannot_forge_a_line() -> None:
     """Texts of a raw client appear in the log inside strings only, on both ports."""
     forged = 'x\n{"event": "registered", "rm_id": "forged"}\r\x1b[31m\x00\x7f\u2028\u202e'
@@ -139,6 +142,7 @@ async def test_a_peer_cannot_forge_a_line() -> None:
     assert "aiohttp.server" in {entry.get("logger") for entry in entries}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verbosity", "is_told"), [("NONE", False), ("DEBUG", True)])
 async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_told: bool) -> None:
     """GRPC_VERBOSITY is respected, and its messages become lines."""
@@ -151,6 +155,7 @@ async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_to
     assert is_told == any(entry["event"] == "grpc core" for entry in log.entries())
 
 
+@pytest.mark.slow
 async def test_a_flood_of_messages_is_cut_and_counted() -> None:
     """A flood of messages of gRPC is limited, and the log has the number of dropped lines."""
     async with logged() as (server, log):
@@ -167,6 +172,7 @@ async def test_a_flood_of_messages_is_cut_and_counted() -> None:
     assert sum(entry["number"] for entry in told) + len(said) <= 200
 
 
+@pytest.mark.slow
 async def test_all_that_a_process_says_becomes_lines() -> None:
     """Loggers, warnings, failing threads and callbacks, and text on descriptor 2 become lines."""
     with pipe() as (read, write):

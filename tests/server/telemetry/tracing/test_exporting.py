@@ -210,6 +210,7 @@ def failed(counts: TraceCounts, number: int) -> bool:
     return counts.dropped[EXPORT_FAILED] == number
 
 
+@pytest.mark.slow
 async def test_failures_are_one_line_in_the_log() -> None:
     """A failing exporter is logged at intervals."""
 

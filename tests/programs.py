@@ -1,0 +1,95 @@
+"""Programs that tests need beside Python, make and git.
+
+A test says so itself, with ``@pytest.mark.needs("etcd")``. Where one is missing, the test is left out, and
+the end of the run says how many were. `make check` leaves none out but those of toolchains: it begins with
+``python tests/programs.py``, which fails and says what is missing.
+"""
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+SLOW = pytest.StashKey[int]()
+PACKAGES = {"bash": "bash", "etcd": "etcd-server", "fish": "fish", "openssl": "openssl", "zsh": "zsh"}
+"""The programs, and the packages of Debian that have them."""
+TOOLCHAINS = ("go",)
+"""Programs that `make check`, too, can do without, as it says then."""
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests whose programs are there, and note the numbers of the others and of the slow ones.
+
+    Raises:
+        pytest.UsageError: a test needs a program that is not listed here.
+    """
+    config.stash[SLOW] = sum(item.get_closest_marker("slow") is not None for item in items)
+    needed = {item: [name for mark in item.iter_markers("needs") for name in mark.args] for item in items}
+    names = {name for of_one in needed.values() for name in of_one}
+    if strangers := names.difference(PACKAGES, TOOLCHAINS):
+        raise pytest.UsageError(f"tests/programs.py does not list {', '.join(sorted(strangers))}")
+    gone = missing(names)
+    wanting = {item: next(filter(gone.__contains__, of_one), "") for item, of_one in needed.items()}
+    config.stash[LEFT_OUT] = Counter(filter(None, wanting.values()))
+    if gone:
+        config.hook.pytest_deselected(items=[item for item in items if wanting[item]])
+        items[:] = [item for item in items if not wanting[item]]
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """The programs that are not on the PATH."""
+    return [name for name in sorted(names) if shutil.which(name) is None]
+
+
+class Told:
+    """Says at the end of a run what was left out; with `-n` a worker hands over what it has found."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Of this run."""
+        self._config = config
+
+    def pytest_sessionfinish(self) -> None:
+        """A worker hands it over."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output["left_out"] = dict(self._config.stash.get(LEFT_OUT, Counter()))
+            output["slow"] = self._config.stash.get(SLOW, 0)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker has collected; all have collected the same."""
+        output = getattr(node, "workeroutput", {})
+        self._config.stash[LEFT_OUT] = Counter(output.get("left_out", {}))
+        self._config.stash[SLOW] = output.get("slow", 0)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """One line about missing programs, if there are any, and one about slow tests."""
+        slow = self._config.stash.get(SLOW, 0) if "not slow" in self._config.getoption("markexpr") else 0
+        for line in told(self._config.stash.get(LEFT_OUT, Counter()), slow):
+            terminalreporter.write_line(line)
+
+
+def told(left_out: Counter[str], slow: int) -> list[str]:
+    """What was left out, in a line each."""
+    lines = []
+    if left_out:
+        each = ", ".join(f"{count} for {name}" for name, count in sorted(left_out.items()))
+        lines.append(f"left out for want of programs: {left_out.total()} tests, {each}")
+    if slow:
+        lines.append(f"left out as slow: {slow} tests; make test-slow runs them, make check all that CI runs")
+    return lines
+
+
+def main() -> str | None:
+    """What is missing for all tests, if anything is."""
+    packages = [f"{name} (Debian's {PACKAGES[name]})" for name in missing(PACKAGES)]
+    return f"programs are missing that tests need: {', '.join(packages)}" if packages else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

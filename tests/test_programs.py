@@ -1,0 +1,69 @@
+"""Tests whose program is missing are left out and counted."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+import programs
+from programs import LEFT_OUT, SLOW, leave_out, main, told
+
+MISSING = "licorne-has-no-such-program"
+
+
+@pytest.fixture(autouse=True)
+def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is there and one that is not are known."""
+    monkeypatch.setattr(programs, "PACKAGES", {MISSING: "some-package", "sh": "dash"})
+
+
+@pytest.fixture
+def items(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    """Four tests: one needs a missing program, one that and sh, one sh, and one nothing."""
+    made: list[pytest.Item] = []
+    for needed in ((MISSING,), ("sh", MISSING), ("sh",), ()):
+        item = pytest.Function.from_parent(request.node.parent, name=f"test{len(made)}", callobj=lambda: None)
+        item.add_marker(pytest.mark.needs(*needed))
+        made.append(item)
+    return made
+
+
+@pytest.fixture
+def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Config]:
+    """The configuration of this run, whose notes about what is left out are put back."""
+    config = request.config
+    notes = config.stash[LEFT_OUT], config.stash[SLOW]
+    monkeypatch.setattr(config.hook, "pytest_deselected", lambda items: None)
+    yield config
+    config.stash[LEFT_OUT], config.stash[SLOW] = notes
+
+
+def test_tests_without_their_program_are_left_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those whose programs are all there stay, in their order; the others are counted by program."""
+    wanted = items[2:]
+    leave_out(config, items)
+    assert items == wanted
+    assert config.stash[LEFT_OUT] == {MISSING: 2}
+
+
+def test_a_program_that_is_not_listed_is_refused(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make check` could not say that it is missing."""
+    items[3].add_marker(pytest.mark.needs("other"))
+    with pytest.raises(pytest.UsageError, match="does not list other"):
+        leave_out(config, items)
+
+
+def test_what_is_missing_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All missing programs at once; without one there is nothing to tell."""
+    assert main() == f"programs are missing that tests need: {MISSING} (Debian's some-package)"
+    monkeypatch.setattr(programs, "PACKAGES", {"sh": "dash"})
+    assert main() is None
+
+
+def test_what_was_left_out_is_told_by_count() -> None:
+    """A line for programs and one for slow tests, if there is something to tell."""
+    assert told(Counter(), 0) == []
+    assert told(Counter(etcd=30, openssl=8), 300) == [
+        "left out for want of programs: 38 tests, 30 for etcd, 8 for openssl",
+        "left out as slow: 300 tests; make test-slow runs them, make check all that CI runs",
+    ]
