@@ -89,7 +89,7 @@ test: install ## the tests, but for slow ones: four minutes on two processors, w
 	@$(BIN)/pytest -n auto --dist worksteal
 
 test-slow: install ## the tests that take more than half a second of CPU each: large worlds, processes, growth
-	@$(BIN)/pytest -m slow -n auto --dist worksteal
+	@$(BIN)/pytest -m slow --timeout=1200 -o faulthandler_timeout=1500 -n auto --dist worksteal
 
 # What breaks first, whatever is changed.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \

@@ -56,7 +56,7 @@ class Told:
         """A worker hands it over."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output["left_out"] = dict(self._config.stash.get(LEFT_OUT, Counter()))
+            output["left_out"] = dict(self._left_out())
             output["slow"] = self._config.stash.get(SLOW, 0)
 
     @pytest.hookimpl(optionalhook=True)
@@ -70,8 +70,11 @@ class Told:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """One line about missing programs, if there are any, and one about slow tests."""
         slow = self._config.stash.get(SLOW, 0) if "not slow" in self._config.getoption("markexpr") else 0
-        for line in told(self._config.stash.get(LEFT_OUT, Counter()), slow):
+        for line in told(self._left_out(), slow):
             terminalreporter.write_line(line)
+
+    def _left_out(self) -> Counter[str]:
+        return self._config.stash[LEFT_OUT] if LEFT_OUT in self._config.stash else Counter()
 
 
 def told(left_out: Counter[str], slow: int) -> list[str]:

@@ -68,6 +68,6 @@ def test_a_phase_has_its_cpu_and_not_that_of_others() -> None:
         next(making)
         made = report("test_a", "call", 0.0)
         with pytest.raises(StopIteration):
-            making.send(made)  # type: ignore[arg-type]
-        phases.append(made.cpu)  # type: ignore[attr-defined]
+            making.send(made)
+        phases.append(made.cpu)
     assert phases[1] == max(phases) > 0

@@ -11,7 +11,13 @@ from conformance.stage import Stage
 
 SCENARIOS = [read(path) for path in sorted(FOLDER.glob("*.yaml"))]
 RUNS = [
-    pytest.param(scenario, seed, id=scenario.name + (f"-{seed}" if len(scenario.seeds) > 1 else ""))
+    pytest.param(
+        scenario,
+        seed,
+        id=scenario.name + (f"-{seed}" if len(scenario.seeds) > 1 else ""),
+        # Several members share a store.
+        marks=pytest.mark.needs("etcd") if scenario.members > 1 else (),
+    )
     for scenario in SCENARIOS
     for seed in scenario.seeds
 ]
