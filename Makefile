@@ -88,6 +88,9 @@ bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 test: install ## the tests, but for slow ones: four minutes on two processors, with Python, make and git alone
 	@$(BIN)/pytest -n auto --dist worksteal
 
+# Slow tests and others.
+EVERY := -m 'not bench and not promtool and not helm and not wheels and not image and not transport'
+
 test-slow: install ## the tests that take more than half a second of CPU each: large worlds, processes, growth
 	@$(BIN)/pytest -m slow --timeout=1200 -o faulthandler_timeout=1500 -n auto --dist worksteal
 
@@ -177,7 +180,7 @@ OVER_TRANSPORT := $(addprefix tests/,attacks client e2e $(addprefix server/,memb
 
 test-transport: install ## test the server over the transport that dist/ has, and take it away
 	@$(PIP_INSTALL) --no-index --no-deps --force-reinstall dist/licorne_transport-*.whl
-	@$(BIN)/pytest -m transport tests/server/transport && $(BIN)/pytest -n auto --dist worksteal $(OVER_TRANSPORT); \
+	@$(BIN)/pytest -m transport tests/server/transport && $(BIN)/pytest $(EVERY) -n auto --dist worksteal $(OVER_TRANSPORT); \
 	  failed=$$?; $(BIN)/python -m pip uninstall --quiet --yes licorne-transport; exit $$failed
 
 lint-rust: ## the compiled transport: format and lint; needs cargo
@@ -197,7 +200,7 @@ test-native: test-dist ## test-dist and test-compiled
 test-compiled: install ## test the compiled form that dist/ has (the core, the way to it, the scenarios, some worlds), and take it away
 	@$(BIN)/python native.py unpack dist/licorne_server-*-cp*.whl
 	@$(BIN)/licorne version --client | grep ', compiled,'
-	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) $(addprefix --ignore tests/core/,whatif config) \
+	@$(BIN)/pytest $(EVERY) -n auto --dist worksteal --worlds $(NATIVE_WORLDS) $(addprefix --ignore tests/core/,whatif config) \
 	  $(NATIVE_FORMS) tests/core tests/scenarios $(addprefix tests/server/,rms wire services) $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
 

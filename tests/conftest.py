@@ -20,8 +20,8 @@ from licorne_server.process.build_info import COMPILED, build_info
 from support import seeds
 from support.surroundings import guard_default_addresses, is_meant_for_others
 
-WORLDS = 120
-"""Random worlds that each property is tried on, unless --worlds says otherwise."""
+FIRST_WORLDS, WORLDS = 40, 120
+"""Random worlds that `make test` tries each property on, and all that it is tried on; --worlds N tries N."""
 
 MOST_FOR_ONE = 2
 """Lines of the costs of a single folder, which are not worth showing."""
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of our own."""
     group = parser.getgroup("licorne")
     group.addoption(
-        "--worlds", type=seeds.positive, default=WORLDS, help="random worlds for the main property"
+        "--worlds", type=seeds.positive, help=f"random worlds for the main property (usually {WORLDS})"
     )
     group.addoption("--rewrite", action="store_true", help="write what scenarios print into their files")
     group.addoption("--rows-table", metavar="FILE", help="write a table of acceptance rows and their tests")
@@ -101,8 +101,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a property its random worlds, a part at a time."""
     mark = metafunc.definition.get_closest_marker("worlds")
     if mark:
-        worlds: int = metafunc.config.getoption("--worlds")
-        metafunc.parametrize("part", seeds.parts(worlds, **mark.kwargs), ids=seeds.shown)
+        wanted: int | None = metafunc.config.getoption("--worlds")
+        parts = seeds.parts(wanted or FIRST_WORLDS, **mark.kwargs)
+        further = [] if wanted else seeds.parts(WORLDS, FIRST_WORLDS, **mark.kwargs)
+        slow = [pytest.param(part, marks=pytest.mark.slow) for part in further]
+        metafunc.parametrize("part", [*parts, *slow], ids=seeds.shown)
 
 
 @pytest.fixture

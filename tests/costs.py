@@ -8,7 +8,10 @@ from pathlib import PurePosixPath
 import pytest
 
 BUDGET = 0.5
-"""Seconds of CPU that a test may take, its processes included; what takes more is marked `slow`."""
+"""Seconds of CPU that a test may take, its processes included; what takes more is marked `slow`.
+
+Random worlds have a number instead.
+"""
 MOST_SHOWN = 20
 """Of the tests above the budget, so many are named."""
 
@@ -67,7 +70,7 @@ def above_budget(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
     """The number of tests above the budget without the mark `slow`, then each, the costliest first."""
     cpu: defaultdict[str, float] = defaultdict(float)
     for report in reports:
-        if "slow" not in report.keywords:
+        if not {"slow", "worlds"}.intersection(report.keywords):
             cpu[report.nodeid] += cpu_of(report)
     found = sorted(((used, name) for name, used in cpu.items() if used > BUDGET), reverse=True)
     if found:

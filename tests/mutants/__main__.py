@@ -148,7 +148,7 @@ def play(tree: Path, tests: Sequence[str], which: Sequence[str]) -> tuple[int | 
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
     }
-    options = ("--maxfail=10", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", "--worlds=60")
+    options = ("--maxfail=10", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}")
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *which, *tests],

@@ -19,6 +19,16 @@ def test_parts_are_all_the_worlds_and_none_is_empty(worlds: int, one_in: int) ->
     assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.parametrize("one_in", [1, 10, 100])
+def test_first_and_further_worlds_are_all_worlds(one_in: int) -> None:
+    """Worlds that are played later follow those that are played first; there may be none."""
+    first = parts(40, one_in=one_in, size=20)
+    further = parts(120, 40, one_in=one_in, size=20)
+    assert list(chain.from_iterable([*first, *further])) == list(range(max(1, 120 // one_in)))
+    assert parts(40, 40, one_in=one_in) == []
+    assert all(further)
+
+
 def test_cheap_worlds_are_played_more_often() -> None:
     """A property may play a multiple of the worlds."""
     assert list(chain.from_iterable(parts(7, times=10, size=20))) == list(range(70))

@@ -14,16 +14,18 @@ def positive(text: str) -> int:
     return count
 
 
-def parts(worlds: int, *, first: int = 0, one_in: int = 1, times: int = 1, size: int = PART) -> list[range]:
+def parts(
+    worlds: int, after: int = 0, *, first: int = 0, one_in: int = 1, times: int = 1, size: int = PART
+) -> list[range]:
     """The seeds of one in so many of the worlds, or of so many times as many, from the first seed on.
 
     They are cut into parts of at most that size, as few and as even as possible. No part is empty,
-    and together they are the seeds without a gap.
+    and together they are the seeds without a gap. Those of the worlds up to `after` are left out.
     """
-    count = max(1, worlds * times // one_in)
-    number = -(-count // size)
-    ends = [first + count * part // number for part in range(number + 1)]
-    return [range(start, end) for start, end in pairwise(ends)]
+    start, end = (first + (max(1, count * times // one_in) if count else 0) for count in (after, worlds))
+    number = -(-(end - start) // size)
+    ends = [start + (end - start) * part // max(1, number) for part in range(number + 1)]
+    return [range(*pair) for pair in pairwise(ends)]
 
 
 def lively(worlds: int) -> int:
