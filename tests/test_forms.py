@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import licorne_core
 from licorne_server.process.build_info import PURE
 from properties.test_determinism import first_digest
@@ -46,6 +48,7 @@ def compiled() -> frozenset[str]:
     return frozenset(native("print(*native.modules(), sep='\\n')"))
 
 
+@pytest.mark.slow
 def test_both_forms_decide_the_same() -> None:
     """The effects of some worlds here, in whatever form, are those of the sources."""
     done = subprocess.run(

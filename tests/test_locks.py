@@ -117,6 +117,7 @@ def test_image_is_not_built_from_a_tag(base: str) -> None:
     assert "BASE must name an image by its digest" in made.stderr
 
 
+@pytest.mark.slow
 def test_bill_of_materials_names_what_is_locked_and_is_reproducible() -> None:
     """It has each distribution with its version, and is the same whenever it is written."""
     command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible"]

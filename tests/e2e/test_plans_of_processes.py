@@ -40,6 +40,7 @@ def can_listen(target: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tmp_path: Path) -> None:
     """Its port is free at once, and the copy ends with it."""
@@ -68,6 +69,7 @@ async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tm
         await eventually(lambda: not runs(pid))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["", "1", "0"])
 async def test_plans_are_made_whatever_grpc_is_told_of_forks(
     setting: str, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ def checkout(tmp_path: Path) -> Path:
     return with_our_sources(tmp_path)
 
 
+@pytest.mark.slow
 def test_both_are_measured_in_turn() -> None:
     """The JSON has both builds, all runs and the ratios, and bare servers are left out."""
     licorne = (sys.executable, "-m", "licorne_server")
@@ -137,6 +138,7 @@ def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest
     assert "No module named 'nothing_of_this_name'" in said
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message says which of the two it is, and has the end of its log."""
     folder = older(tmp_path, "import sys\ndef main(_):\n    sys.exit('there is no --http')\n")

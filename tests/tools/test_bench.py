@@ -85,6 +85,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in SCENARIOS],
@@ -206,6 +207,7 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
     assert "handle" in profile.func_profiles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_failure_does_not_lose_what_was_measured_before(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -21,6 +21,7 @@ def test_an_answer_has_as_many_items_as_its_request() -> None:
     assert [response.number for response in over_session] == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", Wire)
 async def test_the_echo_answers_every_request(wire: Wire) -> None:
     """The clients of both wires get all that they expect, and the cost is that of real work."""

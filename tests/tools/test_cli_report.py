@@ -37,6 +37,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
     monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", measured)
 
 
+@pytest.mark.slow
 def test_a_report_is_written_beside_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_report_is_written_beside_what_is_printed(
     assert ".svg" not in (folder / "performance.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_report_is_written_only_if_all_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(
     assert capsys.readouterr().err == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ANY_BENCH)
 def test_a_page_that_cannot_be_written_in_the_end_is_said(
     arguments: tuple[str, ...],

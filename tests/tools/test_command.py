@@ -50,6 +50,7 @@ def has_ended(server: int) -> bool:
     return bool(select.select([server], [], [], PATIENCE)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_servers_end_with_the_process_that_started_them(number: signal.Signals) -> None:
     """They end whatever ends that process, though it has no time to tell them."""

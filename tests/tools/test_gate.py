@@ -117,6 +117,7 @@ def test_no_git_fails(
     assert capsys.readouterr().out.startswith("gate: failed: git cannot be run: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "said"),
     [

@@ -116,6 +116,7 @@ def test_the_page_has_the_table_and_says_what_grows() -> None:
     assert "Heaps" not in calm
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
 def test_a_report_has_the_page_and_the_picture(tmp_path: Path) -> None:
     """The folder is made; the page shows the picture, and that the name of each dimension."""

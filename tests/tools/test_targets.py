@@ -76,6 +76,7 @@ def with_go(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None
     monkeypatch.setenv("PATH", f"{file.parent}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
 def test_the_page_has_a_table_for_each_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -125,6 +126,7 @@ def test_data_have_all_runs(
     assert shim["in-process"]["runs"][0]["cpu_us_per_pod"] == 100
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
 def test_without_go_all_but_the_older_core_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -139,6 +141,7 @@ def test_without_go_all_but_the_older_core_is_measured(
     assert "Beside the older core" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
 @pytest.mark.parametrize(
     ("program", "why"),

@@ -61,12 +61,14 @@ def test_victims_of_preemption_are_counted() -> None:
     assert short(FAKE_RM).preempted > 0
 
 
+@pytest.mark.slow
 def test_large_asks_alone_count_as_such() -> None:
     """Six come in each round of the mixed load, and none in that of the fake RM."""
     assert short(MIXED).large_asks == 6
     assert short(FAKE_RM).large_asks == 0
 
 
+@pytest.mark.slow
 def test_what_a_stopped_queue_refuses_comes_again() -> None:
     """No ask of those minutes is lost: once the queue is started, as many have come as without."""
     without = short(replace(STOPPED, stopped=""), minutes=3)
@@ -106,6 +108,7 @@ def test_an_ask_is_due_within_guarantee_and_headroom(
     assert is_due(queue, {"vcore": 4, "memory": 1}) is due
 
 
+@pytest.mark.slow
 def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """With reservations and without; no waits of large asks where there are none."""
     assert main(["bench", "utilisation", "--minutes", "1"]) == 0
@@ -149,6 +152,7 @@ def test_seeds_are_counted_from_the_first_one(
     assert title.endswith("(1 minutes, seeds 3 to 4)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [STOPPED, MIXED], ids=["stopped", "mixed"])
 def test_reservations_leave_no_room_unused(load: Load) -> None:
     """With them as many cores are used as without, and queues are no longer below guarantee."""
@@ -158,6 +162,7 @@ def test_reservations_leave_no_room_unused(load: Load) -> None:
     assert reserving.below_guarantee_seconds <= free.below_guarantee_seconds
 
 
+@pytest.mark.slow
 def test_large_asks_are_not_starved() -> None:
     """None waits longer than three allocations run; without reservations some do."""
     found = short(MIXED, minutes=6)

@@ -152,6 +152,7 @@ def in_filter(text: str) -> str:
     return with_rules(f"{{name: user, filter: {{users: ['{text}']}}}}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
 def test_the_most_of_a_kind_is_taken(kind: Kind) -> None:
     """As many as are allowed pass."""

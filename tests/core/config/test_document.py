@@ -128,6 +128,7 @@ def test_messages_stay_on_one_line() -> None:
     assert len(problem.message) < 600
 
 
+@pytest.mark.slow
 def test_what_a_config_map_holds_is_a_configuration() -> None:
     """1 MiB of queues, each with resources and properties, is loaded whole."""
     head = "partitions: [{name: default, queues: [{name: root, queues: [\n"

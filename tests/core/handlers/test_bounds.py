@@ -130,6 +130,7 @@ def test_what_is_refused_takes_no_place_among_the_resource_types(
     assert refused(driver.do(asks(few))) == {}
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_what_has_gone() -> None:
     """Classes, blockers and heaps are as few as what is there, after any amount of churn.
 

@@ -388,6 +388,7 @@ def test_every_deadline_has_its_scene() -> None:
     assert {*SCENES} == {*Due}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("due", "scene"), [(due, scene) for due, scenes in SCENES.items() for scene in scenes]
 )

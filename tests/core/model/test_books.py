@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def test_what_is_taken_back_in_any_order_was_never_there(
     assert world.dump() == before
 
 
+@pytest.mark.slow
 @given(bookings)
 def test_booking_changes_amounts_and_nothing_else(wanted: list[tuple[str, dict[str, int], int]]) -> None:
     """No version, result, score or ranking is touched, and nobody is woken."""

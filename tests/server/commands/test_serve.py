@@ -51,6 +51,7 @@ def get(url: str) -> int:
         return status
 
 
+@pytest.mark.slow
 async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
     """Stdout has only this line, and both ports answer by then."""
     async with ServerProcess(http=ANY_PORT) as server:
@@ -69,6 +70,7 @@ async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
     assert "Connection refused" in text
 
 
+@pytest.mark.slow
 @pytest.mark.row(19)
 async def test_sigterm_drains_and_ends_with_success() -> None:
     """Sessions get a notice and pending decisions; then the process ends."""
@@ -86,6 +88,7 @@ async def test_sigterm_drains_and_ends_with_success() -> None:
         assert await outcome(server) == (0, "")
 
 
+@pytest.mark.slow
 async def test_second_signal_ends_it_at_once() -> None:
     """A second signal ends a drain that waits for an RM."""
     async with (
@@ -100,6 +103,7 @@ async def test_second_signal_ends_it_at_once() -> None:
         assert await outcome(server) == (1, "")
 
 
+@pytest.mark.slow
 async def test_second_server_on_the_port_does_not_start() -> None:
     """A port in use is an error, and is not shared."""
     async with ServerProcess(http=ANY_PORT) as server:
@@ -114,6 +118,7 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         assert "address already in use" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(("--listen", "0.0.0.0:0"), REFUSED), (("--nonsense",), "unrecognized arguments: --nonsense")],
@@ -126,6 +131,7 @@ async def test_a_refusal_is_all_that_the_process_says(arguments: tuple[str, ...]
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> None:
     """RMs without queues get those of --config; an invalid file stops the start."""
     file = tmp_path / "queues.yaml"
@@ -151,6 +157,7 @@ async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> N
     assert f"licorne: the default configuration is refused:\n{file}:1:13: partitions:" in text
 
 
+@pytest.mark.slow
 async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
     """SIGHUP does not end the server, and makes it accept the token now in the file."""
     file = tmp_path / "token"

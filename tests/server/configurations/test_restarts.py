@@ -64,6 +64,7 @@ class Expected:
         self.running = config
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 def test_applied_stays_until_another_comes(
@@ -275,6 +276,7 @@ async def test_without_one_the_registration_counts_again() -> None:
             assert not (await Admin(channel).roll_back()).persistent
 
 
+@pytest.mark.slow
 async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     """Nothing changes; registrations continue, and so do changes once there is room."""
     async with ServerProcess("--state-dir", str(tmp_path), stderr=DEVNULL) as server:
@@ -299,6 +301,7 @@ async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
                 assert await Admin(channel, name).in_force() == (running, 2, "operator")
 
 
+@pytest.mark.slow
 async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
     """After kill -9 during a change the old or the new configuration is in force, whole."""
     texts = [text(f"q{number}") + "# \n" * 20_000 for number in range(4)]
@@ -327,6 +330,7 @@ async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
                 assert found in (running, wanted)
 
 
+@pytest.mark.slow
 async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
     """SIGHUP applies the file to RMs with the default; an unusable file changes nothing."""
     file = tmp_path / "queues.yaml"
@@ -345,6 +349,7 @@ async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
         assert await Admin(channel).in_force() == (B, 2, "file")
 
 
+@pytest.mark.slow
 async def test_served_file_is_watched(tmp_path: Path) -> None:
     """`licorne serve --config FILE` detects a changed file."""
     file = tmp_path / "queues.yaml"

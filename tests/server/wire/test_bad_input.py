@@ -117,6 +117,7 @@ async def test_ids_of_100_000_characters_are_rejected(shim: Shim, streams: tuple
     assert [item.reason for item in answer.rejected] == [f"nodeID {shown}"]
 
 
+@pytest.mark.slow
 async def test_100_000_resource_names_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """An item with too many resource names, however big, is refused without being kept."""
     many = resource(**{f"type-{i}": 1 for i in range(100_000)})

@@ -71,6 +71,7 @@ def many_amounts(number: int) -> bytes:
     return ask(f"k{number}", "app", resourcePerAlloc=resource).SerializeToString()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [tiny_tags, wide_tags, many_amounts])
 def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes]) -> None:
     """Asks that share nothing leave no more behind than the tables of an RM may take."""
@@ -85,6 +86,7 @@ def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_long_names_in_answers_take_bounded_memory() -> None:
     """Applications and nodes whose names never repeat are not all remembered."""
     asks = AskReader("rm")

@@ -64,6 +64,7 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
     return process.returncode, err.decode()
 
 
+@pytest.mark.slow
 async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -> None:
     """One line says where they listen once all are ready; SIGTERM drains them, and is a success.
 
@@ -91,6 +92,7 @@ async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -
     assert all((replay.runs, replay.torn, replay.differing) == (1, [], []) for replay in replays)
 
 
+@pytest.mark.slow
 async def test_a_signal_of_the_terminal_is_one_signal() -> None:
     """Ctrl-C reaches every process of a terminal's group, and drains the workers all the same."""
     with TemporaryFile() as log:
@@ -115,6 +117,7 @@ async def test_a_signal_of_the_terminal_is_one_signal() -> None:
     assert sorted(stopped) == [1, 2]
 
 
+@pytest.mark.slow
 async def test_a_second_signal_ends_all_at_once() -> None:
     """A second signal ends a drain that waits for an RM, with an error."""
     async with (
@@ -131,6 +134,7 @@ async def test_a_second_signal_ends_all_at_once() -> None:
         assert not any(map(is_there, workers))
 
 
+@pytest.mark.slow
 async def test_no_worker_outlives_its_supervisor() -> None:
     """After kill -9 of the supervisor its workers end by themselves, and leave the address."""
     async with ServerProcess(*TWO, "--drain", "0") as server:
@@ -146,6 +150,7 @@ async def test_no_worker_outlives_its_supervisor() -> None:
             other.bind((host, int(port)))
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
     """The stream on the other worker does not even notice, and the address serves meanwhile."""
     async with ServerProcess(*TWO, "--forget-after", "0") as server:
@@ -174,6 +179,7 @@ async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
         assert await ended(server) == (0, "")
 
 
+@pytest.mark.slow
 async def test_a_port_in_use_is_a_clear_error() -> None:
     """A port that others use is refused before any worker is started, and is not shared."""
     async with ServerProcess(*TWO, http=ANY_PORT) as server:
@@ -186,6 +192,7 @@ async def test_a_port_in_use_is_a_clear_error() -> None:
             assert (code, text) == (1, f"licorne: cannot listen on {where}: Address already in use\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,6 @@
 """Whatever happens to a tree, it stays one: random reloads, creations, cleanings."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,6 +111,7 @@ def nth_leaf(tree: QueueTree, number: int) -> Queue | None:
     return leaves[number % len(leaves)] if leaves else None
 
 
+@pytest.mark.slow
 @given(roots, st.lists(steps, max_size=12))
 def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]]) -> None:
     """Any history of a tree keeps its links, kinds and states in order."""
@@ -134,6 +136,7 @@ def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]
         check_tree(tree)
 
 
+@pytest.mark.slow
 @given(roots, roots)
 def test_reload_of_an_unused_tree_ends_like_a_new_one(old: QueueConfig, new: QueueConfig) -> None:
     """With nothing running, reload and clean lead to what the new configuration builds."""

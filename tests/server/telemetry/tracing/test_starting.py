@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from support.patience import PATIENCE
 
 
@@ -14,6 +16,7 @@ def run(program: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_nothing_of_the_extra_is_loaded_without_the_option() -> None:
     """Without the option OpenTelemetry and its dependencies are not loaded."""
     extra = ("opentelemetry", "requests", "urllib3")
