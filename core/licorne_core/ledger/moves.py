@@ -54,7 +54,7 @@ class Moves:
         self, nodes: NodeBook, dirty: Dirty, pending: PendingAsks, reservations: Reservations
     ) -> None:
         """Book in one partition."""
-        self._nodes = nodes.by_id
+        self._nodes = nodes
         self._dirty = dirty
         self._pending = pending
         self._reservations = reservations
@@ -106,7 +106,7 @@ class Moves:
             self._enter_node(request, replace(place, ask=ask))
         self._enter(kept, app, request, 0.0)
         if place is not None:
-            node = self._nodes[place.node_id]
+            node = self._nodes.by_id[place.node_id]
             node.note_known_change(narrowed=True)
             self._dirty.mark_node(node)
         if _PREEMPTING in kept:
@@ -214,8 +214,9 @@ class Moves:
 
     def _enter_node(self, request: Request, place: Allocation) -> None:
         """The request takes room on the node of the allocation."""
-        node = self._nodes[place.node_id]
+        node = self._nodes.by_id[place.node_id]
         book_on_node(place.ask.ask_class.items, node)
+        self._nodes.measure(node)
         node.allocations[place] = None
         request.allocation = place
 
@@ -223,8 +224,9 @@ class Moves:
         """Free the room that the request takes on a node, if any."""
         allocation = request.allocation
         if allocation is not None:
-            node = self._nodes[allocation.node_id]
+            node = self._nodes.by_id[allocation.node_id]
             unbook_on_node(allocation.ask.ask_class.items, node)
+            self._nodes.measure(node)
             del node.allocations[allocation]
             request.allocation = None
 
@@ -293,7 +295,7 @@ class Moves:
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:
         """The node of its allocation, or of the place that it is given."""
         allocation = request.allocation or place
-        return None if allocation is None else self._nodes[allocation.node_id]
+        return None if allocation is None else self._nodes.by_id[allocation.node_id]
 
 
 class Cluster:
@@ -307,6 +309,7 @@ class Cluster:
         """Book in one partition."""
         self._shadows = shadows
         self._root = root
+        root.overhang = nodes.overhang
         self._nodes = nodes
         self._dirty = dirty
         self._reservations = reservations

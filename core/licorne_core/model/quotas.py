@@ -24,6 +24,7 @@ class Quota:
         "max",
         "max_applications",
         "name",
+        "overhang",
         "path",
         "preempting",
         "promised",
@@ -44,6 +45,9 @@ class Quota:
     """Amounts of asks whose victims are stopping, until they are placed (spec § 9.4)."""
     kept: dict[str, int]
     """Amounts of promises to leave free now: the part that remaining victims do not cover."""
+    overhang: Resources
+    """Booked amounts that take nothing of the maximum: those beyond the capacity of their nodes. Only root
+    has some, as its maximum is the sum of all capacities (`model/nodes/book.py`)."""
     max: Resources | None
     """The most that may be booked; None for no bound at all."""
     max_applications: int
@@ -60,6 +64,7 @@ class Quota:
         self.preempting = {}
         self.promised = {}
         self.kept = {}
+        self.overhang = EMPTY
         self.max = None
         self.max_applications = 0
         self.strict = strict
@@ -75,15 +80,17 @@ class Quota:
 
 
 def claimed(quota: Quota) -> Resources:
-    """Unavailable amounts: booked, and left free for asks with a promise.
+    """Unavailable amounts: booked without the overhang, and left free for asks with a promise.
 
     No other ask may take resources freed by preemption (spec § 9.4.8).
     """
-    if not quota.kept:
+    if not (quota.kept or quota.overhang):
         return quota.allocated
     taken = dict(quota.allocated)
     for name, value in quota.kept.items():
         taken[name] = taken.get(name, 0) + value
+    for name, value in quota.overhang.items():
+        taken[name] = taken.get(name, 0) - value
     return taken
 
 
@@ -97,7 +104,7 @@ def excess(quota: Quota, items: Items) -> Resources:
     if limit is None:
         return EMPTY
     over: dict[str, int] | None = None
-    allocated = claimed(quota) if quota.kept else quota.allocated
+    allocated = claimed(quota)
     for name, value in items:
         bound = limit.get(name)
         if bound is None:
@@ -120,7 +127,7 @@ def first_exceeded(quotas: Iterable[Quota], items: Items) -> Quota | None:
         limit = quota.max
         if limit is None:
             continue
-        allocated = claimed(quota) if quota.kept else quota.allocated
+        allocated = claimed(quota) if quota.kept or quota.overhang else quota.allocated
         for name, value in items:
             bound = limit.get(name)
             if bound is None:

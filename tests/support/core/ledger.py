@@ -182,6 +182,7 @@ def check_decision(partition: Partition, allocation: Allocation, kept: str | Non
         for quota in app.quotas:
             if quota.max is not None and (name in quota.max or quota.strict):
                 used, limit = quota.allocated.get(name, 0), quota.max.get(name, 0)
+                used -= quota.overhang.get(name, 0)
                 assert used <= limit, f"D1: {ask.key}: {name} {used} > {limit} in {quota!r}"
 
 

@@ -77,6 +77,6 @@ def _used_in_the_end(look: Look, name: str) -> int:
     promised = [
         ask.reservation.promised for app in apps for ask in app.asks.values() if ask.reservation is not None
     ]
-    used: int = look.usage.allocated["root"].get(name, 0)
+    used: int = look.usage.allocated["root"].get(name, 0) - look.usage.overhang.get(name, 0)
     used -= sum(one.ask.size.get(name, 0) for one in stopping)
     return used + sum(amounts.get(name, 0) for amounts in promised)

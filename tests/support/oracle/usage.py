@@ -48,6 +48,7 @@ class Usage:
         self.tracked_apps: dict[Tracker, set[str]] = {}
         for app in apps.values():
             self._count(app, queues[app.queue], now)
+        self.overhang = self._overhang(nodes)
         for app in apps.values():
             for ask in app.asks.values():
                 if ask.is_promised:
@@ -105,9 +106,22 @@ class Usage:
     def claimed(self, path: str, ask: AskRecord | None = None) -> Amounts:
         """What of a queue is not to be had: what is there, and what is kept for others.
 
-        With an ask, for that one.
+        With an ask, for that one. What a node has beyond its capacity takes nothing of other nodes.
         """
-        return self._claimed(path, self.allocated[path], ask)
+        claimed = self._claimed(path, self.allocated[path], ask)
+        if path == "root":
+            add_to(claimed, {name: -value for name, value in self.overhang.items()})
+        return claimed
+
+    def _overhang(self, nodes: dict[str, NodeRecord]) -> Amounts:
+        """What is booked on each node beyond its capacity, of all nodes."""
+        beyond: Amounts = {}
+        for node in nodes.values():
+            booked = node.free()
+            add_to(booked, {name: -left for name, left in self.available[node.node_id].items()})
+            over = {name: value - node.capacity.get(name, 0) for name, value in booked.items()}
+            add_to(beyond, {name: value for name, value in over.items() if value > 0})
+        return beyond
 
     def claimed_of(self, tracker: Tracker, ask: AskRecord | None = None) -> Amounts:
         """The same of what a user or a group may have."""

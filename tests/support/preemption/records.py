@@ -121,10 +121,16 @@ class Cluster:
         return node.capacity.get(name, 0) - node.occupied.get(name, 0) - total(there, name)
 
     def most(self, path: str, name: str) -> int | None:
-        """The maximum of a queue; root's is the sum of the nodes; None for no bound."""
+        """The maximum of a queue; None for no bound.
+
+        Root's is the sum of the nodes, and of one that has more than its capacity what it has.
+        """
         if path == "root":
-            return sum(node.capacity.get(name, 0) for node in self.nodes)
+            return sum(max(node.capacity.get(name, 0), self._booked(node, name)) for node in self.nodes)
         return (self.queue(path).max or {}).get(name)
+
+    def _booked(self, node: NodeRecord, name: str) -> int:
+        return total((one for one in self.requests if one.node == node.name), name)
 
 
 def lineage(path: str) -> list[str]:

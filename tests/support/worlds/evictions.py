@@ -146,7 +146,7 @@ class Evictions:
 def _settled(quota: Quota, name: str) -> int:
     """What is used when all victims are gone, and all that were promised something are placed."""
     promised, preempting = quota.promised.get(name, 0), quota.preempting.get(name, 0)
-    return quota.allocated.get(name, 0) - preempting + promised
+    return quota.allocated.get(name, 0) - quota.overhang.get(name, 0) - preempting + promised
 
 
 def _exceeds(quota: Quota, name: str, more: int = 0) -> bool:

@@ -7,9 +7,9 @@ from typing import Any, assert_never
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.messages.operators import Cordon
 from licorne_core.model.nodes.domains import Domains
-from licorne_core.model.nodes.node import Node, Recent
+from licorne_core.model.nodes.node import Node, Recent, overhang_of
 from licorne_core.values.ids import NodeId
-from licorne_core.values.resources import Resources, add, subtract, without_zeros
+from licorne_core.values.resources import Items, Resources, add, charge, refund, subtract, without_zeros
 from licorne_core.values.rm_caps import Holdings
 
 
@@ -164,9 +164,25 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 
 
 class NodeBook:
-    """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
+    """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5).
 
-    __slots__ = ("_births", "_holdings", "by_id", "changed", "cordons", "domains", "order", "total")
+    A node may have more allocated than its capacity: it has shrunk, or its RM brought or enlarged what
+    runs there. That lacks on this node and on no other, so sums of nodes are compared without the
+    `overhang`.
+    """
+
+    __slots__ = (
+        "_births",
+        "_holdings",
+        "_overhangs",
+        "by_id",
+        "changed",
+        "cordons",
+        "domains",
+        "order",
+        "overhang",
+        "total",
+    )
 
     order: NodeOrder
     """The order in which nodes are looked at."""
@@ -179,6 +195,9 @@ class NodeBook:
         """Nodes that operators cordoned, those that are gone among them."""
         self.order = node_order(policy)
         self.total: Resources = {}
+        self.overhang: dict[str, int] = {}
+        """Amounts allocated beyond the capacity of their node, of all nodes, by resource name."""
+        self._overhangs: dict[Node, Items] = {}
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """The nodes that are here, by their last changes: in size, use, victims or reservations."""
@@ -203,6 +222,7 @@ class NodeBook:
         self._holdings.node_went(node.footprint)
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
+        refund(self.overhang, self._overhangs.pop(node, ()))
         self.order.remove(node)
         self.changed.forget(node)
         if self.domains is not None:
@@ -220,6 +240,19 @@ class NodeBook:
         self._holdings.memory -= node.footprint
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
+        self.measure(node)
+
+    def measure(self, node: Node) -> None:
+        """Count the overhang of a node anew: its capacity has changed, or what is allocated there.
+
+        An ask that fits changes nothing.
+        """
+        if min(node.available.values(), default=0) < 0 or node in self._overhangs:
+            refund(self.overhang, self._overhangs.pop(node, ()))
+            beyond = overhang_of(node)
+            if beyond:
+                self._overhangs[node] = beyond
+                charge(self.overhang, beyond)
 
     @property
     def made_of(self) -> tuple[int, int]:

@@ -276,6 +276,13 @@ class Node:
         return _first_short(self.capacity, items) is None
 
 
+def overhang_of(node: Node) -> Items:
+    """Amounts allocated beyond the node's capacity. Foreign allocations count in no queue, so not here."""
+    occupied = node.occupied
+    beyond = ((name, -left - occupied.get(name, 0)) for name, left in node.available.items())
+    return tuple((name, value) for name, value in beyond if value > 0)
+
+
 def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
     """The first wanted type of which there is too little; a type that is not there is zero."""
     for name, value in items:

@@ -246,4 +246,4 @@ def _beyond(queue: Queue, name: str, value: int) -> int:
     if queue.max is None:
         return 0
     bound = queue.max.get(name, 0 if queue.strict else None)
-    return 0 if bound is None else settled(queue, name) + value - bound
+    return 0 if bound is None else settled(queue, name) + value - bound - queue.overhang.get(name, 0)

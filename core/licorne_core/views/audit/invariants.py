@@ -50,7 +50,7 @@ from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ACCOUNTS, TO_REPLACE, Account, RequestState
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, overhang_of
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
@@ -58,7 +58,7 @@ from licorne_core.scheduling.reservations.promises import Reserver, reservers
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.ranking import NO_PRIORITY
-from licorne_core.values.resources import INT64_MIN, charge, describe, equals
+from licorne_core.values.resources import INT64_MIN, charge, describe, equals, sum_of
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.ages import check_ages, top_priority
 from licorne_core.views.audit.recount import Concern, audit
@@ -360,6 +360,9 @@ def _check_cluster(partition: Partition) -> None:
     at = f"partition {partition.name}"
     largest = partition.tree.root.max or {}
     require("A2", equals(nodes.total, largest), f"{at}: root's maximum {describe(largest)}")
+    beyond = sum_of(dict(overhang_of(node)) for node in nodes.by_id.values())
+    booked = partition.tree.root.overhang
+    require("A2", beyond == booked, f"{at}: {booked} beyond capacities, counted {beyond}")
     lowest = min((min(n.available.values(), default=0) for n in nodes.by_id.values()), default=0)
     require("A7", lowest >= INT64_MIN, f"{at}: a node has {lowest} available")
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
