@@ -11,6 +11,7 @@ from licorne_core.handlers.gangs import check_gang
 from licorne_core.handlers.lifecycle import enter_leaf, leave_leaf
 from licorne_core.handlers.operators import Refused, give_up_waits, not_there, partition_meant
 from licorne_core.handlers.outcome import OutcomeJob
+from licorne_core.handlers.victims import ask_again
 from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import (
     ApplicationChanged,
@@ -147,6 +148,7 @@ class _Change(OutcomeJob):
             app.follow_marks(marks._replace(change=self._mark if holds else None))
         if marks.priority != before.priority:
             yield from _give_priority(partition, app, self.now)
+            ask_again(partition, self.now)
             now = "its own again" if marks.priority is None else str(marks.priority)
             self._tell(f"priority of all asks is {now}, set")
         if leaf is not was_in:

@@ -17,6 +17,7 @@ from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.preemption import watch_quotas
+from licorne_core.handlers.victims import ask_again
 from licorne_core.messages.commands import Hold, Options, RegisterRm, UpdateConfiguration
 from licorne_core.messages.effects import (
     ApplicationUpdate,
@@ -102,6 +103,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
             yield 1
         yield from partition.ageing.change(app, app.leaf.settings.ageing, job.now)
     partition.wakeups.kept_nodes.clear()
+    ask_again(partition, job.now)
 
 
 def _settle_queues(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
@@ -171,10 +173,7 @@ def _used(app: Application) -> dict[str, int]:
 
 
 PARTITION_REMOVED = "PartitionRemoved"
-_LAST_EVENT = {
-    AppState.FAILING: AppEvent.FAIL,
-    AppState.COMPLETING: AppEvent.COMPLETE,
-}
+_LAST_EVENT = {AppState.FAILING: AppEvent.FAIL, AppState.COMPLETING: AppEvent.COMPLETE}
 
 
 def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:

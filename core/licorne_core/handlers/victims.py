@@ -32,6 +32,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.members import unit_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.preemption import Victim, loss_of
@@ -42,7 +43,9 @@ from licorne_core.scheduling.preemption.ledger import (
     UnderNotice,
 )
 from licorne_core.scheduling.preemption.quota_change import still_exceeds
+from licorne_core.scheduling.preemption.standing import gives_way, is_useful
 from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
+from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.values.asks import Ask
 from licorne_core.values.resources import charge
 from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
@@ -132,6 +135,7 @@ def _stop(
     if leaf.settings.preemption_loss_limit:
         partition.losses.add(leaf.path, loss_of(request.ask.ask_class.items, lost), now)
     partition.allocations.preempt(app, request)
+    partition.reservations.promises.victim_stopped(request)
     partition.ledger.note(
         replace(
             record,
@@ -236,7 +240,7 @@ def notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome
     app = partition.applications[timer.app_id]
     request = app.requests[timer.key]
     notice = partition.ledger.notices[request]
-    if not _is_needed(partition, notice):
+    if not _is_needed(partition, notice, now):
         for one in notice.unit:
             if one in partition.ledger.notices:
                 _spare(partition, app, one, now, outcome)
@@ -277,20 +281,70 @@ def end_notice(partition: Partition, app: Application, request: Request) -> Unde
     return notice
 
 
-def _is_needed(partition: Partition, notice: UnderNotice) -> bool:
-    """True if somebody still needs the room of a unit under notice, or it is stopped in part already."""
+def ask_again(partition: Partition, now: float) -> None:
+    """Have it decided at once which victims under notice go on: what chose them may have changed."""
+    for request in partition.ledger.notices:
+        partition.timers.set(_timer(request), now)
+
+
+def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
+    """True if a unit under notice is still to be stopped, or is stopped in part already.
+
+    If one victim of a promise may not be stopped any more none is, as the others alone do not suffice.
+    """
     record, notices = notice.record, partition.ledger.notices
     if notice.is_final:
         return True
-    if record.rule is not PreemptionRule.QUOTA or record.beneficiary_queue is None:
-        counts_on = partition.reservations.promises.counts_on
-        return any(counts_on(one) for one in notice.unit)
-    queue = partition.tree.get(record.beneficiary_queue.path)
+    queue = record.beneficiary_queue
+    if record.rule is PreemptionRule.QUOTA and queue is not None:
+        together = [one for one in notice.unit if one in notices]
+        return _is_enforced(partition, partition.tree.get(queue.path), together)
+    promises = partition.reservations.promises
+    found = [promise for one in notice.unit if (promise := promises.of_victim(one)) is not None]
+    if not found:
+        return False
+    if _stands(partition, found[0], now):
+        return True
+    partition.reservations.came_to_nothing(found[0], now)
+    return False
+
+
+def _is_enforced(partition: Partition, queue: Queue | None, unit: Sequence[Request]) -> bool:
+    """True if a maximum is still enforced, and the unit stops for it without harm to a guarantee."""
+    if queue is None or not partition.quota_clock.enforces(queue):
+        return False
     together: dict[str, int] = {}
-    for one in notice.unit:
-        if one in notices:
-            charge(together, one.ask.ask_class.items)
-    return queue is not None and still_exceeds(queue, tuple(together.items()))
+    for one in unit:
+        charge(together, one.ask.ask_class.items)
+    leaf = partition.leaf_of(partition.applications[unit[0].ask.app_id])
+    return still_exceeds(queue, leaf, tuple(together.items()))
+
+
+def _stands(partition: Partition, promise: Promise, now: float) -> bool:
+    """True if the victims of a promise that are under notice are still to be stopped for its ask.
+
+    So they are while the RM is asked about a node for the ask.
+    """
+    if promise.is_resting:
+        return True
+    app, request, nodes = promise.app, promise.request, partition.nodes.by_id
+    victims = [
+        Victim(other, victim, nodes[victim.allocation.node_id])
+        for victim, other in promise.outstanding.items()
+        if victim.state is RequestState.NOTICED and victim.allocation is not None
+    ]
+    node = None if promise.node_id is None else nodes.get(promise.node_id)
+    is_required = request.ask.ask_class.required_node is not None
+    if node is None or not (is_required or partition.preemption.enabled):
+        return False
+    promise.unbook()
+    stands = is_useful(app, request, node)
+    if stands and is_required:
+        stands = gives_way(request, victims)
+    elif stands:
+        stands = partition.preemption.search.still_legal(app, request, victims, now)
+    promise.book()
+    return stands
 
 
 def _timer(request: Request) -> Timer:

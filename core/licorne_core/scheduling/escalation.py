@@ -226,7 +226,8 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
     """A pending ask has lost its node or its shadow start, and may have another one."""
-    for wants in (request.group.start_request, request.group.reservation_request):
+    group: AskGroup = request.group
+    for wants in (group.start_request, group.reservation_request, group.preemption_request):
         if wants is not None:
             wants.add(request.place, now)
             escalation.rank(wants, now)

@@ -367,7 +367,8 @@ class Preemption:
     def find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
         """Plans for the ask, or the refusal by a law. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
-        found = self.search.find(wants.app, request, now, most=most, refused=wants.refused)
+        refused = (*wants.refused, *wants.group.in_vain)
+        found = self.search.find(wants.app, request, now, most=most, refused=refused)
         if not isinstance(found, Refusal):
             return tuple(found)
         if found.law is Law.RM_REFUSED and wants.refused:

@@ -251,7 +251,7 @@ def preemption_check(partition: Partition, app: Application, request: Request) -
 def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     reservation = request.reservation
     promise = request.promise
-    if promise is not None and reservation is not None:
+    if promise is not None and reservation is not None and request.triggered:
         victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
         waits = f"waits for the end of {victims}" if victims else "its victims are gone"
         notices = (partition.ledger.notices.get(victim) for victim in promise.outstanding)

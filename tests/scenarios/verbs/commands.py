@@ -1,5 +1,6 @@
 """Commands of an RM in a scenario: each verb with its words and settings."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,7 @@ from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
+    Command,
     EndReplay,
     FailMode,
     NodeAction,
@@ -167,6 +169,18 @@ def asks(stage: Stage, line: Line) -> list[str]:
         size=line.resources(),
     )
     return stage.send(builders.asks(*map(new, keys), rm=stage.rm))
+
+
+def operator(stage: Stage, line: Line) -> list[str]:
+    """``operator cordon NODE``, ``uncordon NODE``, ``drain NODE SECONDS`` or ``priority APP N``: by hand."""
+    verb, name, *rest = line.words
+    by_verb: dict[str, Callable[[], Command]] = {
+        "cordon": lambda: builders.cordon(name, rm=stage.rm),
+        "uncordon": lambda: builders.cordon(name, schedulable=True, rm=stage.rm),
+        "drain": lambda: builders.drain(name, float(rest[0]), rm=stage.rm),
+        "priority": lambda: builders.change(name, priority=int(rest[0]), rm=stage.rm),
+    }
+    return stage.told(stage.driver.do(by_verb[verb]()))
 
 
 def foreign(stage: Stage, line: Line) -> list[str]:

@@ -45,7 +45,7 @@ from support.oracle.config import partitions_of, text_of
 from support.oracle.cordons import act
 from support.oracle.lives import remove
 from support.oracle.memory import Memory
-from support.oracle.notices import look_after, take_word_of_notice
+from support.oracle.notices import ask_again, look_after, take_word_of_notice
 from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
@@ -297,6 +297,7 @@ class Oracle:
                 before = mode(self.partitions[name].queues)
                 self.partitions[name].reload(config, now)
                 follow_backfill(self.partitions[name], before, now)
+                ask_again(self.partitions[name], now)
             else:
                 partition = self._empty(rm_id, name.partition("]")[2], config)
                 # What was used in a partition that goes counts in the next one of its name.

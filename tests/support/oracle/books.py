@@ -84,12 +84,27 @@ class AskRecord:
         return bool(self.reservation and self.reservation.promised)
 
     def lose_node(self) -> None:
-        """The node is not kept for it any more; what was promised is, if it may go elsewhere."""
-        if self.reservation is not None and self.is_promised and self.required_node is None:
-            self.reservation.node_id = None
-            self.reservation.idle_since, self.reservation.gives_way = None, False
+        """The node is not kept for it any more; what was promised is, if it may go elsewhere.
+
+        Victims that were to clear the node went in vain: others may have to go, and who did not go yet
+        goes on.
+        """
+        kept = self.reservation
+        if kept is not None and self.is_promised and self.required_node is None:
+            if kept.node_id == kept.cleared:
+                self.triggered = False
+                kept.victims = [one for one in kept.victims if one.state != NOTICED]
+            kept.node_id = None
+            kept.idle_since, kept.gives_way = None, False
         else:
-            self.reservation = None
+            self.end_reservation()
+
+    def end_reservation(self) -> None:
+        """Nothing is kept for it any more; it may have others stopped if so far nobody was."""
+        kept = self.reservation
+        if kept is not None and kept.promised and not kept.has_stopped:
+            self.triggered = False
+        self.reservation = None
 
     def resize(self, size: Amounts) -> None:
         """It wants so much now; of what was promised to it, it keeps what it still wants."""
@@ -100,6 +115,8 @@ class AskRecord:
             promised = {name: value for name, value in still.items() if value}
             # Another one from then on: what the RM says of the old size means nothing to it.
             self.reservation = replace(kept, promised=promised, idle_since=None, gives_way=False)
+            if kept.promised and not (promised or kept.has_stopped):
+                self.triggered = False
             if not promised and kept.node_id is None:
                 self.reservation = None
 
@@ -141,6 +158,7 @@ class NoticeRecord:
     lost: float
     unit: NoticedUnit
     answered: bool = False
+    serial: int = 0
 
 
 @dataclass
@@ -206,8 +224,9 @@ class AppRecord:
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
     leaf. `nowhere` are the kinds of asks that found no node when they were looked at last. `wishes`
-    are those for victims, by kind. `terms` are those of topology domains. `placeholders` are all that it
-    ever had, `pairs` by the real ask.
+    are those for victims, by kind, and `in_vain` the nodes that the RM refused to it after victims had
+    ended there. `terms` are those of topology domains. `placeholders` are all that it ever had, `pairs` by
+    the real ask.
     """
 
     app_id: str
@@ -224,6 +243,7 @@ class AppRecord:
     arrivals: int = 0
     nowhere: set[Kind] = field(default_factory=set)
     wishes: dict[Kind, WishRecord] = field(default_factory=dict)
+    in_vain: dict[Kind, list[Any]] = field(default_factory=dict)
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
     pairs: dict[str, PairRecord] = field(default_factory=dict)
@@ -242,8 +262,16 @@ class AppRecord:
         alike = [one for one in others if one.kind == ask.kind]
         if not (alike or ask.attempted):
             self.nowhere.discard(ask.kind)
+        if not alike:
+            self.in_vain.pop(ask.kind, None)
         ask.attempted = ask.attempted or any(other.attempted for other in alike)
         self.asks[ask.key] = ask
+
+    def refused_in_vain(self, ask: AskRecord, node: "NodeRecord") -> None:
+        """The RM refuses the node to the ask; nobody is stopped there again for its kind if somebody was."""
+        kept = ask.reservation
+        if kept is not None and kept.promised and kept.cleared == node.node_id:
+            self.in_vain.setdefault(ask.kind, []).append(node)
 
     def forget_wishes(self) -> None:
         """Nobody wants victims for a kind of which no ask is pending."""

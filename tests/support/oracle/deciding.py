@@ -342,7 +342,9 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     if look.preemption.searches.get(leaf.path, 0) + len(searched) >= MOST_SEARCHES:
         outcome.postponed.append(app.app_id)
         return None
-    plans, is_kept = find_plans(look, app, ask, wish.refused)
+    lost = app.in_vain.get(ask.kind, ())
+    in_vain = [name for name, node in look.nodes.items() if node in lost]
+    plans, is_kept = find_plans(look, app, ask, [*wish.refused, *in_vain])
     asked = look.preemption.asked and ask.predicate is not None
     found = Search(app.app_id, leaf.path, ask.kind, not plans, likeness if is_kept else None)
     outcome.searches.append(found)
@@ -356,7 +358,7 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
 def _likeness(app: AppRecord, ask: AskRecord) -> Likeness:
     """What an ask has in common with those that have the same victims."""
     has_own = ask.reservation is not None and ask.reservation.node_id is not None
-    own = (app.app_id, ask.key) if has_own else None
+    own = (app.app_id, ask.key) if has_own or ask.is_promised else None
     return (app.queue, ask.ask_class, ask.priority, own)
 
 

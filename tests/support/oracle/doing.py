@@ -11,6 +11,7 @@ from support.oracle.books import (
     NodeRecord,
     PairRecord,
 )
+from support.oracle.checks import refuses_place
 from support.oracle.deciding import Decision, Gathering
 from support.oracle.lives import note_placeholder, note_start, run, stop
 from support.oracle.notices import look_after, noticed_units, stop_victim
@@ -177,6 +178,7 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
     ask.reservation.since = now
     ask.reservation.victims = stopped
     ask.reservation.promised = dict(ask.size)
+    ask.reservation.cleared = decision.node_id
     ask.triggered = True
 
 
@@ -271,6 +273,10 @@ def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
         if ask.reservation is not None and ask.reservation.node_id is not None:
             partition.nodes[ask.reservation.node_id].yielded = True
     for ask in (*decision.idle, *decision.giving_way):
+        for app in [app for app in partition.apps.values() if app.asks.get(ask.key) is ask]:
+            own = None if ask.reservation is None else ask.reservation.node_id
+            if own is not None and refuses_place(partition.nodes[own], ask):
+                app.refused_in_vain(ask, partition.nodes[own])
         ask.lose_node()
     review_later(partition, now)
 

@@ -17,7 +17,9 @@ from support.oracle.elastic import staying, units_of
 from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.queues import seconds
+from support.oracle.standing import still_stands
 from support.oracle.terms import LossRecord
+from support.oracle.turns import look_at
 from support.oracle.victims import checkpoint_of, seconds_lost
 
 Timer = tuple[str, str]
@@ -57,7 +59,10 @@ def stop_victim(
         partition.put_back(app, pair.ask.key)
     lost = seconds_lost(one, checkpoint_of(partition.apps, app.queue), now)
     one.state = NOTICED
-    one.notice = NoticeRecord(now + notice, now + notice, message, dict(one.ask.size), lost, unit)
+    partition.notices += 1
+    one.notice = NoticeRecord(
+        now + notice, now + notice, message, dict(one.ask.size), lost, unit, serial=partition.notices
+    )
     partition.timers.set(timer_of(app, key), now + notice)
 
 
@@ -98,7 +103,7 @@ def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
     together = [
         other for other in app.allocations.values() if other.notice is not None and other.notice.unit is unit
     ]
-    if not unit.stopped and not any(_is_counted_on(partition, other) for other in together):
+    if not unit.stopped and not _is_needed(partition, together, now):
         for other in together:
             other.state, other.notice, other.is_let_go = ALLOCATED, None, False
             partition.timers.cancel(timer_of(app, other.ask.key))
@@ -107,6 +112,38 @@ def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
         partition.timers.set(timer_of(app, key), notice.stops_at)
     else:
         _stop_now(partition, app, key, notice.message, now)
+
+
+def _is_needed(partition: PartitionOracle, together: list[AllocationRecord], now: float) -> bool:
+    """True if an ask counts on one of them, and all that go for it may still be stopped.
+
+    If not, nothing is promised to the ask any more, and others may have to go for it.
+    """
+    for app, ask in partition.reserved_asks():
+        kept = ask.reservation
+        if kept is None or not any(one is victim for one in together for victim in kept.victims):
+            continue
+        if ask.key not in app.asks:
+            # The RM is being asked about a node for it.
+            return True
+        if still_stands(look_at(partition, now), app, ask):
+            return True
+        ask.end_reservation()
+        ask.triggered = False
+        return False
+    return False
+
+
+def ask_again(partition: PartitionOracle, now: float) -> None:
+    """It is decided at once which victims go on, as what chose them may have changed."""
+    found = [
+        (one.notice.serial, app, key)
+        for app in partition.apps.values()
+        for key, one in app.allocations.items()
+        if one.notice is not None
+    ]
+    for _, app, key in sorted(found, key=lambda one: one[0]):
+        partition.timers.set(timer_of(app, key), now)
 
 
 def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:

@@ -3,6 +3,7 @@
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from support.oracle.books import AppRecord
 from support.oracle.gangs import fits_below
+from support.oracle.notices import ask_again
 from support.oracle.partition import PartitionOracle
 from support.oracle.queues import QueueRecord, lineage
 from support.oracle.requests import replace_ask
@@ -21,7 +22,8 @@ def hold(partition: PartitionOracle, command: HoldApplication) -> None:
 
 def _give_up_reservations(app: AppRecord) -> None:
     for ask in (*app.asks.values(), *(app.waiting_ask(key) for key in app.assumed_keys())):
-        ask.reservation = ask.shadow = None
+        ask.end_reservation()
+        ask.shadow = None
 
 
 def change(partition: PartitionOracle, command: ChangeApplication, now: float) -> None:
@@ -37,6 +39,7 @@ def change(partition: PartitionOracle, command: ChangeApplication, now: float) -
     if given != app.given_priority:
         app.given_priority = given
         _give_priority(partition, app, now)
+        ask_again(partition, now)
     if moves:
         _move(partition, app, command.queue, now)
 

@@ -112,7 +112,7 @@ class PartitionOracle:
         self.unheard = False
         self.review_due: float | None = None
         self.claims: list[ClaimRecord] = []
-        self.reservations = 0
+        self.reservations = self.notices = 0
         self.was_full = False
         self.bookings = 0
         self.made: list[Made] = []

@@ -5,7 +5,7 @@ An autoscaler is told of asks that quota would admit and no node takes.
 
 from licorne_core.messages.commands import FailMode
 from support.oracle.backfill import GRACE, holders
-from support.oracle.books import Amounts, AppRecord, AskRecord, Kind
+from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.cordons import drain
 from support.oracle.doing import confirm, link, preempt
 from support.oracle.gangs import to_be_tried
@@ -126,7 +126,7 @@ def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[
         look_after(partition, now)
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
-            ask.reservation = None
+            ask.end_reservation()
     for _, _, shadow in holders(partition.apps):
         shadow.stale = shadow.stale or shadow.start + GRACE <= now
     for app in partition.apps.values():
@@ -338,7 +338,7 @@ def _settle(
         elif not accepted:
             put_back(app, key)
             if refused[node.node_id] != NO_ANSWER:
-                _note_refused(partition, app.asks[key], node.node_id)
+                _note_refused(partition, app, app.asks[key], node)
         elif key in app.allocations:
             confirm(partition, app, key, now)
             confirmed.append(node.node_id)
@@ -353,11 +353,12 @@ def _settle(
     return confirmed
 
 
-def _note_refused(partition: PartitionOracle, ask: AskRecord, node_id: str) -> None:
+def _note_refused(partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord) -> None:
     """The RM does not want the ask on the node: it is kept only if somebody there is to stop."""
-    if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node_id:
+    if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node.node_id:
         return
     if ask.required_node is None and not victims_on(partition.apps, ask.reservation):
+        app.refused_in_vain(ask, node)
         ask.lose_node()
 
 

@@ -34,7 +34,8 @@ class ReservationRecord:
     `promised`: `victims` were told to stop for it, so its queues keep so much for it too (§ 9.4).
     That stays its own when the node is not any more, and is None. `serial` counts reservations,
     `idle_since` is when a review first found that the ask could not have the node anyway, and
-    `gives_way` whether the last one found that others have a better claim.
+    `gives_way` whether the last one found that others have a better claim. The victims are there to clear
+    the node `cleared`.
     """
 
     node_id: str | None
@@ -45,6 +46,12 @@ class ReservationRecord:
     serial: int = 0
     idle_since: float | None = None
     gives_way: bool = False
+    cleared: str | None = None
+
+    @property
+    def has_stopped(self) -> bool:
+        """True if a victim was told to stop."""
+        return any(one.state != "noticed" for one in self.victims)
 
 
 @dataclass

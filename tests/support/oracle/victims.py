@@ -3,7 +3,7 @@
 Sets of victims are tried one after the other, those first that are better, until one is enough.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,9 +71,9 @@ def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float
     return run if since is None else max(0.0, min(run, now - since))
 
 
-def search_for(look: Look, app: AppRecord, ask: AskRecord) -> BruteForce:
-    """All that there is to say about victims for an ask."""
-    cluster = _snapshot(look, ask)
+def search_for(look: Look, app: AppRecord, ask: AskRecord, going: Collection[int] = ()) -> BruteForce:
+    """All that there is to say about victims for an ask; those that go count as running."""
+    cluster = _snapshot(look, ask, going)
     (record,) = [one for one in cluster.requests if one.key == ask.key and one.app == app.app_id]
     return BruteForce(cluster, record)
 
@@ -229,7 +229,8 @@ class _Snapshot(Cluster):
         return self.sums[path, name]
 
 
-def _snapshot(look: Look, ask: AskRecord) -> Cluster:
+def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
+    """All as it is, but that nothing is promised to the ask, and those that go by `id` still run."""
     return _Snapshot(
         queues=tuple(
             QueueRecord(
@@ -253,7 +254,7 @@ def _snapshot(look: Look, ask: AskRecord) -> Cluster:
             )
             for node in look.nodes.values()
         ),
-        requests=tuple(one for app in look.apps.values() for one in _requests(app)),
+        requests=tuple(one for app in look.apps.values() for one in _requests(app, ask, going)),
         losses=(
             *(
                 LossRecord(leaf=loss.leaf, time=loss.time, size=loss.size, seconds=loss.seconds)
@@ -284,14 +285,15 @@ def _settings(properties: dict[str, str]) -> QueueSettings:
     )
 
 
-def _requests(app: AppRecord) -> Iterator[RequestRecord]:
+def _requests(app: AppRecord, asking: AskRecord, going: Collection[int]) -> Iterator[RequestRecord]:
     for ask in app.asks.values():
-        yield _request(app, ask, RequestState.PENDING, None)
+        yield _request(app, ask, RequestState.PENDING, None, asking)
     for one in app.allocations.values():
-        state = RequestState(one.state)
-        yield _request(app, one.ask, state, one.node_id, started=one.started, checkpoint=one.checkpoint)
+        state = RequestState.ALLOCATED if id(one) in going else RequestState(one.state)
+        begun, checkpoint = one.started, one.checkpoint
+        yield _request(app, one.ask, state, one.node_id, asking, started=begun, checkpoint=checkpoint)
     for pair in app.pairs.values():
-        yield _request(app, pair.ask, RequestState(pair.state), pair.node_id)
+        yield _request(app, pair.ask, RequestState(pair.state), pair.node_id, asking)
 
 
 def _request(
@@ -299,6 +301,7 @@ def _request(
     ask: AskRecord,
     state: RequestState,
     node_id: str | None,
+    asking: AskRecord,
     *,
     started: float = 0.0,
     checkpoint: float | None = None,
@@ -307,7 +310,7 @@ def _request(
     if kept is not None and kept.node_id is not None:
         required = ask.required_node is not None
         hold = Hold(node=kept.node_id, time=kept.since, required=required)
-    if kept is not None and state is RequestState.PENDING:
+    if kept is not None and state is RequestState.PENDING and ask is not asking:
         earmarked = kept.promised
     return _Request(
         app=app.app_id,

@@ -101,6 +101,8 @@ class AskGroup:
     """Their request for a shadow start, where backfill is on, once they have found no node."""
     preemption_request: "PreemptionRequest | None"
     """Their request for victims, once a queue's maximum or the nodes stopped them."""
+    in_vain: tuple[Any, ...]
+    """Nodes that the RM refused to them after victims had ended there: nobody is stopped there again."""
 
     def __init__(self, app: Any, key: GroupKey) -> None:
         """Start empty."""
@@ -126,6 +128,7 @@ class AskGroup:
         self._unreported = None
         self.reservation_request = None
         self.preemption_request = None
+        self.in_vain = ()
         self.start_request = None
 
     def __repr__(self) -> str:
@@ -196,6 +199,7 @@ class AskGroup:
         self.attempted = False
         self.nowhere = False
         self.refused_at = -inf
+        self.in_vain = ()
         if self.log:
             self.log.clear()
 

@@ -243,7 +243,7 @@ class Request:
     setback: Setback | None
     """Failures of the RM to run it; None after a success, or before the first try."""
     triggered: bool
-    """True if victims were stopped for it, which happens once (spec § 9.2)."""
+    """True if victims were stopped for it (spec § 9.2): that happens once, unless it came to nothing."""
     checkpoint: float | None
     """Time up to which its work is kept if it is stopped, in unix seconds; None if its RM has not said."""
 

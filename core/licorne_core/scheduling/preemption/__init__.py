@@ -12,6 +12,7 @@ Modules, the lowest first:
     hosts           nodes that could be reserved for the ask
     covering        the smallest sufficient set of victims, on a node and on other nodes
     planning        the best victims for each node, and the best nodes
+    standing        whether victims under notice are still to be stopped
     search          the whole search, and the reasons for finding no plan
     quota_clock     time at which a changed maximum is enforced
     quota_change    its victims

@@ -210,6 +210,19 @@ class Candidates:
         charges = _charges(ask_class.items, lost, victim_leaf)
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
 
+    def judge_noticed(self, victim: Victim, victim_leaf: VictimLeaf) -> Candidate | Out:
+        """Return a victim under notice as the candidate that it was, or the reason that it is none any more.
+
+        Its loss counts in its leaf already.
+        """
+        request = victim.request
+        if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
+            return Out.HIGHER_PRIORITY
+        if seconds_run(request, self.now) < victim_leaf.leaf.settings.preemption_minimum_runtime:
+            return Out.TOO_YOUNG
+        charges = _charges(request.ask.ask_class.items, (), victim_leaf)
+        return Candidate(victim, kind_of(request), age_of(request), (), charges)
+
     def judge_unit(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
         """Return a unit as a candidate on all its nodes together; it is judged once in a search."""
         known = self._judged_units.get(unit)

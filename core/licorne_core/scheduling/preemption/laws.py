@@ -5,12 +5,13 @@ queue *guarantees* a type if its guaranteed amount of the type is above zero. Al
 live books and change nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items
@@ -85,9 +86,9 @@ ANY_PRIORITY = None
 """Highest priority of victims without a bound."""
 
 
-def settled(queue: Queue, name: str) -> int:
+def settled(quota: Quota, name: str) -> int:
     """Settled usage of a type."""
-    return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.promised.get(name, 0)
+    return quota.allocated.get(name, 0) - quota.preempting.get(name, 0) + quota.promised.get(name, 0)
 
 
 def guaranteed(queue: Queue, name: str) -> int:
@@ -234,16 +235,16 @@ def keeps_all(leaf: Queue, wanted: Items) -> bool:
     return True
 
 
-def quota_shortage(lineage: Iterable[Queue], wanted: Items) -> tuple[int, ...]:
+def quota_shortage(quotas: Sequence[Quota], wanted: Items) -> tuple[int, ...]:
     """Amounts to free for the maxima of the queues, by type of the ask; never below zero.
 
     All victims are below the lowest queue that is too full, so one amount counts for all queues.
     """
-    return tuple(max(0, *(_beyond(queue, name, value) for queue in lineage)) for name, value in wanted)
+    return tuple(max(0, *(_beyond(quota, name, value) for quota in quotas)) for name, value in wanted)
 
 
-def _beyond(queue: Queue, name: str, value: int) -> int:
-    if queue.max is None:
+def _beyond(quota: Quota, name: str, value: int) -> int:
+    if quota.max is None:
         return 0
-    bound = queue.max.get(name, 0 if queue.strict else None)
-    return 0 if bound is None else settled(queue, name) + value - bound - queue.overhang.get(name, 0)
+    bound = quota.max.get(name, 0 if quota.strict else None)
+    return 0 if bound is None else settled(quota, name) + value - bound - quota.overhang.get(name, 0)

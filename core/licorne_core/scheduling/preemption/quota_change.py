@@ -207,9 +207,14 @@ class Enforcement:
         return all(_keeps_guarantee(queue, items) for queue in leaf.lineage)
 
 
-def still_exceeds(queue: Queue, items: Items) -> bool:
-    """True if the queue would exceed its maximum if these amounts, which are being stopped, stayed."""
+def still_exceeds(queue: Queue, leaf: Queue, items: Items) -> bool:
+    """True if these amounts of a leaf, which are being stopped, may not stay.
+
+    The queue would exceed its maximum with them, and no guarantee needs them (law 2).
+    """
     bounds = queue.max or EMPTY
+    if not all(_keeps_guarantee(above, tuple((name, 0) for name, _ in items)) for above in leaf.lineage):
+        return False
     return any(name in bounds and _staying(queue, name) + value > bounds[name] for name, value in items)
 
 

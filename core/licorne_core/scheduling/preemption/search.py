@@ -16,7 +16,7 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import VictimOrder
@@ -26,13 +26,12 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield, room_lacking
+from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
 from licorne_core.scheduling.preemption.laws import (
     Comparison,
     Law,
     Out,
     entitled_queue,
-    fence_of,
     guaranteed,
     quota_shortage,
     settled,
@@ -41,17 +40,11 @@ from licorne_core.scheduling.preemption.laws import (
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.ledger import Losses, Spared
 from licorne_core.scheduling.preemption.planning import Plan, Planning
+from licorne_core.scheduling.preemption.standing import candidates_for, is_legal, plan_stands, without_promise
 from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_counts import CountsBySize
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import (
-    Candidate,
-    Victim,
-    WhatIf,
-    less,
-    seconds_lost,
-    seconds_run,
-)
+from licorne_core.scheduling.preemption.victims import Victim, WhatIf, seconds_lost, seconds_run
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
@@ -140,6 +133,17 @@ class PreemptionSearch:
         Raises:
             StillLooking: not all nodes have been measured yet; the next call continues there.
         """
+        return without_promise(request, lambda: self._find(app, request, now, steps, most, refused))
+
+    def _find(
+        self,
+        app: Application,
+        request: Request,
+        now: float,
+        steps: int,
+        most: int,
+        refused: Collection[Node],
+    ) -> list[Plan] | Refusal:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         entitled = entitled_queue(leaf, wanted)
@@ -148,7 +152,7 @@ class PreemptionSearch:
         if not stays_within_guarantee(entitled, wanted):
             return refusal(Law.OVER_GUARANTEE, entitled, request)
         beyond = quota_shortage(leaf.lineage, wanted)
-        candidates = self._candidates(app, entitled, request, now)
+        candidates = candidates_for(self._index, app, entitled, request, now)
         hosts = AskHosts(self._index, self._counts, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
         found: list[Plan] | Refusal = []
@@ -183,42 +187,15 @@ class PreemptionSearch:
 
         `upto` selects the victims (`Plan.victims_upto`).
         """
-        victims = plan.victims_upto(upto)
-        leaf: Queue = app.leaf
-        wanted = request.ask.ask_class.items
-        entitled = entitled_queue(leaf, wanted)
-        node = plan.node
-        if (
-            not victims
-            or entitled is None
-            or not stays_within_guarantee(entitled, wanted)
-            or self._index.nodes.get(node.node_id) is not node
-        ):
-            return False
-        room = room_lacking(node, request, self._index.applications, now)
-        beyond = quota_shortage(leaf.lineage, wanted)
-        if room is None or not (any(room) or any(beyond)):
-            return False
-        candidates = self._candidates(app, entitled, request, now)
-        what_if = WhatIf(len(victims))
-        going = {victim.request for victim in victims}
-        done: set[Request] = set()
-        for victim in victims:
-            if victim.request in done:
-                # With another member of its unit.
-                continue
-            candidate = self._still_candidate(candidates, victim, node, going)
-            if candidate is None or not what_if.take(candidate):
-                return False
-            together = {one.request for one in candidate.victims}
-            if not together <= going:
-                return False
-            done |= together
-            if candidate.is_on(node):
-                room = less(room, candidate.gives)
-            beyond = less(beyond, candidate.total)
-        self.work += what_if.steps + candidates.looked_at
-        return not any(room) and not any(beyond)
+        stands, work = without_promise(
+            request, lambda: plan_stands(self._index, app, request, plan, plan.victims_upto(upto), now)
+        )
+        self.work += work
+        return stands
+
+    def still_legal(self, app: Application, request: Request, victims: Sequence[Victim], now: float) -> bool:
+        """True if the laws still let these victims under notice be stopped for the ask (`standing.py`)."""
+        return is_legal(self._index, app, request, victims, now)
 
     def spared(
         self, app: Application, request: Request, node: Node, victims: Collection[Request], now: float
@@ -231,7 +208,7 @@ class PreemptionSearch:
         entitled = entitled_queue(leaf, request.ask.ask_class.items)
         if entitled is None or leaf.settings.preemption_victim_order is not VictimOrder.COST:
             return None
-        candidates = self._candidates(app, entitled, request, now)
+        candidates = candidates_for(self._index, app, entitled, request, now)
         others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
         first = next(others, None)
         self.work += candidates.looked_at
@@ -255,35 +232,6 @@ class PreemptionSearch:
         """Compare the caches with nodes and leaves; raises InvariantBroken (rule P5)."""
         self._index.check()
         self._counts.check()
-
-    def _candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
-        leaf: Queue = app.leaf
-        wanted = request.ask.ask_class.items
-        fence = fence_of(leaf, request.priority, wanted)
-        return Candidates(self._index, leaf, entitled, fence, wanted, now)
-
-    def _still_candidate(
-        self, candidates: Candidates, victim: Victim, room_on: Node, going: set[Request]
-    ) -> Candidate | None:
-        """The victim, or its unit with the room that it frees on a node."""
-        app, request, node = victim
-        if self._index.applications.get(app.app_id) is not app:
-            return None
-        if app.requests.get(request.key) is not request or request.allocation is None:
-            return None
-        if self._index.nodes.get(request.allocation.node_id) is not node:
-            return None
-        victim_leaf = candidates.leaves.of(app.leaf)
-        if not isinstance(victim_leaf, VictimLeaf):
-            return None
-        unit = candidates.units.unit(app, request)
-        if unit is None:
-            judged = candidates.judge(app, request, node, victim_leaf)
-        else:
-            if unit.whole is not None and all(one.request in going for one in unit.whole.victims):
-                unit = unit.whole
-            judged = candidates.unit_on(room_on, unit, victim_leaf)
-        return judged if isinstance(judged, Candidate) else None
 
 
 MOST_COUNTED = 2_000

@@ -9,11 +9,14 @@ While the RM is asked about a node for the ask, the promise rests: the ask itsel
 quotas, and no other ask gets the promised node. If the RM refuses, or the question is withdrawn, the
 promise continues.
 
-The promise continues without its node if the node is removed, can never hold the ask, is claimed by an
-ask that requires it, or is refused by the RM. A refusal before the end of all victims on the node does
+The promise continues without its node if the node is removed, cordoned, can never hold the ask, is claimed
+by an ask that requires it, or is refused by the RM. A refusal before the end of all victims on the node does
 not count, as the RM may accept the node without them; nor does a missing answer. Then other asks may
 use the node. The ask may go to any node, and may have another one reserved. An ask that requires its
 node keeps it until the node is removed, or the RM refuses the freed room to it (`review.py`).
+
+So the victims were stopped in vain. Those under notice go on, and the ask may have others stopped: its
+search counts without its own promise, which ends once others are stopped.
 
 A resized ask keeps its promise up to its new size. Freed resources are no more than the old promise, and
 stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, whose room it
@@ -28,7 +31,7 @@ Reservations of asks that require their node do not count (spec § 8.7).
 from collections.abc import Mapping
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.books import book_promise, unbook_promise
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.queues.queue import Queue
@@ -42,10 +45,21 @@ from licorne_core.values.resources import Items, charge, refund
 class Promise:
     """Promise of one ask; `outstanding` are its remaining victims, with their applications.
 
-    `items` are the promised amounts. A resized ask may want more.
+    `items` are the promised amounts. A resized ask may want more. `node_id` is the node that the victims
+    clear for it.
     """
 
-    __slots__ = ("app", "is_resting", "items", "kept", "outstanding", "request", "reservation")
+    __slots__ = (
+        "app",
+        "has_stopped",
+        "is_resting",
+        "items",
+        "kept",
+        "node_id",
+        "outstanding",
+        "request",
+        "reservation",
+    )
 
     def __init__(
         self,
@@ -63,6 +77,9 @@ class Promise:
         self.outstanding = dict(victims)
         self.kept: dict[Quota, Items] = {}
         """Amounts that other asks have to leave free now, by quota."""
+        self.node_id = reservation.node_id
+        self.has_stopped = any(victim.state is not RequestState.NOTICED for victim in victims)
+        """True once the RM was told to stop a victim: until then all are under notice."""
         self.is_resting = False
         """True while the ask itself is booked, as the RM is asked about a node for it."""
 
@@ -145,9 +162,24 @@ class Promises:
         promise.follow(promise.outstanding.pop(victim))
         return promise.reservation
 
-    def counts_on(self, victim: Request) -> bool:
-        """True if an ask waits for the end of the victim."""
-        return victim in self._by_victim
+    def of_victim(self, victim: Request) -> Promise | None:
+        """The promise to the ask that waits for the end of the victim; None for none."""
+        return self._by_victim.get(victim)
+
+    def victim_stopped(self, victim: Request) -> None:
+        """Note that the RM was told to stop a victim that was under notice."""
+        promise = self._by_victim.get(victim)
+        if promise is not None:
+            promise.has_stopped = True
+
+    def spare(self, promise: Promise) -> list[Request]:
+        """Wait no more for victims under notice, and return them."""
+        noticed = [victim for victim in promise.outstanding if victim.state is RequestState.NOTICED]
+        for victim in noticed:
+            del self._by_victim[victim]
+            app = promise.outstanding.pop(victim)
+            promise.follow(app)
+        return noticed
 
     def victim_resized(self, victim: Request) -> None:
         """Note another size of a remaining victim."""

@@ -1,6 +1,6 @@
 """Makes and ends reservations, in all books at once (spec §§ 8.5-8.7)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from licorne_core.events.cluster import reservation_changed
 from licorne_core.events.journal import EventChange, Journal
@@ -121,6 +121,8 @@ class Reservations:
         """Promise the resources of stopped victims to a reserved ask; its hour begins anew."""
         reservation = request.reservation
         assert reservation is not None, f"{request!r} has its node"
+        if request.promise is not None:
+            self.promises.end(request.promise)
         reservation.time = now
         self._timers.set(_timer(reservation), now + RESERVATION_TIME)
         items = request.ask.ask_class.items
@@ -140,7 +142,10 @@ class Reservations:
             reservation = request.reservation
             if reservation is None:
                 reservation = self._start(app, request, promise.reservation.time)
-            self.promises.make(Promise(app, request, reservation, promise.outstanding, items))
+            again = Promise(app, request, reservation, promise.outstanding, items)
+            again.node_id, again.has_stopped = promise.node_id, promise.has_stopped
+            self.promises.make(again)
+            request.triggered = True
 
     def placed(self, request: Request, now: float) -> None:
         """End the reservation of a booked ask; while the ask is assumed, only rest its promise."""
@@ -171,7 +176,14 @@ class Reservations:
         if promise is None or promise.reservation.node_id != node.node_id:
             return
         if not (promise.reservation.required or promise.waits_on(node.node_id)):
+            self._refused_in_vain(request, node)
             self.lose_node(promise.reservation, now)
+
+    def _refused_in_vain(self, request: Request, node: Node) -> None:
+        """Have nobody stopped again for asks like this one where the RM refuses the cleared node."""
+        promise = request.promise
+        if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
+            request.group.in_vain += (node,)
 
     def victim_gone(self, victim: Request) -> None:
         """Note that a victim has ended, and wake the ask that it was stopped for."""
@@ -194,16 +206,28 @@ class Reservations:
             self._dirty.mark(app.leaf.lineage)
         promise: Promise | None = request.promise
         if promise is not None:
-            self._let_go(promise, now)
+            if not promise.has_stopped:
+                request.triggered = False
+            self._let_go(promise.outstanding, now)
             self.promises.end(promise)
         self._leave_node(reservation, app, request, now)
         if promise is not None:
             self._dirty.mark(app.quotas)
             note_freed(app.budgets)
 
-    def _let_go(self, promise: Promise, now: float) -> None:
+    def came_to_nothing(self, promise: Promise, now: float) -> None:
+        """End a promise that is of no use to its ask any more, or that the laws do not give it any more."""
+        self._stopped_in_vain(promise, now)
+        self.end(promise.reservation, now)
+
+    def _stopped_in_vain(self, promise: Promise, now: float) -> None:
+        """Let victims under notice go on, and let the ask have others stopped."""
+        promise.request.triggered = False
+        self._let_go(self.promises.spare(promise), now)
+
+    def _let_go(self, victims: Iterable[Request], now: float) -> None:
         """Have it decided at once if victims under notice go on: another promise may count on them."""
-        for victim in promise.outstanding:
+        for victim in victims:
             if victim.state is RequestState.NOTICED:
                 timer = Timer(Due.NOTICE, victim.ask.app_id, victim.key)
                 deadline = self._timers.deadline(timer)
@@ -216,9 +240,12 @@ class Reservations:
         An ask that requires the node loses its reservation.
         """
         _, app, request = self._wakeups.reserved.holder(reservation)
-        if reservation.required or request.promise is None:
+        promise: Promise | None = request.promise
+        if reservation.required or promise is None:
             self.end(reservation, now)
             return
+        if promise.node_id == reservation.node_id:
+            self._stopped_in_vain(promise, now)
         self._leave_node(reservation, app, request, now)
         self._wake(reservation)
 
@@ -263,6 +290,9 @@ class Reservations:
         self._counters.reservations_idle += len(found.idle)
         self._counters.reservations_yielded += len(found.yielded)
         for reservation in (*found.idle, *found.yielded):
+            if reservation.node_id is not None:
+                request = self._wakeups.reserved.holder(reservation).request
+                self._refused_in_vain(request, self._nodes.by_id[reservation.node_id])
             self.lose_node(reservation, now)
         self.review_later(now)
 
@@ -274,7 +304,11 @@ class Reservations:
     def leave(self, node: Node, now: float) -> None:
         """End the reservations on a node that is removed."""
         for reservation in list(node.reservations.values()):
+            request = self._wakeups.reserved.holder(reservation).request
             self.lose_node(reservation, now)
+            if reservation.required:
+                # Another node of that name is another one.
+                request.triggered = False
         self._yielded.pop(node, None)
 
     def shrunk(self, node: Node, now: float) -> None:

@@ -214,5 +214,5 @@ class KeptNodes:
 
 def _likeness(leaf: Queue, request: Request) -> Likeness:
     ask, reservation = request.ask, request.reservation
-    has_own = reservation is not None and reservation.node_id is not None
+    has_own = request.promise is not None or (reservation is not None and reservation.node_id is not None)
     return leaf.path, ask.ask_class, request.priority, (ask.app_id, ask.key) if has_own else None

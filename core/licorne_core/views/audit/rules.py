@@ -190,14 +190,14 @@ def _kept(request: Request, quota: Quota) -> Resources:
 
 
 def _check_promise(app: Application, request: Request) -> None:
-    """P4: an ask with a promise has had victims stopped; the promise rests while it is assumed."""
+    """P4: a promise is its ask's, and has its reservation; it rests while the ask is assumed."""
     at = f"{request!r} of {app.app_id}"
     promise = request.promise
     if promise is None:
         return
     if promise.reservation is not request.reservation:
         raise InvariantBroken(f"P4: {at} has a promise without its reservation")
-    if not (request.triggered and promise.request is request):
+    if promise.request is not request:
         raise InvariantBroken(f"P4: {at} has a promise, and does not wait for it")
     if promise.is_resting is request.is_pending:
         raise InvariantBroken(f"P4: {at} has a promise that rests, or should")

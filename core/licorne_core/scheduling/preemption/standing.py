@@ -1,0 +1,157 @@
+"""The question whether victims that were chosen are still to be stopped (spec §§ 9.1, 9.4, 9.5).
+
+Between the choice and the stop an RM answers, or a notice lasts, and the world changes meanwhile. So the
+laws that chose the victims are asked again, on the books as they were at the choice. At the end of a
+notice these are without the promise to the ask, and with the victims as running. Their losses are not
+compared again, as they count from the notice on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.books import book_preempting, unbook_preempting
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.preemption.candidates import Candidates
+from licorne_core.scheduling.preemption.hosts import room_lacking
+from licorne_core.scheduling.preemption.laws import (
+    entitled_queue,
+    fence_of,
+    quota_shortage,
+    stays_within_guarantee,
+)
+from licorne_core.scheduling.preemption.leaves import VictimLeaf
+from licorne_core.scheduling.preemption.planning import Plan
+from licorne_core.scheduling.preemption.victim_index import VictimIndex, room_shortage
+from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, less
+
+Result = TypeVar("Result")
+
+
+def without_promise(request: Request, question: Callable[[], Result]) -> Result:
+    """Answer a question as if nothing were promised to a pending ask."""
+    promise = request.promise
+    if promise is None:
+        return question()
+    promise.unbook()
+    try:
+        return question()
+    finally:
+        promise.book()
+
+
+def candidates_for(
+    index: VictimIndex, app: Application, entitled: Queue, request: Request, now: float
+) -> Candidates:
+    """The candidates for an ask with a guarantee of the queue `entitled`."""
+    leaf: Queue = app.leaf
+    wanted = request.ask.ask_class.items
+    return Candidates(index, leaf, entitled, fence_of(leaf, request.priority, wanted), wanted, now)
+
+
+def plan_stands(
+    index: VictimIndex, app: Application, request: Request, plan: Plan, victims: Sequence[Victim], now: float
+) -> tuple[bool, int]:
+    """True if these victims of a plan are legal, and necessary; and the work of finding out."""
+    leaf: Queue = app.leaf
+    wanted = request.ask.ask_class.items
+    entitled = entitled_queue(leaf, wanted)
+    node = plan.node
+    if (
+        not victims
+        or entitled is None
+        or not stays_within_guarantee(entitled, wanted)
+        or index.nodes.get(node.node_id) is not node
+    ):
+        return False, 0
+    room = room_lacking(node, request, index.applications, now)
+    beyond = quota_shortage(leaf.lineage, wanted)
+    if room is None or not (any(room) or any(beyond)):
+        return False, 0
+    candidates = candidates_for(index, app, entitled, request, now)
+    what_if = WhatIf(len(victims))
+    going = {victim.request for victim in victims}
+    done: set[Request] = set()
+    for victim in victims:
+        if victim.request in done:
+            # With another member of its unit.
+            continue
+        candidate = _still_candidate(index, candidates, victim, node, going)
+        if candidate is None or not what_if.take(candidate):
+            return False, 0
+        together = {one.request for one in candidate.victims}
+        if not together <= going:
+            return False, 0
+        done |= together
+        if candidate.is_on(node):
+            room = less(room, candidate.gives)
+        beyond = less(beyond, candidate.total)
+    return not any(room) and not any(beyond), what_if.steps + candidates.looked_at
+
+
+def _still_candidate(
+    index: VictimIndex, candidates: Candidates, victim: Victim, room_on: Node, going: set[Request]
+) -> Candidate | None:
+    """The victim, or its unit with the room that it frees on a node."""
+    app, request, node = victim
+    if index.applications.get(app.app_id) is not app:
+        return None
+    if app.requests.get(request.key) is not request or request.allocation is None:
+        return None
+    if index.nodes.get(request.allocation.node_id) is not node:
+        return None
+    victim_leaf = candidates.leaves.of(app.leaf)
+    if not isinstance(victim_leaf, VictimLeaf):
+        return None
+    unit = candidates.units.unit(app, request)
+    if unit is None:
+        judged = candidates.judge(app, request, node, victim_leaf)
+    else:
+        if unit.whole is not None and all(one.request in going for one in unit.whole.victims):
+            unit = unit.whole
+        judged = candidates.unit_on(room_on, unit, victim_leaf)
+    return judged if isinstance(judged, Candidate) else None
+
+
+def is_useful(app: Application, request: Request, node: Node) -> bool:
+    """True if the ask fits on the node, into its queues and limits, once all victims have ended.
+
+    For a pending ask without its promise.
+    """
+    wanted = request.ask.ask_class.items
+    quotas = (*app.leaf.lineage, *app.trackers)
+    return not any(room_shortage(node, wanted)) and not any(quota_shortage(quotas, wanted))
+
+
+def is_legal(
+    index: VictimIndex, app: Application, request: Request, victims: Sequence[Victim], now: float
+) -> bool:
+    """True if the laws still let these victims under notice be stopped for the ask.
+
+    The ask is one without a required node, and without its promise. `now` is in unix seconds.
+    """
+    wanted = request.ask.ask_class.items
+    entitled = entitled_queue(app.leaf, wanted)
+    if entitled is None or not stays_within_guarantee(entitled, wanted):
+        return False
+    for victim in victims:
+        unbook_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
+    candidates = candidates_for(index, app, entitled, request, now)
+    what_if = WhatIf(len(victims))
+    legal = True
+    for victim in victims:
+        victim_leaf = candidates.leaves.of(victim.app.leaf)
+        judged = None
+        if isinstance(victim_leaf, VictimLeaf):
+            judged = candidates.judge_noticed(victim, victim_leaf)
+        legal = legal and isinstance(judged, Candidate) and what_if.take(judged)
+    for victim in victims:
+        book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
+    return legal
+
+
+def gives_way(request: Request, victims: Sequence[Victim]) -> bool:
+    """True if the victims still give way to an ask that requires their node (spec § 9.5)."""
+    return all(victim.request.priority <= request.priority for victim in victims)

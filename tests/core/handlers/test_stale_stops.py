@@ -1,0 +1,244 @@
+"""A stop that was decided before, in a world that has changed: it is asked again whether it holds."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from licorne_core.messages.commands import Command, NodeAction
+from licorne_core.messages.effects import Effect
+from licorne_core.messages.notices import NoticesGiven
+from licorne_core.values.ids import PartitionName
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    change,
+    config,
+    cordon,
+    drain,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import Driver, placed, released
+
+DEFAULT = PartitionName("[rm1]default")
+NOTICE = 60
+DELAY = 5
+
+
+def queues(
+    *, guest: str = "", guarantee: int = 0, owner: str = "{guaranteed: {memory: 2}}", rest: str = ""
+) -> str:
+    """Guests with a minute's notice, and an owner with a guarantee; `guest` are more properties."""
+    due = f"resources: {{guaranteed: {{memory: {guarantee}}}}}, " if guarantee else ""
+    return config(
+        f"[{{name: guest, {due}properties: {{preemption.notice: {NOTICE}s{guest}}}}}, "
+        f"{{name: owner, resources: {owner}, properties: {{preemption.delay: {DELAY}s}}}}]",
+        rest=rest,
+    )
+
+
+def town() -> Driver:
+    """Two full nodes, each with a guest of two; the younger one is on n1."""
+    driver = Driver()
+    driver.do(register(queues()), nodes(node("n1", memory=2), node("n2", memory=2)))
+    driver.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
+    for key, home, age in (("young", "n1", 50), ("old", "n2", 100)):
+        begun = driver.now - age
+        driver.do(asks(ask("guest", key, on_node=home, memory=2, policy="s", created=begun)))
+    return driver
+
+
+def noticed(effects: Iterable[Effect]) -> list[str]:
+    """Who is given notice."""
+    given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
+    return [notice.key for effect in given for notice in effect.notices]
+
+
+def withdrawn(effects: Iterable[Effect]) -> list[str]:
+    """Whose notice is withdrawn."""
+    given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
+    return [one.key for effect in given for one in effect.withdrawn]
+
+
+def stopped(effects: Iterable[Effect]) -> list[str]:
+    """Who is told to stop for the sake of others."""
+    return [key for _, key, why, _ in released(effects) if why == "PREEMPTED_BY_SCHEDULER"]
+
+
+def wants(driver: Driver) -> None:
+    """The owner asks, and the guest on n1 is given notice."""
+    driver.do(asks(ask("owner", "k", memory=2, policy="o")))
+    assert noticed(driver.wait(DELAY)) == ["young"]
+
+
+FOREIGN = ask("", "f", on_node="n1", memory=1, tags={"foreign": "default"})
+
+AT_ONCE: dict[str, Command] = {
+    "the node is cordoned": cordon("n1"),
+    "the node is too small": nodes(node("n1", NodeAction.UPDATE, memory=1)),
+    "the asker has a lower maximum": reload(queues(owner="{guaranteed: {memory: 1}, max: {memory: 1}}")),
+    "preemption is off": reload(queues(rest="preemption: {enabled: false}")),
+    "the victim's queue is protected": reload(queues(guest=", preemption.policy: disabled")),
+    "the victims' queue is guaranteed it": reload(queues(guarantee=3)),
+    "the asker has no guarantee": reload(queues(owner="{max: {memory: 4}}")),
+    "the asker has a lower guarantee": reload(queues(owner="{guaranteed: {memory: 1}}")),
+    "the victim has a higher priority": change("guest", priority=5),
+    "the victim has to run for longer": reload(queues(guest=", preemption.minimum.runtime: 1h")),
+}
+"""What the notice of a victim on n1 does not survive, by what has happened."""
+
+
+@pytest.mark.parametrize("reason", AT_ONCE)
+def test_a_notice_ends_with_its_reason(reason: str) -> None:
+    """The RM is told at once that the victim goes on, and it is stopped at no deadline."""
+    driver = town()
+    wants(driver)
+    effects = driver.do(AT_ONCE[reason])
+    assert withdrawn(effects) == ["young"]
+    assert not stopped([*effects, *driver.wait(NOTICE - 1)])
+
+
+def test_room_that_others_take_is_seen_at_the_deadline() -> None:
+    """What another scheduler put on the node leaves no room for the ask: its victim goes on."""
+    driver = town()
+    wants(driver)
+    driver.do(asks(FOREIGN))
+    effects = driver.wait(NOTICE)
+    assert withdrawn(effects) == ["young"]
+    assert stopped(effects) == []
+
+
+def test_an_ask_whose_notice_was_withdrawn_has_another_victim() -> None:
+    """The victim on a cordoned node goes on, and that on the other node is given notice in its place."""
+    driver = town()
+    wants(driver)
+    assert noticed([*driver.do(cordon("n1")), *driver.wait(1)]) == ["old"]
+    assert stopped(driver.wait(NOTICE)) == ["old"]
+    assert placed(driver.do(releases(release("guest", "old")))) == [("owner", "k", "n2")]
+
+
+def test_a_notice_that_holds_survives_a_reload() -> None:
+    """Of a configuration that changes nothing for them neither side hears, and the deadline is kept."""
+    driver = town()
+    wants(driver)
+    driver.wait(20)
+    effects = driver.do(reload(queues(guest=", priority.offset: '0'")))
+    assert (withdrawn(effects), noticed(effects)) == ([], [])
+    assert stopped(driver.wait(NOTICE - 21)) == []
+    assert stopped(driver.wait(1)) == ["young"]
+
+
+REQUIRED: dict[str, Command] = {
+    "the node is too small": nodes(node("n1", NodeAction.UPDATE, memory=1)),
+    "the asker has a lower maximum": reload(queues(owner="{max: {memory: 1}}")),
+    "the victim has a higher priority": change("guest", priority=5),
+}
+
+
+@pytest.mark.parametrize("reason", REQUIRED)
+def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
+    """At the deadline at the latest, the laws of required nodes are asked again: preemption may be off."""
+    driver = town()
+    driver.do(cordon("n2"), reload(queues(rest="preemption: {enabled: false}")))
+    driver.do(nodes(node("n3", memory=2)), cordon("n3"))
+    assert noticed(driver.do(asks(ask("owner", "k", memory=2, required_node="n1")))) == ["young"]
+    effects = [*driver.do(REQUIRED[reason]), *driver.wait(NOTICE)]
+    assert withdrawn(effects) == ["young"]
+    assert stopped(effects) == []
+
+
+QUOTA: dict[str, str] = {
+    "the switch is off": "enabled: false",
+    "the delay is gone": "delay",
+    "the maximum is raised": "max",
+    "a guarantee covers it": "guaranteed",
+}
+
+
+@pytest.mark.parametrize("reason", QUOTA)
+def test_a_notice_for_a_maximum_ends_with_its_reason(reason: str) -> None:
+    """A maximum that is not enforced any more, or not there, is no reason to stop anybody."""
+
+    def text(most: int, *, on: bool = True, delay: bool = True, due: int = 0) -> str:
+        enforced = "quota.preemption.delay: 5s, " if delay else ""
+        return config(
+            f"[{{name: guest, resources: {{max: {{memory: {most}}}, guaranteed: {{memory: {due}}}}}, "
+            f"properties: {{{enforced}preemption.notice: {NOTICE}s}}}}]",
+            rest=f"preemption: {{quotapreemptionenabled: {str(on).lower()}}}",
+        )
+
+    driver = Driver()
+    driver.do(register(text(4)), nodes(node("n1", memory=4)), apps(app("guest", "root.guest")))
+    for key in ("one", "two"):
+        driver.do(asks(ask("guest", key, on_node="n1", memory=2)))
+    driver.do(reload(text(2)))
+    assert len(noticed(driver.wait(6))) == 1
+    after = {
+        "the switch is off": text(2, on=False),
+        "the delay is gone": text(2, delay=False),
+        "the maximum is raised": text(4),
+        "a guarantee covers it": text(4, due=4),
+    }[reason]
+    assert len(withdrawn(driver.do(reload(after)))) == 1
+    assert stopped(driver.wait(NOTICE)) == []
+
+
+ENDED: dict[str, Command] = {
+    "cordoned": cordon("n1"),
+    "drained": drain("n1", 3600),
+    "shrunk": nodes(node("n1", NodeAction.UPDATE, memory=1)),
+    "removed": nodes(node("n1", NodeAction.DECOMISSION)),
+    "claimed": asks(ask("daemon", "d", memory=1, required_node="n1")),
+}
+"""What takes a node from an ask whose victim there has been told to stop."""
+
+
+def hurried() -> Driver:
+    """The same town without notice, in which the guest on n1 was told to stop; a daemon would find room."""
+    driver = town()
+    calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
+    driver.do(reload(calm), apps(app("daemon", "root.guest")), nodes(node("n3", memory=1)))
+    driver.do(asks(ask("owner", "k", memory=2, policy="o")))
+    assert stopped(driver.wait(DELAY)) == ["young"]
+    return driver
+
+
+@pytest.mark.parametrize("reason", ENDED)
+def test_victims_in_vain_do_not_count(reason: str) -> None:
+    """An ask that loses its node has others stopped, and is served with their room."""
+    driver = hurried()
+    effects = driver.do(ENDED[reason])
+    effects += driver.do(releases(release("guest", "young")))
+    effects += driver.wait(20)
+    assert stopped(effects) == ["old"]
+    assert placed(driver.do(releases(release("guest", "old")))) == [("owner", "k", "n2")]
+
+
+def test_a_node_that_its_rm_drains_is_still_used() -> None:
+    """What it was kept for comes there; nobody else has to stop."""
+    driver = hurried()
+    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
+    effects = driver.do(releases(release("guest", "young")))
+    assert placed(effects) == [("owner", "k", "n1")]
+    assert not stopped([*effects, *driver.wait(20)])
+
+
+def test_once_is_once_where_nothing_was_in_vain() -> None:
+    """A victim that its RM never stops is the only one: the ask waits for it and no other goes."""
+    driver = hurried()
+    assert not stopped(driver.wait(120))
+
+
+def test_a_drain_ends_with_its_node() -> None:
+    """What runs on a node that came again under the name of a drained one, and was uncordoned, goes on."""
+    driver = town()
+    driver.do(drain("n1", 100))
+    driver.do(nodes(node("n1", NodeAction.DECOMISSION)), cordon("n1", schedulable=True))
+    driver.do(nodes(node("n1", memory=2)), asks(ask("guest", "new", memory=2)))
+    assert not stopped(driver.wait(200))
