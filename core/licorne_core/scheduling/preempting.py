@@ -205,6 +205,7 @@ DOES_NOT_HELP = "Preemption does not help"
 REASONS = {
     Law.NO_GUARANTEE: "Preemption queue guarantees check failed",
     Law.OVER_GUARANTEE: "Preemption queue guarantees check failed",
+    Law.GANG_INCOMPLETE: "Preemption helped but short of resources",
     Law.NOT_ENOUGH: "Preemption helped but short of resources",
 }
 """Log texts of an ask for search outcomes other than "preemption does not help"."""

@@ -224,6 +224,10 @@ _TEXTS = {
         "with {requested} queue {queue} would have more than the {guaranteed} that it is "
         "guaranteed: it has {settled}"
     ),
+    Law.GANG_INCOMPLETE: (
+        "its gang would not be complete: its placeholders wait for {requested}, where queue {queue} has "
+        "{settled} of the {guaranteed} that it is guaranteed, or victims make too little room for all"
+    ),
     Law.NO_NODE: "no node could be kept for it, whoever goes",
     Law.NODES_KEPT: (
         "the nodes where victims could go are kept for other asks; victims are searched for again "

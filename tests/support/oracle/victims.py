@@ -4,7 +4,7 @@ Sets of victims are tried one after the other, those first that are better, unti
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
@@ -13,7 +13,7 @@ from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, Amoun
 from support.oracle.elastic import is_member
 from support.oracle.order import Look
 from support.oracle.queues import seconds
-from support.preemption.brute_force import BruteForce, Parties, Party, kind_of, members_of
+from support.preemption.brute_force import BruteForce, Parties, Party, Rules, kind_of, members_of
 from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 
 MAY_GO = (ALLOCATED, PLACEHOLDER)
@@ -86,6 +86,8 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
     tried = search_for(look, app, ask)
     if tried.rules.entitled is None or not tried.rules.is_due():
         return [], False
+    if ask.placeholder and not _may_be_complete(tried, app, ask):
+        return [], False
     hosts = [node for node in tried.cluster.nodes if tried.may_host(node)]
     if any(tried.is_enough(node, ()) for node in hosts):
         return [], False
@@ -93,6 +95,25 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
     plans = [plan for node in found if (plan := _best_on(tried, node)) is not None]
     kept = any(tried.is_kept(node) for node in tried.cluster.nodes if node.name not in refused)
     return sorted(plans, key=lambda plan: plan[:3]), kept and not plans
+
+
+def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
+    """True if all placeholders that wait would do as one ask, as far as guarantee and sums of victims go."""
+    waiting = [one for one in app.awake() if one.placeholder and (one is ask or not one.is_promised)]
+    whole = replace(
+        tried.ask, size={name: sum(one.size.get(name, 0) for one in waiting) for name in ask.size}
+    )
+    rules = Rules(tried.cluster, whole)
+    if not rules.is_due():
+        return False
+    leaves = [leaf for leaf in tried.rules.eligible() if tried.rules.is_over(leaf)]
+    for name, wanted in whole.size.items():
+        most = sum(tried.rules.most_of(leaf, name) for leaf in leaves)
+        for path in rules.way:
+            limit = tried.cluster.most(path, name)
+            if limit is not None and tried.cluster.settled(path, name) + wanted - most > limit:
+                return False
+    return True
 
 
 def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:

@@ -161,6 +161,13 @@ class Rules:
                 return True
         return False
 
+    def most_of(self, leaf: str, name: str) -> int:
+        """The most that victims in a leaf can give up of a type: what is above guarantees."""
+        there = [one for one in self.cluster.inside(leaf) if one.counts and one.state not in VICTIMS]
+        bound = [path for path in self.apart(leaf) if name in guarantees(self.cluster, path)]
+        spare = [self.cluster.settled(path, name) - guarantees(self.cluster, path)[name] for path in bound]
+        return max(0, min([total(there, name), *spare]))
+
     @cached_property
     def candidates(self) -> list[Party]:
         """All that may go, the first to go first."""

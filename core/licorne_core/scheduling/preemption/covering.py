@@ -162,7 +162,7 @@ class OtherNodes:
             victim_leaves = list(self._candidates.leaves)
             self._most = tuple(
                 [
-                    sum(_most_of(victim_leaf, name) for victim_leaf in victim_leaves)
+                    sum(most_of(victim_leaf, name) for victim_leaf in victim_leaves)
                     for name in self._candidates.names
                 ]
             )
@@ -234,7 +234,7 @@ class OtherNodes:
         return known[index]
 
 
-def _most_of(victim_leaf: VictimLeaf, name: str) -> int:
+def most_of(victim_leaf: VictimLeaf, name: str) -> int:
     """Most that victims of the leaf can free of a type: its usage, bounded by guarantees."""
     leaf = victim_leaf.leaf
     most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)

@@ -24,6 +24,8 @@ class Law(StrEnum):
     """No queue from the ask's leaf up guarantees a type of the ask (law 4)."""
     OVER_GUARANTEE = "over guarantee"
     """The ask would take its queue above its guarantee (law 4)."""
+    GANG_INCOMPLETE = "gang incomplete"
+    """The ask is a placeholder, and preemption would not complete its gang."""
     NO_NODE = "no node"
     """No node could be reserved for the ask: all are too small, drained, or reserved for others."""
     WAITS_FOR_RELEASES = "waits for releases"

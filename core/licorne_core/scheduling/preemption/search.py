@@ -26,6 +26,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates
+from licorne_core.scheduling.preemption.gangs import gang_amounts, may_be_complete
 from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
 from licorne_core.scheduling.preemption.laws import (
     Comparison,
@@ -156,6 +157,10 @@ class PreemptionSearch:
         hosts = AskHosts(self._index, self._counts, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
         found: list[Plan] | Refusal = []
+        together = gang_amounts(app, request)
+        if together and not may_be_complete(candidates, entitled, leaf, together):
+            refused_gang = refusal(Law.GANG_INCOMPLETE, entitled, request)
+            return refused_gang._replace(requested=dict(together))
         if not any(beyond) and hosts.will_have_room():
             found = refusal(Law.WAITS_FOR_RELEASES, entitled, request)
         elif candidates.leaves.any():

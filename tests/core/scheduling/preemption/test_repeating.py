@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import PredicatePolicy, TerminationType
+from licorne_core.messages.commands import NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect, PreemptionsAsked
 from licorne_core.messages.reasons import PreemptionCheck
 from licorne_core.scheduling.preemption import PreemptionSearch, search
@@ -203,8 +203,9 @@ def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
     driver = full(1)
     poor(driver, 2, many_apps=True)
     assert len(released(driver.wait(5))) == 1
-    driver.do(nodes(node("x", memory=1)))
+    driver.do(nodes(node("x", NodeAction.CREATE_DRAIN, memory=1)))
     driver.do(asks(ask("rich", "x", policy="s", on_node="x", memory=1)))
+    driver.do(nodes(node("x", NodeAction.DRAIN_TO_SCHEDULABLE)))
     assert released(driver.wait(14)) == []
     assert [key for _, key, *_ in released(driver.wait(1))] == ["x"]
 
