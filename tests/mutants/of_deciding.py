@@ -3,6 +3,8 @@
 from mutants.defect import Defect
 from mutants.operators import drop, negate, never, returns, swap, without
 
+_OVERFULL = "scenarios/test_scenarios::test_scenario[overfull_nodes]"
+
 DECIDING = (
     Defect(
         "all-groups",
@@ -266,5 +268,26 @@ DECIDING = (
         without("UNFINISHED"),
         "queues are cleaned in the midst of a reload",
         ("test_slices",),
+    ),
+    Defect(
+        "overfull-node-fills-the-cluster",
+        "NodeBook.measure",
+        never("min"),
+        "what a node has beyond its capacity keeps asks off other nodes",
+        (_OVERFULL,),
+    ),
+    Defect(
+        "overhang-of-a-node-that-went",
+        "NodeBook.measure",
+        drop("refund"),
+        "what a node had beyond its capacity counts still once it has ended",
+        (_OVERFULL,),
+    ),
+    Defect(
+        "overhang-in-settled-usage",
+        "laws:_beyond",
+        swap("- quota . overhang . get ( name , 0 )", ""),
+        "more victims go, for what a node has beyond its capacity",
+        (_OVERFULL,),
     ),
 )

@@ -5,6 +5,9 @@ from mutants.operators import drop, never, swap, without
 
 NOTICE = "scenarios/test_scenarios::test_scenario[preemption_notice]"
 
+_STALE = "core/handlers/test_stale_stops::test_a_notice_ends_with_its_reason"
+_QUOTA = "core/handlers/test_stale_stops::test_a_notice_for_a_maximum_ends_with_its_reason"
+
 NOTICES = (
     Defect(
         "stopped-without-notice",
@@ -61,5 +64,61 @@ NOTICES = (
         drop("pledge"),
         "victims under notice do not count in the losses of the hour",
         ("core/handlers/test_notices::test_what_is_under_notice_counts_as_lost",),
+    ),
+    Defect(
+        "stopped-whatever-has-become",
+        "victims:_is_needed",
+        swap("_stands ( partition , found [ 0 ] , now )", "True"),
+        "a victim is stopped though the laws do not allow it any more, or it is of no use",
+        (_STALE,),
+    ),
+    Defect(
+        "priority-of-the-past",
+        "_as_candidate",
+        never("priority"),
+        "a victim whose priority was raised is stopped",
+        (_STALE,),
+    ),
+    Defect(
+        "stopped-for-nobody",
+        "is_useful",
+        without("room_shortage"),
+        "a victim is stopped though the ask will not fit on the node",
+        ("core/handlers/test_stale_stops::test_room_that_others_take_is_seen_at_the_deadline",),
+    ),
+    Defect(
+        "stopped-for-a-full-queue",
+        "is_useful",
+        without("quota_shortage"),
+        "a victim is stopped though the ask exceeds a maximum",
+        (_STALE,),
+    ),
+    Defect(
+        "stopped-though-preemption-is-off",
+        "victims:_stands",
+        swap("partition . preemption . enabled", "True"),
+        "a victim is stopped though preemption was switched off",
+        (_STALE,),
+    ),
+    Defect(
+        "told-at-the-deadline",
+        "configuration:reload",
+        drop("ask_again"),
+        "a notice that does not hold any more is withdrawn at its deadline only",
+        (_STALE,),
+    ),
+    Defect(
+        "enforced-once-begun",
+        "_is_enforced",
+        without("enforces"),
+        "a victim is stopped for a maximum that is not enforced any more",
+        (_QUOTA,),
+    ),
+    Defect(
+        "below-a-later-guarantee",
+        "still_exceeds",
+        never("_keeps_guarantee"),
+        "a victim is stopped for a maximum though a guarantee needs it by now",
+        (_QUOTA,),
     ),
 )

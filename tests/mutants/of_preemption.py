@@ -3,6 +3,9 @@
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
 
+_VAIN = "scenarios/test_scenarios::test_scenario[stops_in_vain]"
+_GANG = "scenarios/test_scenarios::test_scenario[gang_incomplete]"
+
 PREEMPTION = (
     Defect(
         "guarantee-without-the-ask",
@@ -95,8 +98,8 @@ PREEMPTION = (
     ),
     Defect(
         "third-ask-takes-the-quota",
-        "excess",
-        never("kept"),
+        "quotas:claimed",
+        swap("quota . kept . items ( )", "( )"),
         "what is freed for one ask is another one's quota",
         ("scenarios/test_scenarios::test_scenario[promises]",),
     ),
@@ -198,5 +201,47 @@ PREEMPTION = (
         without("_exceeds_max"),
         "victims go for a maximum that was raised meanwhile",
         ("core/handlers/test_enforcing::test_a_raised_maximum_ends_it",),
+    ),
+    Defect(
+        "tried-once-though-in-vain",
+        "_stopped_in_vain",
+        swap("False", "True"),
+        "an ask whose victims ended in vain never has anybody stopped again",
+        (_VAIN, "core/handlers/test_stale_stops::test_victims_in_vain_do_not_count"),
+    ),
+    Defect(
+        "its-own-promise-in-its-way",
+        "without_promise",
+        drop("unbook"),
+        "what was promised in vain counts as usage in the next search for the same ask",
+        (_VAIN,),
+    ),
+    Defect(
+        "cleared-again-and-again",
+        "_refused_in_vain",
+        never("is_refused"),
+        "a node that the RM refuses is cleared for the same ask again",
+        ("core/handlers/test_stale_stops::test_a_node_that_the_rm_refuses_is_not_cleared_again",),
+    ),
+    Defect(
+        "part-of-a-gang",
+        "PreemptionSearch._find",
+        never("may_be_complete"),
+        "victims go for placeholders of a gang that cannot be complete",
+        (_GANG,),
+    ),
+    Defect(
+        "gang-without-victims",
+        "may_be_complete",
+        without("_most_of"),
+        "victims go for some placeholders of a gang, though there are not enough for all",
+        (_GANG,),
+    ),
+    Defect(
+        "promised-and-pending",
+        "gang_amounts",
+        swap("-=", "+="),
+        "the last placeholder of a gang waits, as those with a promise count twice",
+        (_GANG,),
     ),
 )

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from licorne_core.messages.commands import Command, NodeAction
+from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.notices import NoticesGiven
 from licorne_core.values.ids import PartitionName
 from support.core.builders import (
+    answering,
     app,
     apps,
     ask,
@@ -19,12 +20,13 @@ from support.core.builders import (
     drain,
     node,
     nodes,
+    refusing,
     register,
     release,
     releases,
     reload,
 )
-from support.core.driver import Driver, placed, released
+from support.core.driver import Driver, asked, placed, released
 
 DEFAULT = PartitionName("[rm1]default")
 NOTICE = 60
@@ -153,40 +155,39 @@ def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
     assert stopped(effects) == []
 
 
-QUOTA: dict[str, str] = {
-    "the switch is off": "enabled: false",
-    "the delay is gone": "delay",
-    "the maximum is raised": "max",
-    "a guarantee covers it": "guaranteed",
+def enforced(most: int, *, on: bool = True, delay: bool = True, a: int = 2, b: int = 0) -> str:
+    """Two leaves of a queue with a maximum that is enforced, of which one has its usage guaranteed."""
+    after = "quota.preemption.delay: 5s, " if delay else ""
+    due = {"a": a, "b": b}.items()
+    leaves = ", ".join(f"{{name: {name}, resources: {{guaranteed: {{memory: {it}}}}}}}" for name, it in due)
+    return config(
+        f"[{{name: p, resources: {{max: {{memory: {most}}}}}, "
+        f"properties: {{{after}preemption.notice: {NOTICE}s}}, queues: [{leaves}]}}]",
+        rest=f"preemption: {{quotapreemptionenabled: {str(on).lower()}}}",
+    )
+
+
+QUOTA = {
+    "the switch is off": enforced(2, on=False),
+    "the delay is gone": enforced(2, delay=False),
+    "the maximum is raised": enforced(4),
+    "a guarantee covers it": enforced(2, a=0, b=2),
 }
 
 
 @pytest.mark.parametrize("reason", QUOTA)
 def test_a_notice_for_a_maximum_ends_with_its_reason(reason: str) -> None:
     """A maximum that is not enforced any more, or not there, is no reason to stop anybody."""
-
-    def text(most: int, *, on: bool = True, delay: bool = True, due: int = 0) -> str:
-        enforced = "quota.preemption.delay: 5s, " if delay else ""
-        return config(
-            f"[{{name: guest, resources: {{max: {{memory: {most}}}, guaranteed: {{memory: {due}}}}}, "
-            f"properties: {{{enforced}preemption.notice: {NOTICE}s}}}}]",
-            rest=f"preemption: {{quotapreemptionenabled: {str(on).lower()}}}",
-        )
-
     driver = Driver()
-    driver.do(register(text(4)), nodes(node("n1", memory=4)), apps(app("guest", "root.guest")))
-    for key in ("one", "two"):
-        driver.do(asks(ask("guest", key, on_node="n1", memory=2)))
-    driver.do(reload(text(2)))
-    assert len(noticed(driver.wait(6))) == 1
-    after = {
-        "the switch is off": text(2, on=False),
-        "the delay is gone": text(2, delay=False),
-        "the maximum is raised": text(4),
-        "a guarantee covers it": text(4, due=4),
-    }[reason]
-    assert len(withdrawn(driver.do(reload(after)))) == 1
-    assert stopped(driver.wait(NOTICE)) == []
+    driver.do(register(enforced(4)), nodes(node("n1", memory=4)))
+    for name in ("a", "b"):
+        driver.do(apps(app(f"in-{name}", f"root.p.{name}")))
+        driver.do(asks(ask(f"in-{name}", name, on_node="n1", memory=2)))
+    driver.do(reload(enforced(2)))
+    assert noticed(driver.wait(6)) == ["b"]
+    effects = driver.do(reload(QUOTA[reason]))
+    assert withdrawn(effects) == ["b"]
+    assert "b" not in stopped(driver.wait(NOTICE))
 
 
 ENDED: dict[str, Command] = {
@@ -233,6 +234,27 @@ def test_once_is_once_where_nothing_was_in_vain() -> None:
     """A victim that its RM never stops is the only one: the ask waits for it and no other goes."""
     driver = hurried()
     assert not stopped(driver.wait(120))
+
+
+def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
+    """It agreed to be asked for the node, and refuses it once it is clear: then the other one is cleared."""
+    driver = Driver()
+    policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
+    calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
+    driver.do(register(calm, predicates=policy), nodes(node("n1", memory=2), node("n2", memory=2)))
+    driver.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
+    for key, home in (("young", "n1"), ("old", "n2")):
+        driver.do(asks(ask("guest", key, on_node=home, memory=2, policy="s")))
+    driver.do(asks(ask("owner", "k", memory=2, policy="o", predicate="c")))
+    (check,) = asked(driver.wait(DELAY))
+    assert stopped(driver.do(answering(check))) == ["young"]
+    (check,) = asked(driver.do(releases(release("guest", "young"))))
+    assert check.allocate
+    # The room goes to another guest before the ask looks for others: what the RM said of the node is void.
+    driver.send(refusing(check, "n1"))
+    effects = driver.do(asks(ask("guest", "next", on_node="n1", memory=2, policy="s")))
+    effects += driver.wait(20)
+    assert (asked(effects), stopped(effects)) == ([], ["old"])
 
 
 def test_a_drain_ends_with_its_node() -> None:

@@ -380,7 +380,6 @@ def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.node_id == node.node_id:
             ask.lose_node()
-            # Another node of that name is another one.
             ask.triggered = ask.triggered and ask.required_node is None
     for app in partition.apps.values():
         for key in [key for key, pair in app.pairs.items() if pair.node_id == node.node_id]:

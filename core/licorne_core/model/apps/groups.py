@@ -115,21 +115,17 @@ class AskGroup:
         self.reported = 0
         self.refusals = 0
         self.refused_at = -inf
-        self.attempted = False
-        self.unplaceable = False
+        self.attempted = self.unplaceable = False
         self.nowhere = self.in_backlog = False
         self.together = ()
         self.is_bound = self.no_domain = False
-        self.over_queue = False
-        self.over_quota = False
+        self.over_queue = self.over_quota = False
         self.over_budget = ""
         self.log = {}
         self.blocker = None
         self._unreported = None
-        self.reservation_request = None
-        self.preemption_request = None
+        self.reservation_request = self.preemption_request = self.start_request = None
         self.in_vain = ()
-        self.start_request = None
 
     def __repr__(self) -> str:
         """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""

@@ -9,7 +9,6 @@ Modules, the lowest first:
     leaves          leaves with possible victims of one ask
     units           members of elastic gangs that are stopped together
     candidates      possible victims of one ask
-    gangs           whether preemption can complete the gang of a placeholder
     hosts           nodes that could be reserved for the ask
     covering        the smallest sufficient set of victims, on a node and on other nodes
     planning        the best victims for each node, and the best nodes

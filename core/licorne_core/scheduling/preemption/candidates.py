@@ -207,21 +207,8 @@ class Candidates:
             lost = _loss(ask_class.items, seconds, victim_leaf)
             if self._by_cost:
                 rank = costs_of(request, seconds)
-        charges = _charges(ask_class.items, lost, victim_leaf)
+        charges = charges_of(ask_class.items, lost, victim_leaf)
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
-
-    def judge_noticed(self, victim: Victim, victim_leaf: VictimLeaf) -> Candidate | Out:
-        """Return a victim under notice as the candidate that it was, or the reason that it is none any more.
-
-        Its loss counts in its leaf already.
-        """
-        request = victim.request
-        if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
-            return Out.HIGHER_PRIORITY
-        if seconds_run(request, self.now) < victim_leaf.leaf.settings.preemption_minimum_runtime:
-            return Out.TOO_YOUNG
-        charges = _charges(request.ask.ask_class.items, (), victim_leaf)
-        return Candidate(victim, kind_of(request), age_of(request), (), charges)
 
     def judge_unit(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
         """Return a unit as a candidate on all its nodes together; it is judged once in a search."""
@@ -258,7 +245,7 @@ class Candidates:
         rank: Age | Cost = (kind, float(priority) if unit.grows else youth, app_id, key)
         if self._by_cost:
             rank = (kind, priority, costs, silent, youth, app_id, key)
-        charges = _charges(tuple(given.items()), tuple(losses.items()), victim_leaf) + unit.parts
+        charges = charges_of(tuple(given.items()), tuple(losses.items()), victim_leaf) + unit.parts
         return Candidate(unit.first, kind, rank, total, charges, unit)
 
     def unit_on(self, node: Node, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
@@ -323,7 +310,7 @@ def _loss(items: Items, seconds: float, victim_leaf: VictimLeaf) -> Items:
     return tuple([(name, lost.get(name, 0)) for name in victim_leaf.may_lose])
 
 
-def _charges(items: Items, lost: Items, victim_leaf: VictimLeaf) -> tuple[tuple[Allowance, str, int], ...]:
+def charges_of(items: Items, lost: Items, victim_leaf: VictimLeaf) -> tuple[tuple[Allowance, str, int], ...]:
     """Charges of a victim to the allowances of its leaf, without allowances that it does not use."""
     charges = [
         (allowance, name, amount)

@@ -2,6 +2,10 @@
 
 The victims are on the node of a plan, on other nodes so that the ask's queues stay below their maxima
 (§ 9.4.6), or on the node that the ask requires. There no guarantee, fence or restraint counts (§ 9.5).
+
+The pending placeholders of a gang count as one ask, in the types of the one that preempts: together they
+have to stay within the guarantee, and all victims together have to make room for them. Sums are compared,
+and no nodes. So preemption is denied only where the gang would wait in vain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +15,7 @@ from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.laws import quota_shortage
+from licorne_core.scheduling.preemption.laws import quota_shortage, stays_within_guarantee
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_index import room_shortage
@@ -26,7 +30,7 @@ from licorne_core.scheduling.preemption.victims import (
     less,
 )
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import charge
+from licorne_core.values.resources import Items, charge
 
 
 class CoveringSets:
@@ -162,7 +166,7 @@ class OtherNodes:
             victim_leaves = list(self._candidates.leaves)
             self._most = tuple(
                 [
-                    sum(most_of(victim_leaf, name) for victim_leaf in victim_leaves)
+                    sum(_most_of(victim_leaf, name) for victim_leaf in victim_leaves)
                     for name in self._candidates.names
                 ]
             )
@@ -234,7 +238,7 @@ class OtherNodes:
         return known[index]
 
 
-def most_of(victim_leaf: VictimLeaf, name: str) -> int:
+def _most_of(victim_leaf: VictimLeaf, name: str) -> int:
     """Most that victims of the leaf can free of a type: its usage, bounded by guarantees."""
     leaf = victim_leaf.leaf
     most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
@@ -242,6 +246,34 @@ def most_of(victim_leaf: VictimLeaf, name: str) -> int:
         if name in above:
             most = min(most, above[name])
     return max(0, most)
+
+
+def gang_amounts(app: Application, request: Request) -> Items:
+    """Amounts of all pending placeholders, in the types of the request; empty unless it is one of them.
+
+    Those with a promise count in their queues already. The request is without its own.
+    """
+    if not request.ask.placeholder:
+        return ()
+    total = dict.fromkeys([name for name, _ in request.ask.ask_class.items], 0)
+    waiting = {group: group.waiting for group in app.groups.values() if group.waiting and group.key[2]}
+    for other in app.reserved.values():
+        if other is not request and other.promise is not None and other.is_pending:
+            waiting[other.group] -= other.ask.placeholder
+    for group, count in waiting.items():
+        for name, value in group.ask_class.items:
+            if name in total:
+                total[name] += value * count
+    return tuple(total.items())
+
+
+def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, together: Items) -> bool:
+    """True if these amounts stay within the guarantee, and victims can make room for all of them."""
+    if not stays_within_guarantee(entitled, together):
+        return False
+    victim_leaves = list(candidates.leaves)
+    short = zip(together, quota_shortage(leaf.lineage, together), strict=True)
+    return all(lacking <= sum([_most_of(one, name) for one in victim_leaves]) for (name, _), lacking in short)
 
 
 def required_node_victims(

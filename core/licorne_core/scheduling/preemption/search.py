@@ -26,7 +26,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.gangs import gang_amounts, may_be_complete
+from licorne_core.scheduling.preemption.covering import gang_amounts, may_be_complete
 from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
 from licorne_core.scheduling.preemption.laws import (
     Comparison,

@@ -14,7 +14,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.books import book_preempting, unbook_preempting
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates
+from licorne_core.scheduling.preemption.candidates import Candidates, charges_of
 from licorne_core.scheduling.preemption.hosts import room_lacking
 from licorne_core.scheduling.preemption.laws import (
     entitled_queue,
@@ -25,7 +25,15 @@ from licorne_core.scheduling.preemption.laws import (
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.planning import Plan
 from licorne_core.scheduling.preemption.victim_index import VictimIndex, room_shortage
-from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, less
+from licorne_core.scheduling.preemption.victims import (
+    Candidate,
+    Victim,
+    WhatIf,
+    age_of,
+    kind_of,
+    less,
+    seconds_run,
+)
 
 Result = TypeVar("Result")
 
@@ -145,11 +153,22 @@ def is_legal(
         victim_leaf = candidates.leaves.of(victim.app.leaf)
         judged = None
         if isinstance(victim_leaf, VictimLeaf):
-            judged = candidates.judge_noticed(victim, victim_leaf)
-        legal = legal and isinstance(judged, Candidate) and what_if.take(judged)
+            judged = _as_candidate(victim, victim_leaf, now)
+        legal = legal and judged is not None and what_if.take(judged)
     for victim in victims:
         book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
     return legal
+
+
+def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candidate | None:
+    """The victim as the candidate that it was; None if it is none any more."""
+    request = victim.request
+    if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
+        return None
+    if seconds_run(request, now) < victim_leaf.leaf.settings.preemption_minimum_runtime:
+        return None
+    charges = charges_of(request.ask.ask_class.items, (), victim_leaf)
+    return Candidate(victim, kind_of(request), age_of(request), (), charges)
 
 
 def gives_way(request: Request, victims: Sequence[Victim]) -> bool:

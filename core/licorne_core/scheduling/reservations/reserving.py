@@ -176,14 +176,8 @@ class Reservations:
         if promise is None or promise.reservation.node_id != node.node_id:
             return
         if not (promise.reservation.required or promise.waits_on(node.node_id)):
-            self._refused_in_vain(request, node)
+            _refused_in_vain(request, node)
             self.lose_node(promise.reservation, now)
-
-    def _refused_in_vain(self, request: Request, node: Node) -> None:
-        """Have nobody stopped again for asks like this one where the RM refuses the cleared node."""
-        promise = request.promise
-        if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
-            request.group.in_vain += (node,)
 
     def victim_gone(self, victim: Request) -> None:
         """Note that a victim has ended, and wake the ask that it was stopped for."""
@@ -208,7 +202,7 @@ class Reservations:
         if promise is not None:
             if not promise.has_stopped:
                 request.triggered = False
-            self._let_go(promise.outstanding, now)
+            _let_go(self._timers, promise.outstanding, now)
             self.promises.end(promise)
         self._leave_node(reservation, app, request, now)
         if promise is not None:
@@ -217,22 +211,8 @@ class Reservations:
 
     def came_to_nothing(self, promise: Promise, now: float) -> None:
         """End a promise that is of no use to its ask any more, or that the laws do not give it any more."""
-        self._stopped_in_vain(promise, now)
+        _stopped_in_vain(self.promises, self._timers, promise, now)
         self.end(promise.reservation, now)
-
-    def _stopped_in_vain(self, promise: Promise, now: float) -> None:
-        """Let victims under notice go on, and let the ask have others stopped."""
-        promise.request.triggered = False
-        self._let_go(self.promises.spare(promise), now)
-
-    def _let_go(self, victims: Iterable[Request], now: float) -> None:
-        """Have it decided at once if victims under notice go on: another promise may count on them."""
-        for victim in victims:
-            if victim.state is RequestState.NOTICED:
-                timer = Timer(Due.NOTICE, victim.ask.app_id, victim.key)
-                deadline = self._timers.deadline(timer)
-                if deadline is None or deadline > now:
-                    self._timers.set(timer, now)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
         """Take the node from the ask; a promise goes on without it.
@@ -245,7 +225,7 @@ class Reservations:
             self.end(reservation, now)
             return
         if promise.node_id == reservation.node_id:
-            self._stopped_in_vain(promise, now)
+            _stopped_in_vain(self.promises, self._timers, promise, now)
         self._leave_node(reservation, app, request, now)
         self._wake(reservation)
 
@@ -292,7 +272,7 @@ class Reservations:
         for reservation in (*found.idle, *found.yielded):
             if reservation.node_id is not None:
                 request = self._wakeups.reserved.holder(reservation).request
-                self._refused_in_vain(request, self._nodes.by_id[reservation.node_id])
+                _refused_in_vain(request, self._nodes.by_id[reservation.node_id])
             self.lose_node(reservation, now)
         self.review_later(now)
 
@@ -334,6 +314,29 @@ class Reservations:
             self._dirty.mark_node(node)
         else:
             self._dirty.mark_filled(node)
+
+
+def _refused_in_vain(request: Request, node: Node) -> None:
+    """Have nobody stopped again for asks like this one where the RM refuses the cleared node."""
+    promise = request.promise
+    if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
+        request.group.in_vain += (node,)
+
+
+def _stopped_in_vain(promises: Promises, timers: Timers[Timer], promise: Promise, now: float) -> None:
+    """Let victims under notice go on, and let the ask have others stopped."""
+    promise.request.triggered = False
+    _let_go(timers, promises.spare(promise), now)
+
+
+def _let_go(timers: Timers[Timer], victims: Iterable[Request], now: float) -> None:
+    """Have it decided at once if victims under notice go on: another promise may count on them."""
+    for victim in victims:
+        if victim.state is RequestState.NOTICED:
+            timer = Timer(Due.NOTICE, victim.ask.app_id, victim.key)
+            deadline = timers.deadline(timer)
+            if deadline is None or deadline > now:
+                timers.set(timer, now)
 
 
 def note_allocating(app: Application) -> None:
