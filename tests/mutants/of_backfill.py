@@ -88,4 +88,18 @@ BACKFILL = (
         "a start is planned on room that is kept for a lost member of another gang",
         ("core/scheduling/test_start_domains",),
     ),
+    Defect(
+        "in-vain-without-a-turn",
+        "Unplanned.turn",
+        never("_next"),
+        "an RM with thousands of asks that never start has each searched for at once",
+        ("core/scheduling/test_unplanned",),
+    ),
+    Defect(
+        "too-large-is-searched-for",
+        "Measures._to_plan",
+        never("is_too_large"),
+        "asks that are larger than any node take the turns of others",
+        ("core/scheduling/test_shadows",),
+    ),
 )

@@ -336,7 +336,7 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
     elif isinstance(decision, Plan):
         hold_start(partition, decision, now)
     elif isinstance(decision, Lapsed):
-        partition.shadows.lapse(decision, now)
+        partition.shadows.give_up(decision.shadow, now)
     elif isinstance(decision, Replacement):
         replace(partition, decision, now, outcome)
     elif isinstance(decision, Cancellation):

@@ -28,8 +28,9 @@ from licorne_core.scheduling.node_search.candidates import refusals
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims, stays_too_full
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import RETRY_TIME, Plan
+from licorne_core.scheduling.shadows import Plan
 from licorne_core.scheduling.start_search import Kind
+from licorne_core.scheduling.unplanned import RETRY_TIME, likeness
 from licorne_core.scheduling.waiting.blockers import Blocker, FullRoot
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
@@ -126,9 +127,9 @@ class Measures:
         return ToReserve(app, request, found) if isinstance(found, Node) else found
 
     def _to_plan(self, wants: StartRequest, request: Request, now: float) -> Plan | Blocker | None:
-        """The shadow start, or the blocker; None for a pause, as no end that the ask needs is known.
+        """The shadow start, or the blocker; None for a pause, as none is found: others are planned then.
 
-        Another ask may have found that out a moment ago.
+        Another ask of its class may have found that out a moment ago.
         """
         context, app, shadows = self._context, wants.app, self._context.shadows
         if app.gang.has_member(request.ask):
@@ -140,14 +141,19 @@ class Measures:
         blocker = blocker or shadows.blocker()
         if blocker is not None:
             return blocker
-        if now >= shadows.retry_at:
+        kinds = kinds_of(app, request)
+        unplanned, asks = shadows.unplanned, likeness(app, request)
+        if any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds):
+            until = now + RETRY_TIME
+        elif (until := unplanned.turn(asks, now)) <= now:
             is_gang = app.gang.has_member(request.ask)
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
-            plan = context.start_search.plan(app, kinds_of(app, request), now, own=own)
+            plan = context.start_search.plan(app, kinds, now, own=own)
             if plan is not None:
+                unplanned.found(asks)
                 return plan
-            shadows.retry_at = now + RETRY_TIME
-        start_unknown(context.escalation, wants, shadows.retry_at, now)
+            until = unplanned.failed(asks, now)
+        start_unknown(context.escalation, wants, until, now)
         return None
 
     def _to_preempt(

@@ -60,7 +60,7 @@ class PlannedStarts:
         search = self._context.start_search
         plan = search.plan(app, kinds, now, before=before, own=shadow) if may_start else None
         if shadow.is_stale:
-            return Lapsed(shadow, may_start) if plan is None else plan
+            return Lapsed(shadow) if plan is None else plan
         shadow.looked_at = now
         return plan if plan is not None and plan.start < shadow.start else None
 

@@ -8,7 +8,8 @@ only if its own declared end comes before, or if it leaves the planned room free
 A start that was told is kept. It is *stale*, and planned again in the next pass, once a node of it is lost,
 or the holder has not started `GRACE` seconds after it. Something runs longer than expected then; it is
 expected to end soon, ever less soon. A start moves earlier when room frees sooner (`REPLAN_TIME`). Where no
-end is known there is no start, and the ask has a node reserved as without backfill.
+end is known there is no start, and the ask has a node reserved as without backfill. It pauses
+(`unplanned.py`), and others are planned.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from licorne_core.model.nodes.planned import AllocationId, PlannedRoom, TurnTime
 from licorne_core.model.runtimes import Confidence
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.start_domains import Inside
+from licorne_core.scheduling.unplanned import Unplanned
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -37,9 +39,6 @@ MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
 
 REPLAN_TIME = 5.0
 """Seconds from a plan to the next look for an earlier start, as something may have ended before its time."""
-
-RETRY_TIME = 15.0
-"""Seconds from a plan that failed for unknown ends to the next one."""
 
 
 class ShadowStart:
@@ -183,10 +182,9 @@ class Plan:
 
 
 class Lapsed(NamedTuple):
-    """A decision: the ask loses its start, as an end that it needs is `unknown`, or as it may not start."""
+    """A decision: the ask loses its start, as none is found any more, or as it may not start."""
 
     shadow: ShadowStart
-    unknown: bool
 
 
 class CalendarFull(OfThing):
@@ -214,9 +212,9 @@ class Shadows:
         "_timers",
         "_wakeups",
         "mode",
-        "retry_at",
         "starts",
         "time",
+        "unplanned",
     )
 
     def __init__(
@@ -232,8 +230,8 @@ class Shadows:
         self.starts: dict[ShadowStart, None] = {}
         """The shadow starts, in the order in which they were told first."""
         self.time = TurnTime()
-        self.retry_at = 0.0
-        """Time before which no start is planned, as ends were unknown, in unix seconds."""
+        self.unplanned = Unplanned()
+        """The pauses of asks for which no start was found."""
 
     def __iter__(self) -> Iterator[ShadowStart]:
         """The shadow starts, in the order in which they were told first."""
@@ -271,12 +269,6 @@ class Shadows:
         self._timers.set(shadow.timer, plan.start + GRACE)
         self._wakeups.waiting.runnable = True
         return shadow
-
-    def lapse(self, lapsed: Lapsed, now: float) -> None:
-        """The ask holds its start no more; with an unknown end, none is planned for a while."""
-        if lapsed.unknown:
-            self.retry_at = now + RETRY_TIME
-        self.give_up(lapsed.shadow, now)
 
     def give_up(self, shadow: ShadowStart, now: float) -> None:
         """The ask holds the start no more, and may have another one later."""

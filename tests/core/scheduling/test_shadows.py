@@ -4,6 +4,7 @@ from licorne_core.events.journal import EventType
 from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
+from licorne_core.scheduling.unplanned import MOST_IN_VAIN, RETRY_TIME
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.values.slices import Tuning
@@ -25,6 +26,7 @@ from support.core.builders import (
 from support.core.driver import START, Driver, placed, reserved
 from support.core.steps import last
 
+CONSERVATIVE = "{backfill: conservative, reservation.max.nodes: '0'}"
 EASY = "{backfill: easy, reservation.max.nodes: '9'}"
 
 
@@ -311,3 +313,43 @@ def test_a_gang_of_too_many_kinds_holds_no_start() -> None:
     driver.do(asks(job("second", "large", 20, 50)))
     driver.wait(3)
     assert list(starts(driver)) == ["large"]
+
+
+def test_a_class_without_a_start_is_looked_for_once_whoever_asks() -> None:
+    """A thousand applications with one ask of the class cost one search, and then one in 15 seconds."""
+    driver = world(10, 4, properties=CONSERVATIVE)
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    driver.do(asks(job("first", "runs", 10)))
+    driver.do(apps(*(app(f"app{number}", "root.a") for number in range(100))))
+    driver.do(asks(*(job(f"app{number}", "k", 8, 50) for number in range(100))))
+    once = search.work
+    assert once <= 5
+    at(driver, RETRY_TIME - 0.1)
+    assert search.work == once
+    at(driver, RETRY_TIME + 0.1)
+    assert search.work == 2 * once
+
+
+def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> None:
+    """However many there are, sixteen in 15 seconds are; and what may start has its turn among them."""
+    driver = world(100, properties=CONSERVATIVE)
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    driver.do(asks(job("first", "runs", 40)))
+    driver.do(asks(job("third", "k", 61, 1)))
+    each = search.work
+    driver.do(asks(*(job("third", f"k{number}", 61, 2 + number) for number in range(40))))
+    began = search.work
+    assert began <= each * (MOST_IN_VAIN + 2)
+    at(driver, 3 * RETRY_TIME)
+    assert each * 24 <= search.work - began <= each * 3 * MOST_IN_VAIN
+    assert starts(driver) == {}
+
+
+def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
+    """Thousands of such asks take no turn from others, and one is planned once there is such a node."""
+    driver = world(10, properties=CONSERVATIVE)
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    driver.do(asks(*(job("first", f"k{number}", 11 + number, 50) for number in range(500))))
+    assert search.work == 0
+    driver.do(asks(job("second", "runs", 5, 100)), asks(job("second", "waits", 9, 50)))
+    assert starts(driver) == {"waits": (100.0, ["n0"])}

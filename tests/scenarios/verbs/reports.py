@@ -6,7 +6,7 @@ from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.views.queues import QueueReport, QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
-from support.core.driver import heard
+from support.core.driver import START, heard
 from support.core.reports import applications_in, queues_in
 from support.core.steps import last, listed
 
@@ -136,6 +136,16 @@ def reserved(stage: Stage, line: Line) -> list[str]:
     return [
         f"{reservation.node_id} for {reservation.app_id}/{reservation.key}"
         for reservation in listed(stage.driver.views.reservations(name))
+    ]
+
+
+def calendar(stage: Stage, line: Line) -> list[str]:
+    """``calendar [partition=P]``: the planned starts, the earliest first, in seconds from the beginning."""
+    partition = stage.driver.scheduler.partitions[stage.partition(line)]
+    return [
+        f"{shadow.app.app_id}/{shadow.request.key} at {shadow.start - START:g} on "
+        f"{' '.join(node.node_id for node in shadow.nodes)}"
+        for shadow in sorted(partition.shadows, key=lambda one: one.start)
     ]
 
 

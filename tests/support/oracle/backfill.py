@@ -4,7 +4,7 @@ Everything is found anew from the records for each decision; only the starts tha
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ from support.oracle.books import (
     AllocationRecord,
     Amounts,
     AppRecord,
+    AskClass,
     AskRecord,
+    Kind,
     NodeRecord,
     add_to,
 )
@@ -23,6 +25,8 @@ from support.oracle.queues import QueueRecord, seconds
 
 GRACE = 5.0
 RETRY_SECONDS = 15.0
+MOST_IN_VAIN = 16
+MOST_KEPT = 1000
 REPLAN_SECONDS = 5.0
 MOST = {"off": 0, "easy": 1, "conservative": 16}
 FEWEST_RUNS = 3
@@ -49,6 +53,52 @@ class ShadowRecord:
     stale: bool = False
 
 
+@dataclass
+class Pauses:
+    """When a start is looked for again for asks of a class, as none was found: one after the other.
+
+    Nobody has a turn from `next` on.
+    """
+
+    turns: list[tuple[AskClass, float]] = field(default_factory=list)
+    next: float = 0.0
+
+    def copy(self) -> "Pauses":
+        """Pauses that change by themselves."""
+        return Pauses(list(self.turns), self.next)
+
+    def until(self, ask: AskRecord, now: float) -> float:
+        """The end of the pause; those who come while too many pause wait for a turn as well."""
+        known = [time for one, time in self.turns if one == ask.ask_class]
+        if known:
+            return known[0]
+        return self.pause(ask, now) if self.next > now + 2 * RETRY_SECONDS else now
+
+    def pause(self, ask: AskRecord, now: float) -> float:
+        """No start was found: the end of the pause."""
+        self.end(ask)
+        while self.turns and self.turns[0][1] <= now - RETRY_SECONDS:
+            del self.turns[0]
+        if len(self.turns) >= MOST_KEPT:
+            return now + MOST_KEPT * RETRY_SECONDS / MOST_IN_VAIN
+        time = max(self.next, now + RETRY_SECONDS)
+        self.next = time + RETRY_SECONDS / MOST_IN_VAIN
+        self.turns.append((ask.ask_class, time))
+        return time
+
+    def end(self, ask: AskRecord) -> None:
+        """A start was found."""
+        self.turns = [one for one in self.turns if one[0] != ask.ask_class]
+
+
+class Unplanned(NamedTuple):
+    """Asks of a kind have no start before a time."""
+
+    app_id: str
+    kind: Kind
+    until: float
+
+
 class Hold(NamedTuple):
     """A decision: the ask holds that start."""
 
@@ -58,11 +108,10 @@ class Hold(NamedTuple):
 
 
 class Lapse(NamedTuple):
-    """A decision: the ask holds its start no more, as an end is `unknown` that it needs, or it is stopped."""
+    """A decision: the ask holds its start no more, as there is none any more, or it is stopped."""
 
     app_id: str
     key: str
-    unknown: bool
 
 
 def mode(queues: dict[str, QueueRecord]) -> str:
@@ -120,6 +169,14 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
             add_to(left, _minus(holder.size))
     add_to(left, _minus(look.usage.kept_on.get(node.node_id, {})))
     return all(left.get(name, 0) >= value for name, value in ask.size.items())
+
+
+def no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
+    """True if no node has as much of some amount."""
+    return any(
+        all(node.capacity.get(name, 0) < value for node in look.nodes.values())
+        for name, value in ask.size.items()
+    )
 
 
 def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:

@@ -7,7 +7,21 @@ all checks let through and that has a node, or else is old enough to have one re
 
 from typing import NamedTuple
 
-from support.oracle.backfill import MOST, REPLAN_SECONDS, Hold, Lapse, Name, holders, mode, plan, waits_before
+from support.oracle.backfill import (
+    MOST,
+    REPLAN_SECONDS,
+    RETRY_SECONDS,
+    Hold,
+    Lapse,
+    Name,
+    Pauses,
+    Unplanned,
+    holders,
+    mode,
+    no_node_is_so_large,
+    plan,
+    waits_before,
+)
 from support.oracle.books import AppRecord, AskRecord, Kind
 from support.oracle.checks import (
     exceeds_cluster_only,
@@ -87,7 +101,7 @@ class Outcome(NamedTuple):
     `nowhere` says of each kind that was looked at whether there is no node for it. `searches` are
     those for victims, `waits` what is not searched for before a node is given up, `postponed` the
     applications whose leaves had too many searches in this turn, `unplanned` are the kinds for
-    which no start was found, or was looked for as another one was just not found, and
+    which no start was found, or is looked for now, and `pauses` those of a tired or whole pass up to each.
     `looked` has the asks for which an earlier start was looked for.
     """
 
@@ -98,17 +112,18 @@ class Outcome(NamedTuple):
     searches: list[Search]
     waits: list[Waits]
     postponed: list[str]
-    unplanned: list[tuple[str, Kind]]
+    unplanned: list[Unplanned]
     looked: list[Name]
+    pauses: list[Pauses]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     if look.review_due is not None and look.now >= look.review_due + OVERDUE and look.nodes:
-        return Outcome(review(look, None), [], {}, {}, [], [], [], [], [])
+        return Outcome(review(look, None), [], {}, {}, [], [], [], [], [], [look.pauses])
     looked: list[Name] = []
     decision = _planned_pass(look, looked) or _reserved_pass(look) or replace_one(look)
-    outcome = Outcome(decision, [], {}, {}, [], [], [], [], looked)
+    outcome = Outcome(decision, [], {}, {}, [], [], [], [], looked, [look.pauses])
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
@@ -145,7 +160,7 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | N
             continue
         found = plan(look, app, ask) if may_plan else None
         if shadow.stale and found is None:
-            return Lapse(app.app_id, ask.key, may_plan)
+            return Lapse(app.app_id, ask.key)
         looked.append((app.app_id, ask.key))
         if found is not None and (shadow.stale or found.start < shadow.start):
             return Hold(app.app_id, ask.key, found)
@@ -261,20 +276,25 @@ def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> 
     if not most or ask.required_node is not None:
         return None, True
     has_one = ask.reservation is not None and ask.reservation.node_id is not None
-    pauses = app.wishes.get(ask.kind, WishRecord()).plans_from > look.now
-    pauses = pauses or (app.app_id, ask.kind) in outcome.unplanned
+    rests = app.wishes.get(ask.kind, WishRecord()).plans_from > look.now
+    rests = rests or (app.app_id, ask.kind) in [one[:2] for one in outcome.unplanned]
     old = look.now >= ask.created + waits_before(look.queues[app.queue])
     if ask.shadow is not None or has_one or not old or not look.reserving:
-        return None, pauses and ask.shadow is None
-    if pauses:
+        return None, rests and ask.shadow is None
+    if rests:
         return None, True
     if len(holders(look.apps)) >= most:
         return None, False
-    if look.now >= look.plans_from and not outcome.unplanned:
+    pauses = outcome.pauses[-1].copy()
+    if no_node_is_so_large(look, ask):
+        until = look.now + RETRY_SECONDS
+    elif (until := pauses.until(ask, look.now)) <= look.now:
         found = plan(look, app, ask)
         if found is not None:
             return Hold(app.app_id, ask.key, found), False
-    outcome.unplanned.append((app.app_id, ask.kind))
+        until = pauses.pause(ask, look.now)
+    outcome.unplanned.append(Unplanned(app.app_id, ask.kind, until))
+    outcome.pauses.append(pauses)
     return None, True
 
 

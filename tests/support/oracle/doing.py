@@ -1,6 +1,6 @@
 """What is decided is done: what decisions do to the records of a partition."""
 
-from support.oracle.backfill import RETRY_SECONDS, Hold, Lapse
+from support.oracle.backfill import Hold, Lapse
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -241,18 +241,17 @@ def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse
     if isinstance(decision, GiveUp):
         _give_up(partition, decision, now)
     else:
-        _follow_start(partition, decision, now)
+        _follow_start(partition, decision)
 
 
-def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float) -> None:
+def _follow_start(partition: PartitionOracle, decision: Hold | Lapse) -> None:
     """The ask holds another start, or none any more."""
     ask = partition.apps[decision.app_id].asks[decision.key]
     if isinstance(decision, Lapse):
         ask.shadow = None
-        if decision.unknown:
-            partition.plans_from = now + RETRY_SECONDS
         return
     if ask.shadow is None:
+        partition.pauses.end(ask)
         partition.told_starts += 1
         decision.shadow.serial = partition.told_starts
     else:

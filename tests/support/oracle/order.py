@@ -39,7 +39,7 @@ class Look(NamedTuple):
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
     reviewed. `claims` are those to which reservations give way. `memory` is what was used. `budgets_of`
     has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
-    and size, and before `plans_from` no start is planned. `places` are those of lost gang members,
+    and size, and `pauses` those of asks without a start. `places` are those of lost gang members,
     `is_asked` is whether the RM is being asked about nodes for the whole gang of an application.
     """
 
@@ -60,7 +60,7 @@ class Look(NamedTuple):
     memory: Memory
     budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
     runs: dict[object, list[float]]
-    plans_from: float
+    pauses: Any
     places: list[Any]
     is_asked: Callable[[AppRecord], bool]
 

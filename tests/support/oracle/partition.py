@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import NewApplication, PredicatePolicy
+from support.oracle.backfill import Pauses
 from support.oracle.books import AllocationRecord, Amounts, AppRecord, AskRecord, GangRecord, NodeRecord
 from support.oracle.budgets import Budgets
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
@@ -122,7 +123,7 @@ class PartitionOracle:
         self.timers = Timers()
         self.queues = queue_records(config)
         self.runs: dict[object, list[float]] = {}
-        self.plans_from = 0.0
+        self.pauses = Pauses()
         self.told_starts = 0
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}

@@ -1,6 +1,5 @@
 """Passes over one partition, and what they note in its records whatever they decide."""
 
-from support.oracle.backfill import RETRY_SECONDS
 from support.oracle.books import add_to
 from support.oracle.deciding import Outcome, Search, Waits, decide
 from support.oracle.order import Look
@@ -45,7 +44,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.memory,
         lambda app, own: partition.budgets.bounds(partition, app, own),
         partition.runs,
-        partition.plans_from,
+        partition.pauses,
         partition.places,
         lambda app: any(check.of_gang is app for check in partition.checks.open.values()),
     )
@@ -74,12 +73,11 @@ def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
             ask.attempted = ask.attempted or ask.kind in kinds
 
 
-def mark_unplanned(partition: PartitionOracle, outcome: Outcome, now: float) -> None:
-    """No start was found for an ask: for a while none is planned, and nodes are reserved."""
-    if outcome.unplanned and now >= partition.plans_from:
-        partition.plans_from = now + RETRY_SECONDS
-    for app_id, kind in outcome.unplanned:
-        partition.apps[app_id].wish(kind).plans_from = partition.plans_from
+def mark_unplanned(partition: PartitionOracle, outcome: Outcome) -> None:
+    """No start was found for an ask: for a while none is planned for its class, and nodes are reserved."""
+    for app_id, kind, until in outcome.unplanned:
+        partition.apps[app_id].wish(kind).plans_from = until
+    partition.pauses = outcome.pauses[len(outcome.unplanned)].copy()
 
 
 def mark_looked(partition: PartitionOracle, looked: list[tuple[str, str]], now: float) -> None:

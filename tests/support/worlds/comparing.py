@@ -18,7 +18,7 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
-from support.oracle.books import Kind
+from support.oracle.backfill import Unplanned
 from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.doing import carry_out
 from support.oracle.turns import (
@@ -220,7 +220,7 @@ class _Pair:
         partition = self.oracle.partitions[name]
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
-        mark_unplanned(partition, outcome, self.driver.now)
+        mark_unplanned(partition, outcome)
         mark_looked(partition, outcome.looked, self.driver.now)
         mark_searches(partition, outcome.searches, self.driver.now)
         mark_waits(partition, outcome.waits)
@@ -245,8 +245,8 @@ class _Pair:
         looked = {(str(one.app.app_id), str(one.request.key)): one.looked_at for one in core.shadows}
         found = [name for name in outcome.looked if looked.get(name) == self.driver.now]
         mark_looked(theirs, found, self.driver.now)
-        unplanned = [one for one in outcome.unplanned if _is_unplanned(core, *one, self.driver.now)]
-        mark_unplanned(theirs, outcome._replace(unplanned=unplanned), self.driver.now)
+        unplanned = [one for one in outcome.unplanned if _is_unplanned(core, one)]
+        mark_unplanned(theirs, outcome._replace(unplanned=unplanned))
         mark_searches(theirs, self._searches(core, outcome), self.driver.now)
         mark_waits(theirs, [one for one in outcome.waits if _waits_too(core, one)])
         for app_id in outcome.backing_off:
@@ -294,13 +294,13 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
     )
 
 
-def _is_unplanned(core: Partition, app_id: str, kind: Kind, now: float) -> bool:
+def _is_unplanned(core: Partition, one: Unplanned) -> bool:
     """True if a tired core has found no start for asks of the kind."""
-    groups = core.applications[AppId(app_id)].groups.values()
+    groups = core.applications[AppId(one.app_id)].groups.values()
     return any(
-        group.start_request is not None and group.start_request.paused_until > now
+        group.start_request is not None and group.start_request.paused_until == one.until
         for group in groups
-        if kind_of(group) == kind
+        if kind_of(group) == one.kind
     )
 
 

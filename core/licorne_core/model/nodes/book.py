@@ -174,6 +174,7 @@ class NodeBook:
     __slots__ = (
         "_births",
         "_holdings",
+        "_largest",
         "_overhangs",
         "by_id",
         "changed",
@@ -198,6 +199,7 @@ class NodeBook:
         self.overhang: dict[str, int] = {}
         """Amounts allocated beyond the capacity of their node, of all nodes, by resource name."""
         self._overhangs: dict[Node, Items] = {}
+        self._largest: dict[str, int] | None = None
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """The nodes that are here, by their last changes: in size, use, victims or reservations."""
@@ -211,6 +213,7 @@ class NodeBook:
         self.by_id[node.node_id] = node
         self._holdings.node_came(node.footprint)
         self.total = add(self.total, node.capacity)
+        self._largest = None
         self.order.add(node)
         self.changed.note(node)
         if self.domains is not None:
@@ -223,6 +226,7 @@ class NodeBook:
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
         refund(self.overhang, self._overhangs.pop(node, ()))
+        self._largest = None
         self.order.remove(node)
         self.changed.forget(node)
         if self.domains is not None:
@@ -237,6 +241,7 @@ class NodeBook:
     def resize(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity."""
         self.total = without_zeros(add(subtract(self.total, node.capacity), capacity))
+        self._largest = None
         self._holdings.memory -= node.footprint
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
@@ -253,6 +258,17 @@ class NodeBook:
             if beyond:
                 self._overhangs[node] = beyond
                 charge(self.overhang, beyond)
+
+    def is_too_large(self, items: Items) -> bool:
+        """True if no node has as much of one of the types, even if it were empty."""
+        largest = self._largest
+        if largest is None:
+            largest = self._largest = {}
+            for node in self.by_id.values():
+                for name, value in node.capacity.items():
+                    if value > largest.get(name, 0):
+                        largest[name] = value
+        return any(largest.get(name, 0) < value for name, value in items)
 
     @property
     def made_of(self) -> tuple[int, int]:
