@@ -102,4 +102,25 @@ BACKFILL = (
         "asks that are larger than any node take the turns of others",
         ("core/scheduling/test_shadows",),
     ),
+    Defect(
+        "start-on-a-refused-node",
+        "StartSearch._question",
+        never("is_needed"),
+        "a start is told, and room is held, on a node that the RM was not asked about",
+        ("core/scheduling/test_asked_starts",),
+    ),
+    Defect(
+        "later-asks-take-the-place",
+        "Shadows.has_room",
+        swap("+ len(self.asking)", ""),
+        "while the RM is asked about the node of the first ask a later one gets the only start",
+        ("core/scheduling/test_asked_starts",),
+    ),
+    Defect(
+        "place-on-a-refused-node",
+        "LostPlaces._find",
+        drop("_ask"),
+        "room is kept for a lost member on a node that the RM does not let it go to",
+        ("core/scheduling/test_topology_gangs",),
+    ),
 )

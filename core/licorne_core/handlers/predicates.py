@@ -128,12 +128,11 @@ def take_answer(
     partition.calls.close(answer.check)
     partition.predicates.closed(check)
     partition.dirty.mark((partition.predicates,))
+    _hear_of(partition, check)
     reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
     if not check.is_orphaned:
         for node in partition.results.keep(check, reasons):
             partition.dirty.mark_node(node)
-    if check.gang is not None:
-        partition.dirty.mark((check.gang,))
     settled = Settled([], [])
     _settle(partition, check, reasons, now, outcome, settled)
     for node in settled.confirmed:
@@ -159,8 +158,7 @@ def checks_overdue(
     for check in checks:
         partition.predicates.closed(check)
         partition.counters.checks_overdue += 1
-        if check.gang is not None:
-            partition.dirty.mark((check.gang,))
+        _hear_of(partition, check)
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
                 # Its members are booked after the answer, so that one has to stand.
@@ -178,6 +176,13 @@ def checks_overdue(
         partition.allocations.note_unknown(node)
     for assumed in settled.again:
         partition.predicates.ask_again(assumed)
+
+
+def _hear_of(partition: Partition, check: PredicateCheck) -> None:
+    """Let those go on that wait for the end of a check before they do anything."""
+    if check.gang is not None:
+        partition.dirty.mark((check.gang,))
+        partition.shadows.answered(check.gang)
 
 
 def ask_again(partition: Partition, number: int) -> None:

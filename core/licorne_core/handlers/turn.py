@@ -42,9 +42,9 @@ from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.cycle import Measure
-from licorne_core.scheduling.gang_placement import GangPlacement, GangQuestion, MemberPlacement
+from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
 from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.predicates import PredicateCheck
+from licorne_core.scheduling.predicates import NodeQuestion, PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.scheduling.reservations.review import ToGiveUp
@@ -192,7 +192,7 @@ _MEASURES = (
     ToClear,
     ToGiveUp,
     GangPlacement,
-    GangQuestion,
+    NodeQuestion,
     MemberPlacement,
 )
 
@@ -328,9 +328,10 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
         return place_whole(partition, decision, now, outcome)
     if isinstance(decision, MemberPlacement):
         return place_member(partition, decision, now, outcome)
-    if isinstance(decision, GangQuestion):
-        for request, nodes in decision.questions:
-            partition.predicates.ask_for_gang(decision.app, request, nodes)
+    if isinstance(decision, NodeQuestion):
+        partition.predicates.ask_before(decision)
+        if decision.plans:
+            partition.shadows.asking[decision.app] = None
     elif isinstance(decision, ToReserve):
         reserve(partition, decision, now)
     elif isinstance(decision, Plan):

@@ -125,7 +125,9 @@ class Partition:
         self._open_ledger()
         self.losses, self.ledger = Losses(), Ledger()
         """The ledger has records of preempted allocations, with beneficiary and reason."""
-        self.places = LostPlaces(self.nodes, self.tree, self.dirty, self.wakeups, self.timers)
+        self.places = LostPlaces(
+            self.nodes, self.tree, self.dirty, self.wakeups, self.predicates, self.timers
+        )
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         part = max(1, options.tuning.fill_work // 4)
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
@@ -171,7 +173,7 @@ class Partition:
             Watch(self.journal),
             self.rm.budgets,
             self.shadows,
-            StartSearch(self.nodes, self.tree, self.applications, fill_work, self.runtimes),
+            StartSearch(self.nodes, self.tree, self.applications, self.predicates, fill_work, self.runtimes),
             self.places,
         )
 

@@ -3,7 +3,7 @@
 These are all pending placeholders of an application, or the next unit of an elastic gang
 (`model/apps/members.py`). The search takes the asks as they stand in their groups: one *kind* for each
 ask group. In: an application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
-once; a `GangQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
+once; a `NodeQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
 `GangBlocker` that its groups are parked with.
 
 `gang_domains.py` chooses the domain and the nodes. A node
@@ -31,6 +31,7 @@ from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
 from licorne_core.scheduling.lost_places import LostPlace
 from licorne_core.scheduling.measures import note_over_quota
+from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
@@ -51,13 +52,6 @@ class GangPlacement(NamedTuple):
     members: Sequence[tuple[Request, Node]]
 
 
-class GangQuestion(NamedTuple):
-    """A decision: ask the RM about these nodes for the class of each ask, and place nothing yet."""
-
-    app: Application
-    questions: Sequence[tuple[Request, Sequence[Node]]]
-
-
 class MemberPlacement(NamedTuple):
     """A decision: this ask of a gang that was placed before goes to this node, and takes this place."""
 
@@ -68,7 +62,7 @@ class MemberPlacement(NamedTuple):
     place: LostPlace | None
 
 
-Together = GangPlacement | GangQuestion | MemberPlacement
+Together = GangPlacement | NodeQuestion | MemberPlacement
 """Decisions about members of gangs."""
 
 
@@ -240,7 +234,7 @@ class GangSearch:
     def node_for(self, app: Application, ask_class: AskClass, place: LostPlace | None) -> Node | None:
         """The node of a lost place, or the first in its domain, or in those that the gang has."""
         own = None if place is None else place.node
-        if place is not None and own is not None and takes_kept(own, ask_class, place.shape.items):
+        if place is not None and own is not None and takes_kept(own, ask_class, place.ask_class.items):
             return own
         domains, terms = self._domains(), app.gang.terms
         if place is not None:
@@ -257,7 +251,7 @@ class GangSearch:
 
     def _whole(
         self, leaf: Queue, app: Application, shares: list[Share]
-    ) -> GangPlacement | GangQuestion | Blocker:
+    ) -> GangPlacement | NodeQuestion | Blocker:
         """Places of the asks that are placed together next, or the blocker of their groups."""
         blockers = self._context.wakeups.blockers
         known = blockers.of(NoDomain).get(app)
@@ -269,7 +263,7 @@ class GangSearch:
         )
         if known is not None and known.tried_at == stamp:
             return known
-        found: GangPlacement | GangQuestion | TopologyCheck
+        found: GangPlacement | NodeQuestion | TopologyCheck
         if app.gang.questions:
             members = sum(count for _, count in shares)
             found = _no_domain(app, members, "the RM is asked about nodes for its members")
@@ -297,7 +291,7 @@ class GangSearch:
 
     def _find(
         self, leaf: Queue, app: Application, shares: list[Share]
-    ) -> GangPlacement | GangQuestion | TopologyCheck:
+    ) -> GangPlacement | NodeQuestion | TopologyCheck:
         """Search the levels from that of the gang's terms up to the last that they allow.
 
         Raises:
@@ -349,7 +343,7 @@ class GangSearch:
     def _held(self, app: Application, domains: Domains, depth: int) -> list[Path] | None:
         return held_paths(app, self._context.node_book, domains, depth)
 
-    def _question(self, app: Application, places: Sequence[Place]) -> GangQuestion | None:
+    def _question(self, app: Application, places: Sequence[Place]) -> NodeQuestion | None:
         """Ask about the nodes that the RM has not judged; None if it has judged all."""
         unknown: dict[AskGroup, list[Node]] = {}
         for group, node, _ in places:
@@ -357,7 +351,7 @@ class GangSearch:
                 unknown.setdefault(group, []).append(node)
         if not unknown:
             return None
-        return GangQuestion(app, [(group.first().request, nodes) for group, nodes in unknown.items()])
+        return NodeQuestion(app, [(group.first().request, nodes) for group, nodes in unknown.items()])
 
 
 _ANYWHERE = TopologyTerms()

@@ -3,8 +3,9 @@
 When a member of a topology gang goes with its node, or while its node is not schedulable, its place is
 noted: the task group, and the domain that the next member of that task group belongs in. For gang slices
 this is the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are kept
-free on one node of the domain: the first in node order that has the room, as soon as one has, and that is
-not reserved. No other member moves.
+free on one node of the domain: the first in node order that has the room, as soon as one has, that is not
+reserved, and that the RM has not refused. The RM is asked about it in the name of a member of the same class
+that runs. If it refuses the room is kept on another node. No other member moves.
 
 The next ask of the task group takes the place. After the time nothing is kept any more. If the domain is
 required, or the gang has slices, the member still has to be in it; if not, the place is forgotten.
@@ -13,15 +14,16 @@ required, or the gang has slices, the member still has to be in it; if not, the 
 from collections.abc import Collection
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.apps.requests import ASSUMED, MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.domains import Domain
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.gang_domains import rank_of
+from licorne_core.scheduling.predicates import NodeQuestion, PredicateChecks
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.asks import Shape
+from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import charge, refund
 from licorne_core.values.timers import Due, Timer, Timers
@@ -33,14 +35,14 @@ MOST_SOUGHT = 32
 class LostPlace:
     """Place of one lost member."""
 
-    __slots__ = ("app", "domain", "is_kept", "key", "node", "request", "shape", "task_group")
+    __slots__ = ("app", "ask_class", "domain", "is_kept", "key", "node", "request", "task_group")
 
     def __init__(self, app: Application, request: Request, domain: Domain) -> None:
         """Create a place that is to be kept, on no node yet."""
         self.app = app
         self.key: AllocationKey = request.key
         self.task_group = request.ask.task_group
-        self.shape: Shape = request.ask.ask_class.shape
+        self.ask_class: AskClass = request.ask.ask_class
         self.domain = domain
         self.is_kept = True
         """True while amounts are to be kept free for it."""
@@ -48,6 +50,11 @@ class LostPlace:
         """The node on which they are."""
         self.request: Request | None = None
         """Ask that was assumed on a node in its place, as the RM is asked."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if it has no node, or its node takes no asks any more, or the RM has refused it."""
+        return self.node is None or not self.node.schedulable or self.node.is_out_for(self.ask_class)
 
     @property
     def is_free(self) -> bool:
@@ -62,12 +69,29 @@ class LostPlaces:
     kept on its node, if it has one.
     """
 
-    __slots__ = ("_by_timer", "_dirty", "_nodes", "_sought_at", "_timers", "_tree", "_wakeups", "present")
+    __slots__ = (
+        "_by_timer",
+        "_dirty",
+        "_nodes",
+        "_predicates",
+        "_sought_at",
+        "_timers",
+        "_tree",
+        "_wakeups",
+        "present",
+    )
 
     def __init__(
-        self, nodes: NodeBook, tree: QueueTree, dirty: Dirty, wakeups: Wakeups, timers: Timers[Timer]
+        self,
+        nodes: NodeBook,
+        tree: QueueTree,
+        dirty: Dirty,
+        wakeups: Wakeups,
+        predicates: PredicateChecks,
+        timers: Timers[Timer],
     ) -> None:
         """Start empty."""
+        self._predicates = predicates
         self._nodes = nodes
         self._tree = tree
         self._dirty = dirty
@@ -108,7 +132,7 @@ class LostPlaces:
             return
         sought: list[LostPlace] = []
         for place in list(self.present):
-            if place.is_kept and (place.node is None or not place.node.schedulable):
+            if place.is_kept and place.is_lost:
                 self._leave_node(place)
                 self._find(place)
                 sought.append(place)
@@ -187,18 +211,34 @@ class LostPlaces:
         depth, path = place.domain
         domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)
         there = domains.nodes[depth].get(path, {}) if depth < len(domains.nodes) else {}
-        fitting = (n for n in there if not n.reservations and n.refusal(place.shape) is None)
+        wanted = place.ask_class
+        fitting = (
+            n
+            for n in there
+            if not n.reservations and n.refusal(wanted.shape) is None and not n.is_out_for(wanted)
+        )
         node = min(fitting, key=rank_of, default=None)
         if node is not None:
             place.node = node
-            charge(node.kept, place.shape.items)
+            charge(node.kept, wanted.items)
             self._dirty.mark_filled(node)
             self._wakeups.waiting.try_members(place.app)
+            self._ask(place, node)
+
+    def _ask(self, place: LostPlace, node: Node) -> None:
+        """Ask the RM about the node, if it has a say: the ask of the member is gone, one like it may run."""
+        if not self._predicates.is_needed(place.ask_class, node, allocate=False):
+            return
+        for request in place.app.requests.values():
+            is_like = request.ask.ask_class == place.ask_class and request.state in MAY_GO
+            if is_like and request.ask.task_group == place.task_group:
+                self._predicates.ask_before(NodeQuestion(place.app, [(request, [node])]))
+                return
 
     def _leave_node(self, place: LostPlace) -> None:
         node, place.node = place.node, None
         if node is not None:
-            refund(node.kept, place.shape.items)
+            refund(node.kept, place.ask_class.items)
             if self._nodes.by_id.get(node.node_id) is node:
                 self._dirty.mark_node(node)
 

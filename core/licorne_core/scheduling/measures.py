@@ -25,10 +25,11 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, application_blocker, ask_blocker
 from licorne_core.scheduling.escalation import start_unknown, want_start
 from licorne_core.scheduling.node_search.candidates import refusals
+from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims, stays_too_full
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import Plan
+from licorne_core.scheduling.shadows import NodesAsked, Plan
 from licorne_core.scheduling.start_search import Kind
 from licorne_core.scheduling.unplanned import RETRY_TIME, likeness
 from licorne_core.scheduling.waiting.blockers import Blocker, FullRoot
@@ -87,7 +88,7 @@ class Measures:
 
     def decide(
         self, wants: StartRequest | ReservationRequest | PreemptionRequest, now: float
-    ) -> ToReserve | Plan | ToPreempt | Blocker | None:
+    ) -> ToReserve | Plan | NodeQuestion | ToPreempt | Blocker | None:
         """The measure for the first ask that is old enough, or its blocker.
 
         None if the request pauses from now on, as one of gang members that belong in a domain does, or is
@@ -126,8 +127,12 @@ class Measures:
         found = context.index.to_reserve(ask_class)
         return ToReserve(app, request, found) if isinstance(found, Node) else found
 
-    def _to_plan(self, wants: StartRequest, request: Request, now: float) -> Plan | Blocker | None:
-        """The shadow start, or the blocker; None for a pause, as none is found: others are planned then.
+    def _to_plan(
+        self, wants: StartRequest, request: Request, now: float
+    ) -> Plan | NodeQuestion | Blocker | None:
+        """The shadow start, the question to the RM about its nodes, or the blocker.
+
+        None for a pause, as none is found: others are planned then.
 
         Another ask of its class may have found that out a moment ago.
         """
@@ -138,6 +143,8 @@ class Measures:
         if blocker is not None and is_cluster(blocker, app.leaf):
             blocker.retire_if_unused()
             blocker = None
+        if blocker is None and app.gang.questions:
+            blocker = context.wakeups.blockers.get(NodesAsked, app)
         blocker = blocker or shadows.blocker()
         if blocker is not None:
             return blocker
@@ -148,7 +155,11 @@ class Measures:
         elif (until := unplanned.turn(asks, now)) <= now:
             is_gang = app.gang.has_member(request.ask)
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
-            plan = context.start_search.plan(app, kinds, now, own=own)
+            plan = context.start_search.plan(app, kinds, now, own=own, asked=wants.asked)
+            if isinstance(plan, NodeQuestion):
+                wants.asked += 1
+                return plan
+            wants.asked = 0
             if plan is not None:
                 unplanned.found(asks)
                 return plan

@@ -13,6 +13,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking
 from licorne_core.scheduling.gang_placement import GangSearch, Together
 from licorne_core.scheduling.measures import first_blocker, is_cluster, kinds_of
+from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import REPLAN_TIME, Lapsed, Plan, ShadowStart
 from licorne_core.values.asks import AskClass
@@ -33,6 +34,8 @@ class PlannedStarts:
 
     def decide(self, shadow: ShadowStart, now: float) -> Candidate | Together | Plan | Lapsed | None:
         """The holder on the nodes that it is planned for, or another plan: for a stale one, or earlier.
+
+        The RM is asked about other nodes first. Until it answers the start stays as it is.
 
         Raises:
             StillLooking: the search for another start goes on in the next turn.
@@ -55,10 +58,18 @@ class PlannedStarts:
             shadow.is_stale = True
         if not shadow.is_stale and (now < shadow.looked_at + REPLAN_TIME or not may_start):
             return None
+        if may_start and app.gang.questions:
+            return None
         kinds = kinds_of(app, shadow.request)
         before = inf if shadow.is_stale else shadow.start
         search = self._context.start_search
-        plan = search.plan(app, kinds, now, before=before, own=shadow) if may_start else None
+        plan = None
+        if may_start:
+            plan = search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
+        if isinstance(plan, NodeQuestion):
+            shadow.asked += 1
+            return plan
+        shadow.asked = 0
         if shadow.is_stale:
             return Lapsed(shadow) if plan is None else plan
         shadow.looked_at = now

@@ -68,6 +68,17 @@ class Assumed(NamedTuple):
     node: Node
 
 
+class NodeQuestion(NamedTuple):
+    """A decision: ask the RM about these nodes for the class of each ask, and do nothing yet.
+
+    With `plans` the application holds no shadow start so far, and is to have one.
+    """
+
+    app: Application
+    questions: Sequence[tuple[Request, Sequence[Node]]]
+    plans: bool = False
+
+
 class PredicateCheck(Call):
     """A check sent to the RM, and the asks that wait for its answer."""
 
@@ -99,7 +110,7 @@ class PredicateCheck(Call):
         self.reservations: list[Reservation] = []
         """Reservations that end if the RM refuses."""
         self.gang: Application | None = None
-        """Application whose whole gang waits for the answer."""
+        """Application whose whole gang, or whose planned start, waits for the answer."""
 
     @property
     def is_orphaned(self) -> bool:
@@ -200,12 +211,14 @@ class PredicateChecks:
         check = self._open_about(request.ask.ask_class, node, allocate=False)
         return check or self._put(request, [node], allocate=False)
 
-    def ask_for_gang(self, app: Application, request: Request, nodes: Sequence[Node]) -> None:
-        """Ask about nodes for a whole gang, whose members are not booked before the answer."""
-        for start in range(0, len(nodes), BATCH):
-            check = self._put(request, nodes[start : start + BATCH], allocate=False)
-            check.gang = app
-            app.gang.questions += 1
+    def ask_before(self, question: NodeQuestion) -> None:
+        """Ask about nodes for a whole gang, or for a planned start: nothing is booked before the answer."""
+        app = question.app
+        for request, nodes in question.questions:
+            for start in range(0, len(nodes), BATCH):
+                check = self._put(request, nodes[start : start + BATCH], allocate=False)
+                check.gang = app
+                app.gang.questions += 1
 
     def ask_to_preempt(self, proposal: Proposal) -> None:
         """Ask about the nodes of the plans of a proposal, for its ask."""

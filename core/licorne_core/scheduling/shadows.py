@@ -49,6 +49,7 @@ class ShadowStart:
 
     __slots__ = (
         "app",
+        "asked",
         "confidence",
         "end",
         "first_told",
@@ -86,6 +87,8 @@ class ShadowStart:
     """True if a node of it is gone, takes no more asks, or has another size."""
     is_stale: bool
     """True if it has to be planned again."""
+    asked: int
+    """Questions to the RM about nodes since the last plan."""
     told_late: bool
     """True once an event has told that it is later than its holder wants."""
 
@@ -106,6 +109,7 @@ class ShadowStart:
         self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
         self.looked_at = now
+        self.asked = 0
 
     @property
     def request(self) -> Request:
@@ -187,6 +191,17 @@ class Lapsed(NamedTuple):
     shadow: ShadowStart
 
 
+class NodesAsked(OfThing):
+    """The RM is being asked about nodes for an application, whose asks are planned after the answer."""
+
+    __slots__ = ()
+
+    def lets_through(self) -> bool:
+        """True if it has answered."""
+        app: Application = self.thing
+        return not app.gang.questions
+
+
 class CalendarFull(OfThing):
     """The partition has all the shadow starts that it may have."""
 
@@ -211,6 +226,7 @@ class Shadows:
         "_escalation",
         "_timers",
         "_wakeups",
+        "asking",
         "mode",
         "starts",
         "time",
@@ -229,6 +245,8 @@ class Shadows:
         self.mode = mode
         self.starts: dict[ShadowStart, None] = {}
         """The shadow starts, in the order in which they were told first."""
+        self.asking: dict[Application, None] = {}
+        """Applications that are to have a start if the RM lets them go to the nodes for it."""
         self.time = TurnTime()
         self.unplanned = Unplanned()
         """The pauses of asks for which no start was found."""
@@ -240,7 +258,7 @@ class Shadows:
     @property
     def has_room(self) -> bool:
         """True if another ask may hold a start."""
-        return len(self.starts) < self.most
+        return len(self.starts) + len(self.asking) < self.most
 
     @property
     def most(self) -> int:
@@ -250,6 +268,13 @@ class Shadows:
     def blocker(self) -> CalendarFull | None:
         """Blocker of further starts, if any."""
         return None if self.has_room else self._blockers.get(CalendarFull, self)
+
+    def answered(self, app: Application) -> None:
+        """The RM has answered a question about nodes for the application, or does not answer it."""
+        if app in self.asking and not app.gang.questions:
+            del self.asking[app]
+            self._dirty.mark((self,))
+        self._wakeups.waiting.runnable = True
 
     def hold(self, plan: Plan, now: float) -> ShadowStart:
         """Let the ask hold the planned start, in place of the one that it has."""

@@ -7,6 +7,7 @@ earliest time and the places from that. A search of very many nodes goes on in t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import nsmallest
 from math import inf
 from typing import Final, NamedTuple
 
@@ -17,8 +18,10 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.runtimes import Confidence, Runtimes
+from licorne_core.scheduling.gang_domains import Picks, rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.predicates import BATCH, NodeQuestion, PredicateChecks
 from licorne_core.scheduling.shadows import GRACE, Plan, ShadowStart
 from licorne_core.scheduling.start_domains import DomainStarts, End, Inside, Room, inside_of, times
 from licorne_core.values.asks import Allocation, Ask, AskClass
@@ -34,6 +37,9 @@ Classes = dict[tuple[AskClass, str], AskClass]
 
 _NO_TEXT: Final = ""
 """Stands for the tag of an ask that is to have no runtime in its class; no tag has this value."""
+
+MOST_QUESTIONS = 16
+"""Questions to the RM for one plan: each is about twice as many nodes as the one before."""
 
 MOST_RESTARTS = 3
 """Times that a search begins anew for asks or nodes that have changed meanwhile, before it is given up for
@@ -102,6 +108,7 @@ class StartSearch:
         "_nodes",
         "_own",
         "_part",
+        "_predicates",
         "_rest",
         "_restarts",
         "_rooms",
@@ -117,10 +124,12 @@ class StartSearch:
         nodes: NodeBook,
         tree: QueueTree,
         applications: Mapping[AppId, Application],
+        predicates: PredicateChecks,
         part: int,
         runtimes: Runtimes | None,
     ) -> None:
         """Search these nodes; a search of more than `part` looks goes on in another turn."""
+        self._predicates = predicates
         self._nodes = nodes
         self._tree = tree
         self._applications = applications
@@ -150,9 +159,11 @@ class StartSearch:
         *,
         before: float = inf,
         own: ShadowStart | None = None,
-    ) -> Plan | None:
+        asked: int = 0,
+    ) -> Plan | NodeQuestion | None:
         """The earliest start of all these asks together at unix seconds `now`, in place of their `own` one.
 
+        The RM is asked about its nodes first, if it has a say and has not judged them: `asked` times so far.
         None if no end that they need is known, or comes `before` a time: later ones are not looked at. None,
         too, for more than `MAX_KINDS`, for a topology level that the partition does not have, and for asks
         that change again and again while they are planned: the pass would wait for them for ever.
@@ -186,13 +197,49 @@ class StartSearch:
             self._restarts += 1
             self._starts = self._new_starts(inside)
             raise StillLooking
-        plan = None
+        plan: Plan | NodeQuestion | None = None
         if picks is not None:
-            rest = [iter(kind.requests) for kind in kinds]
-            members = [(next(rest[kind]), node) for kind, node, number in picks for _ in range(number)]
-            plan = self._made(app, members, start, now)
+            plan = self._question(app, picks, asked)
+            if plan is None:
+                rest = [iter(kind.requests) for kind in kinds]
+                members = [(next(rest[kind]), node) for kind, node, number in picks for _ in range(number)]
+                plan = self._made(app, members, start, now)
+            elif asked >= MOST_QUESTIONS:
+                plan = None
         self._end()
         return plan
+
+    def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | None:
+        """What to ask the RM before the plan; None if it has agreed to all nodes.
+
+        So that many refusals take few questions, they name the next nodes as well, ever more of them.
+        """
+        own, is_needed = self._own, self._predicates.is_needed
+        held = own.members if own is not None else ()
+        known = {(request.ask.ask_class, node) for request, node in held if own and node in own.places}
+        questions: list[tuple[Request, Sequence[Node]]] = []
+        for number, kind in enumerate(self._kinds):
+            nodes = {
+                node: None
+                for which, node, _ in picks
+                if which == number and (kind.ask_class, node) not in known
+                if is_needed(kind.ask_class, node, allocate=False)
+            }
+            if nodes:
+                nodes |= dict.fromkeys(self._next_nodes(number, 1 << asked))
+                questions.append((kind.requests[0], list(nodes)))
+        return NodeQuestion(app, questions, plans=own is None) if questions else None
+
+    def _next_nodes(self, number: int, most: int) -> list[Node]:
+        """The nodes with the first room for a kind that the RM has not judged."""
+        ask_class = self._kinds[number].ask_class
+        others = [
+            (gains[0][0], rank_of(node), node)
+            for node, room in self._rooms.items()
+            if (gains := room.gains(number)) and self._predicates.is_needed(ask_class, node, allocate=False)
+        ]
+        self.work += len(others)
+        return [node for _, _, node in nsmallest(min(most, BATCH), others, key=lambda one: one[:2])]
 
     def inside(self, app: Application, request: Request) -> Inside | None:
         """Where an ask may be, with those that are placed together with it; None for an unknown level."""
@@ -335,5 +382,4 @@ def _may_hold(node: Node, ask_class: AskClass) -> bool:
         return False
     if ask_class.required_node not in (None, node.node_id):
         return False
-    results = node.results
-    return not (results and (results.get((ask_class, True)) or results.get((ask_class, False))))
+    return not node.is_out_for(ask_class)

@@ -178,3 +178,18 @@ def gang_of_slices(driver: Driver) -> list[str]:
     members = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(2)]
     effects = driver.do(apps(app("job", "root.a", gang={"gpu": 2}, tags=tags)), asks(*members))
     return [node_id for _, _, node_id in placed(effects)]
+
+
+def test_room_of_a_lost_member_is_kept_where_the_rm_lets_it_go() -> None:
+    """The RM is asked in the name of a member that runs; after a refusal another node is kept."""
+    policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
+    driver = cluster(policy, a=[1, 1, 1, 1])
+    gang(driver, 2, predicate="picky")
+    driver.do(answer(1))
+    (check,) = asked(driver.do(nodes(node("a-0", NodeAction.DECOMISSION))))
+    assert (check.key, check.nodes, check.allocate) == ("p1", ["a-2"], False)
+    (check,) = asked(driver.do(answer(check.check, "a-2")))
+    assert check.nodes == ["a-3"]
+    driver.do(answer(check.check), apps(app("other", "root.a")))
+    effects = driver.do(asks(*(ask("other", f"o{number}", gpu=1) for number in range(2))))
+    assert placed(effects) == [("other", "o0", "a-2")]

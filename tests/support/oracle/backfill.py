@@ -107,6 +107,14 @@ class Hold(NamedTuple):
     shadow: ShadowRecord
 
 
+class StartQuestion(NamedTuple):
+    """The RM is asked about a node for an ask, before that has a start there."""
+
+    app_id: str
+    key: str
+    node_id: str
+
+
 class Lapse(NamedTuple):
     """A decision: the ask holds its start no more, as there is none any more, or it is stopped."""
 
@@ -169,6 +177,14 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
             add_to(left, _minus(holder.size))
     add_to(left, _minus(look.usage.kept_on.get(node.node_id, {})))
     return all(left.get(name, 0) >= value for name, value in ask.size.items())
+
+
+def ask_first(look: Look, app: AppRecord, ask: AskRecord, found: ShadowRecord) -> StartQuestion | None:
+    """The question about the node of a start, unless the RM has agreed, or did when it was told."""
+    told = ask.shadow is not None and ask.shadow.node_id == found.node_id
+    if told or not look.must_ask(ask, look.nodes[found.node_id], allocate=False):
+        return None
+    return StartQuestion(app.app_id, ask.key, found.node_id)
 
 
 def no_node_is_so_large(look: Look, ask: AskRecord) -> bool:

@@ -15,7 +15,9 @@ from support.oracle.backfill import (
     Lapse,
     Name,
     Pauses,
+    StartQuestion,
     Unplanned,
+    ask_first,
     holders,
     mode,
     no_node_is_so_large,
@@ -105,7 +107,7 @@ class Outcome(NamedTuple):
     `looked` has the asks for which an earlier start was looked for.
     """
 
-    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | Gathering | None
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
     nowhere: dict[str, dict[Kind, bool]]
@@ -140,7 +142,7 @@ def decide(look: Look) -> Outcome:
     return outcome
 
 
-def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | None:
+def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | StartQuestion | None:
     """The first ask that fits where its start is planned, or whose start is planned again.
 
     `looked` has those for which an earlier start was looked for.
@@ -158,11 +160,17 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | N
         may_plan = comes and (asked if within else exceeds_cluster_only(look, app, ask))
         if not shadow.stale and (look.now < shadow.looked + REPLAN_SECONDS or not may_plan):
             continue
+        if may_plan and look.is_asked(app):
+            continue
         found = plan(look, app, ask) if may_plan else None
+        earlier = found is not None and (shadow.stale or found.start < shadow.start)
+        question = ask_first(look, app, ask, found) if found is not None and earlier else None
+        if question is not None:
+            return question
         if shadow.stale and found is None:
             return Lapse(app.app_id, ask.key)
         looked.append((app.app_id, ask.key))
-        if found is not None and (shadow.stale or found.start < shadow.start):
+        if found is not None and earlier:
             return Hold(app.app_id, ask.key, found)
     return None
 
@@ -219,7 +227,7 @@ def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Dec
     return Decision(first[0].app_id, first[1].key, node_id)
 
 
-Chosen = Decision | Preemption | Hold | Gathering | None
+Chosen = Decision | Preemption | Hold | StartQuestion | Gathering | None
 
 
 def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, bool]:
@@ -270,7 +278,9 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
     return _victims(look, app, ask, outcome), within
 
 
-def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Hold | None, bool]:
+def _start_for(
+    look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome
+) -> tuple[Hold | StartQuestion | None, bool]:
     """The start that the ask holds from now on, or whether it may have a node reserved instead."""
     most = MOST[mode(look.queues)]
     if not most or ask.required_node is not None:
@@ -283,7 +293,7 @@ def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> 
         return None, rests and ask.shadow is None
     if rests:
         return None, True
-    if len(holders(look.apps)) >= most:
+    if look.is_asked(app) or len(holders(look.apps)) + look.asked_for_starts >= most:
         return None, False
     pauses = outcome.pauses[-1].copy()
     if no_node_is_so_large(look, ask):
@@ -291,7 +301,7 @@ def _start_for(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> 
     elif (until := pauses.until(ask, look.now)) <= look.now:
         found = plan(look, app, ask)
         if found is not None:
-            return Hold(app.app_id, ask.key, found), False
+            return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found), False
         until = pauses.pause(ask, look.now)
     outcome.unplanned.append(Unplanned(app.app_id, ask.kind, until))
     outcome.pauses.append(pauses)

@@ -1,6 +1,6 @@
 """What is decided is done: what decisions do to the records of a partition."""
 
-from support.oracle.backfill import Hold, Lapse
+from support.oracle.backfill import Hold, Lapse, StartQuestion
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -29,7 +29,7 @@ FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask:
 
 def carry_out(
     partition: PartitionOracle,
-    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | Gathering,
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering,
     now: float,
 ) -> int:
     """Do what was decided; how many allocations the RM is told of now."""
@@ -40,9 +40,12 @@ def carry_out(
 
 def _carry_out(
     partition: PartitionOracle,
-    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | Gathering,
+    decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering,
     now: float,
 ) -> int:
+    if isinstance(decision, StartQuestion):
+        _ask_to_plan(partition, decision)
+        return False
     if isinstance(decision, Together | GangQuestion | MemberDecision):
         return _carry_out_of_gang(partition, decision, now)
     if isinstance(decision, Preemption):
@@ -234,6 +237,18 @@ def _ask(
         assert asked[0] is node, f"core asks about {asked} first, not {node}"
         assert allocate or len(asked) == 1, f"core asks to reserve one of {asked}"
     return check
+
+
+def _ask_to_plan(partition: PartitionOracle, decision: StartQuestion) -> None:
+    """The RM is asked about the node of a start, and about others that it may be asked about next."""
+    app = partition.apps[decision.app_id]
+    ask = app.asks[decision.key]
+    check = partition.checks.next(app.app_id, ask, partition.nodes, allocate=False)
+    asked = list(check.nodes)
+    assert asked[0].node_id == decision.node_id, f"core asks about {asked}, not {decision.node_id} first"
+    known = [node for node in asked if (ask.ask_class, False) in node.results or not node.holds(ask.size)]
+    assert not known, f"core asks about {known} in vain"
+    check.of_gang, check.plans = app, ask.shadow is None
 
 
 def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse, now: float) -> None:

@@ -40,7 +40,8 @@ class Look(NamedTuple):
     reviewed. `claims` are those to which reservations give way. `memory` is what was used. `budgets_of`
     has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
     and size, and `pauses` those of asks without a start. `places` are those of lost gang members,
-    `is_asked` is whether the RM is being asked about nodes for the whole gang of an application.
+    `is_asked` is whether the RM is being asked about nodes for the whole gang, or a start, of an
+    application; for so many it is that are to have a start and have none (`asked_for_starts`).
     """
 
     queues: dict[str, QueueRecord]
@@ -63,6 +64,7 @@ class Look(NamedTuple):
     pauses: Any
     places: list[Any]
     is_asked: Callable[[AppRecord], bool]
+    asked_for_starts: int
 
 
 def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:

@@ -149,7 +149,7 @@ class PredicateCheck:
 
     `named` are application and key of the ask that it names. `sent`: it was written to the RM.
     `victims` are to stop by plans that wait for the answer. `of_gang` is the
-    application whose whole gang waits for it.
+    application whose whole gang, or whose start, waits for it; with `plans` it has no start so far.
     """
 
     named: tuple[str, str]
@@ -161,6 +161,7 @@ class PredicateCheck:
     reservations: list[ReservationRecord] = field(default_factory=list)
     victims: "VictimCheck | None" = None
     of_gang: AppRecord | None = None
+    plans: bool = False
 
     @property
     def is_orphaned(self) -> bool:

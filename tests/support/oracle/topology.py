@@ -9,8 +9,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from support.oracle.backfill import mode
-from support.oracle.books import REPLACED, Amounts, AppRecord, AskRecord, Kind, NodeRecord, add_to, total
-from support.oracle.checks import takes
+from support.oracle.books import (
+    ALLOCATED,
+    PLACEHOLDER,
+    REPLACED,
+    Amounts,
+    AppRecord,
+    AskRecord,
+    Kind,
+    NodeRecord,
+    add_to,
+    total,
+)
+from support.oracle.checks import refused, takes
 from support.oracle.domains import Domain, Gang, depth_of, domain_of, domains_at, levels_in, nodes_in
 from support.oracle.elastic import Elastic, next_asks, wanted
 from support.oracle.elastic import is_member as is_elastic_member
@@ -234,11 +245,16 @@ def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str
     return None if domain is None else PlaceRecord(app, ask, domain)
 
 
-def keep_places(look: Look) -> None:
-    """Room is kept for lost places that have none, the first lost first."""
+def keep_places(look: Look) -> list[PlaceRecord]:
+    """Room is kept for lost places that have none, the first lost first; those that have it now.
+
+    On a node that the RM refuses, and where it says nothing, there is none.
+    """
+    found: list[PlaceRecord] = []
     for place in look.places:
         node = None if place.node_id is None else look.nodes.get(place.node_id)
-        if not place.kept or (node is not None and node.schedulable):
+        is_there = node is not None and node.schedulable and not _is_out(node, place.ask)
+        if not place.kept or is_there:
             continue
         if node is not None:
             add_to(
@@ -247,7 +263,23 @@ def keep_places(look: Look) -> None:
             )
         like = replace(place.ask, predicate=None)
         free = [node for node in nodes_in(look, place.domain) if node.node_id not in look.usage.reserved]
-        fitting = [node for node in free if takes(look, node, like)]
+        fitting = [node for node in free if takes(look, node, like) and not _is_out(node, place.ask)]
         place.node_id = fitting[0].node_id if fitting else None
         if fitting:
             add_to(look.usage.kept_on.setdefault(fitting[0].node_id, {}), place.ask.size)
+            found.append(place)
+    return found
+
+
+def _is_out(node: NodeRecord, ask: AskRecord) -> bool:
+    return refused(node, ask) or refused(node, ask, allocate=False)
+
+
+def runs_like(place: PlaceRecord) -> bool:
+    """True if a member like the lost one runs, in whose name the RM can be asked."""
+    return any(
+        one.state in (ALLOCATED, PLACEHOLDER)
+        and one.ask.ask_class == place.ask.ask_class
+        and one.ask.task_group == place.ask.task_group
+        for one in place.app.allocations.values()
+    )

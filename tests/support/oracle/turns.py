@@ -5,7 +5,7 @@ from support.oracle.deciding import Outcome, Search, Waits, decide
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
 from support.oracle.terms import KeptRecord
-from support.oracle.topology import keep_places
+from support.oracle.topology import keep_places, runs_like
 from support.oracle.usage import Usage
 
 INSPECTION_SECONDS = 1.0
@@ -47,6 +47,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.pauses,
         partition.places,
         lambda app: any(check.of_gang is app for check in partition.checks.open.values()),
+        len({id(one.of_gang) for one in partition.checks.open.values() if one.plans}),
     )
 
 
@@ -122,8 +123,15 @@ def begin_turn(partition: PartitionOracle) -> None:
 
 def keep_room(partition: PartitionOracle, now: float) -> None:
     """Before a turn decides anything, room is kept for lost gang members."""
-    if partition.places:
-        keep_places(look_at(partition, now))
+    for place in keep_places(look_at(partition, now)) if partition.places else ():
+        node = partition.nodes[place.node_id or ""]
+        if partition.must_ask(place.ask, node, allocate=False) and runs_like(place):
+            said = partition.checks.said[0].key if partition.checks.said else ""
+            assert said in place.app.allocations, f"the core should have asked about {place}"
+            named = place.app.allocations[said].ask
+            check = partition.checks.next(place.app.app_id, named, partition.nodes, allocate=False)
+            assert list(check.nodes) == [node], f"core asks about {check.nodes}, oracle about {node}"
+            check.of_gang = place.app
 
 
 def end_turn(partition: PartitionOracle, now: float) -> None:

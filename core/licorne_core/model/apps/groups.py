@@ -338,7 +338,13 @@ class OfNoNode(AgedAsks):
 class StartRequest(OfNoNode):
     """The asks that may hold a shadow start. After a plan that failed it pauses for a while."""
 
-    __slots__ = ()
+    __slots__ = ("asked",)
+
+    def __init__(self, group: AskGroup, age: float, now: float) -> None:
+        """Start with all asks of the group; they have to be `age` seconds old."""
+        super().__init__(group, age, now)
+        self.asked = 0
+        """Questions to the RM about nodes since the last plan."""
 
 
 class ReservationRequest(OfNoNode):

@@ -235,6 +235,11 @@ class Node:
         reason = self.results.get((ask_class, True))
         return bool(reason) and reason is not NO_ANSWER
 
+    def is_out_for(self, ask_class: AskClass) -> bool:
+        """True if no room is to be kept here for the class: the RM has refused, or has not answered."""
+        results = self.results
+        return bool(results and (results.get((ask_class, True)) or results.get((ask_class, False))))
+
     def note_known_change(self, *, narrowed: bool) -> bool:
         """Void results as the RM has changed the node; True if it had refused any class here.
 

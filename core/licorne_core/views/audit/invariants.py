@@ -82,7 +82,7 @@ def check_reservations(partition: Partition) -> None:
         for reservation in there:
             charge(kept, reservation.items)
         for place in partition.places.present:
-            charge(kept, place.shape.items if place.node is node else ())
+            charge(kept, place.ask_class.items if place.node is node else ())
         require("A6", kept == node.kept, f"{at}: kept {node.kept}, counted {kept}")
         schedulable = node.wanted and node.cordon is None
         require("D4", schedulable == node.schedulable, f"{at} is schedulable: {node.schedulable}")
