@@ -24,7 +24,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.partitions.jobs import Jobs
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.start_search import with_runtime
+from licorne_core.scheduling.expected_ends import with_runtime
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.resources import subtract
@@ -123,7 +123,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
         if partition.runtimes is not None:
-            ask = with_runtime(app, ask, partition.check_context.start_search.classes)
+            ask = with_runtime(app, ask, partition.check_context.start_search.ends.classes)
         app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
         if ask.placeholder:
             check_task_group(app, ask)

@@ -10,8 +10,8 @@ from licorne_core.events.allocations import deadline_at_risk
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.expected_ends import with_runtime
 from licorne_core.scheduling.shadows import Plan
-from licorne_core.scheduling.start_search import with_runtime
 
 
 def hold_start(partition: Partition, plan: Plan, now: float) -> None:
@@ -34,10 +34,10 @@ def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterato
     if (before is Backfill.OFF) == (mode is Backfill.OFF):
         return
     partition.runtimes = None if mode is Backfill.OFF else Runtimes()
-    partition.check_context.start_search.runtimes = partition.runtimes
+    partition.check_context.start_search.ends.learn_from(partition.runtimes)
     for app in list(partition.applications.values()):
         for request in list(app.pending()):
-            classes = partition.check_context.start_search.classes
+            classes = partition.check_context.start_search.ends.classes
             ask = with_runtime(app, request.ask, classes, backfills=mode is not Backfill.OFF)
             replace_ask(partition, app, request, ask, now)
             yield 1

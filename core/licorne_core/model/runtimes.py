@@ -51,7 +51,7 @@ class _Runs:
 class Runtimes:
     """The learnt runtimes of a partition."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_runs", "version")
 
     _runs: dict[tuple[QueuePath, Items], _Runs]
     """By leaf and amounts, without the required node; the one that ended longest ago comes first."""
@@ -59,9 +59,12 @@ class Runtimes:
     def __init__(self) -> None:
         """Know nothing."""
         self._runs = {}
+        self.version = 0
+        """Rises whenever some runtime may be expected to be another one."""
 
     def learn(self, queue: QueuePath, shape: Shape, seconds: float) -> None:
         """An allocation of the leaf and shape ran for so long, and was not stopped before its end."""
+        self.version += 1
         key = (queue, shape.items)
         runs = self._runs.pop(key, None)
         if runs is None:

@@ -32,6 +32,7 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.ageing import AgeClock
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
@@ -156,6 +157,7 @@ class Partition:
         self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows)
 
     def _check_context(self, fill_work: int) -> CheckContext:
+        ends = ExpectedEnds(self.nodes, self.applications, self.runtimes)
         return CheckContext(
             self.name,
             self.tree,
@@ -173,7 +175,7 @@ class Partition:
             Watch(self.journal),
             self.rm.budgets,
             self.shadows,
-            StartSearch(self.nodes, self.tree, self.applications, self.predicates, fill_work, self.runtimes),
+            StartSearch(self.nodes, self.tree, ends, self.predicates, fill_work),
             self.places,
         )
 

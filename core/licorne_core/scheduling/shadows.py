@@ -60,6 +60,7 @@ class ShadowStart:
         "lost_node",
         "members",
         "places",
+        "read_to",
         "since",
         "start",
         "told_late",
@@ -83,6 +84,8 @@ class ShadowStart:
     """Amounts that are held on nodes, by node."""
     looked_at: float
     """Time at which it was planned last, or looked for an earlier start."""
+    read_to: int
+    """Changes of nodes up to which an earlier start has been looked for (`NodeBook.changed`)."""
     lost_node: bool
     """True if a node of it is gone, takes no more asks, or has another size."""
     is_stale: bool
@@ -109,6 +112,7 @@ class ShadowStart:
         self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
         self.looked_at = now
+        self.read_to = plan.read_to
         self.asked = 0
 
     @property
@@ -154,7 +158,18 @@ class Plan:
     `going` are the allocations on each node that are to end by the start.
     """
 
-    __slots__ = ("app", "confidence", "end", "going", "inside", "members", "places", "shadow", "start")
+    __slots__ = (
+        "app",
+        "confidence",
+        "end",
+        "going",
+        "inside",
+        "members",
+        "places",
+        "read_to",
+        "shadow",
+        "start",
+    )
 
     def __init__(
         self,
@@ -167,8 +182,10 @@ class Plan:
         going: dict[Node, frozenset[AllocationId]],
         inside: Inside | None,
         shadow: ShadowStart | None,
+        read_to: int,
     ) -> None:
-        """Create a plan, unbooked."""
+        """Create a plan, unbooked, by nodes as they are after so many changes."""
+        self.read_to = read_to
         self.app = app
         self.members = members
         self.start = start

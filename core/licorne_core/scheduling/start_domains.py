@@ -355,4 +355,11 @@ class DomainStarts:
 
 def times(items: Items, free: Mapping[str, int]) -> int:
     """How often the amounts fit."""
-    return max(0, min(free.get(name, 0) // value for name, value in items))
+    fitting = -1
+    for name, value in items:
+        number = free.get(name, 0) // value
+        if number <= 0:
+            return 0
+        if number < fitting or fitting < 0:
+            fitting = number
+    return max(0, fitting)

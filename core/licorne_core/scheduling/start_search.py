@@ -2,14 +2,15 @@
 
 Room on a node grows with time, as allocations end; what is held for other starts is taken from now on, until
 their expected ends, and what is kept for lost members of gangs for good. `start_domains.py` finds the
-earliest time and the places from that. A search of very many nodes goes on in the next turn, like that of
-`node_search/heaps.py`; nodes that have changed meanwhile are looked at again.
+earliest time and the places from that, but for one ask that may go anywhere. A search of very many nodes goes
+on in the next turn, like that of `node_search/heaps.py`; nodes that have changed meanwhile are looked at
+again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import nsmallest
 from math import inf
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -17,72 +18,29 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.model.runtimes import Confidence, Runtimes
+from licorne_core.model.runtimes import Confidence
+from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.gang_domains import Picks, rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.predicates import BATCH, NodeQuestion, PredicateChecks
-from licorne_core.scheduling.shadows import GRACE, Plan, ShadowStart
+from licorne_core.scheduling.shadows import Plan, ShadowStart
 from licorne_core.scheduling.start_domains import DomainStarts, End, Inside, Room, inside_of, times
-from licorne_core.values.asks import Allocation, Ask, AskClass
-from licorne_core.values.ids import AppId
+from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import charge, refund
-from licorne_core.values.tags import RUNTIME, read_seconds
-
-MOST_CLASSES = 1_000
-"""Classes with a runtime that are kept in mind; beyond that all are forgotten."""
-
-Classes = dict[tuple[AskClass, str], AskClass]
-"""Classes with a runtime, by the class without and the text of the tag; `_NO_TEXT` leads back from there."""
-
-_NO_TEXT: Final = ""
-"""Stands for the tag of an ask that is to have no runtime in its class; no tag has this value."""
 
 MOST_QUESTIONS = 16
 """Questions to the RM for one plan: each is about twice as many nodes as the one before."""
 
+COST_OF_A_LOOK, ROOMS_AT_ONE = 2, 8
+"""What it costs to look at a known node with a few ends; and rooms that are compared at the cost of 1.
+
+A cost of 1 is about four microseconds in plain Python, and half of one compiled.
+"""
+
 MOST_RESTARTS = 3
 """Times that a search begins anew for asks or nodes that have changed meanwhile, before it is given up for
 now."""
-
-
-def declared_runtime(app: Application, ask: Ask) -> float | None:
-    """Seconds that the ask, or else its application, says it runs; None if neither does."""
-    if ask.ask_class.runtime < inf:
-        return ask.ask_class.runtime
-    return read_seconds(ask.tags if RUNTIME in ask.tags else app.tags, RUNTIME)
-
-
-def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
-    """The ask with its declared runtime in its class, or without backfill with none there.
-
-    Asks of one class and runtime share one object, as `classes` has it: so the tag of most is not read.
-    """
-    known = ask.ask_class
-    if backfills == (known.runtime < inf):
-        return ask
-    text = (ask.tags if RUNTIME in ask.tags else app.tags).get(RUNTIME) if backfills else _NO_TEXT
-    if text is None:
-        return ask
-    found = classes.get((known, text))
-    if found is None:
-        declared = declared_runtime(app, ask) if backfills else None
-        runtime = inf if declared is None else float(declared)
-        found = AskClass.of(known.resources, known.required_node, known.predicate, runtime)
-        if len(classes) >= MOST_CLASSES:
-            classes.clear()
-        classes[known, text] = found
-    return ask.in_class(found)
-
-
-def extended(end: float, now: float) -> float:
-    """Expected end of what should have ended at `end`: soon, ever less soon the longer it is overdue."""
-    if end > now:
-        return end
-    more = GRACE
-    while end + more <= now:
-        more *= 2
-    return end + more
 
 
 class Kind(NamedTuple):
@@ -99,11 +57,11 @@ class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
     __slots__ = (
-        "_applications",
         "_at",
         "_before",
         "_first_end",
         "_inside",
+        "_is_one",
         "_kinds",
         "_nodes",
         "_own",
@@ -114,8 +72,7 @@ class StartSearch:
         "_rooms",
         "_starts",
         "_tree",
-        "classes",
-        "runtimes",
+        "ends",
         "work",
     )
 
@@ -123,20 +80,20 @@ class StartSearch:
         self,
         nodes: NodeBook,
         tree: QueueTree,
-        applications: Mapping[AppId, Application],
+        ends: ExpectedEnds,
         predicates: PredicateChecks,
         part: int,
-        runtimes: Runtimes | None,
     ) -> None:
-        """Search these nodes; a search of more than `part` looks goes on in another turn."""
+        """Search these nodes; a search that costs more than `part` goes on in another turn."""
+        self.ends = ends
         self._predicates = predicates
         self._nodes = nodes
         self._tree = tree
-        self._applications = applications
         self._part = part
         self._kinds: Sequence[Kind] = ()
         self._before = inf
         self._inside: Inside | None = None
+        self._is_one = False
         self._own: ShadowStart | None = None
         self._at = 0
         self._restarts = 0
@@ -145,11 +102,8 @@ class StartSearch:
         self._first_end = inf
         self._rest: Iterator[Node] = iter(())
         self._starts: DomainStarts | None = None
-        self.classes: Classes = {}
-        self.runtimes = runtimes
-        """Learnt runtimes; None where backfill is off."""
         self.work = 0
-        """Nodes, allocations, times and starts looked at so far."""
+        """What searches have cost so far."""
 
     def plan(
         self,
@@ -181,17 +135,16 @@ class StartSearch:
         starts = self._starts
         assert starts is not None, "the search has begun"
         until = self.work + self._part
+        self.ends.catch_up()
         for node in self._rest:
             self._look(node, now)
             if self.work >= until:
                 raise StillLooking
+        if until - self.work < self._part // 2:
+            # What follows is not done in parts.
+            raise StillLooking
         self._look_again(starts, now)
-        before_work = starts.work
-        try:
-            start = max(now, starts.earliest(until - self.work))
-            picks = None if start == inf else starts.places(start)
-        finally:
-            self.work += starts.work - before_work
+        start, picks = self._first(now) if self._is_one else self._together(starts, until, now)
         if picks is None and start < inf and self._restarts < MOST_RESTARTS:
             # Nodes have changed since the time was found.
             self._restarts += 1
@@ -206,8 +159,29 @@ class StartSearch:
                 plan = self._made(app, members, start, now)
             elif asked >= MOST_QUESTIONS:
                 plan = None
+        if not isinstance(plan, NodeQuestion) and self._own is not None:
+            self._own.read_to = self._at
         self._end()
         return plan
+
+    def _first(self, now: float) -> tuple[float, Picks | None]:
+        """The earliest time for one ask that may go anywhere, and the first node of those with room then."""
+        rooms = self._rooms
+        start = max(now, min((room.steps[0][0] for room in rooms.values()), default=inf))
+        self.work += len(rooms) // ROOMS_AT_ONE
+        if start == inf:
+            return inf, None
+        node = min((node for node, room in rooms.items() if room.steps[0][0] <= start), key=rank_of)
+        return start, [(0, node, 1)]
+
+    def _together(self, starts: DomainStarts, until: int, now: float) -> tuple[float, Picks | None]:
+        """The earliest time for several asks, or for one that has to be in a domain, and their places."""
+        before = starts.work
+        try:
+            start = max(now, starts.earliest(until - self.work))
+            return start, None if start == inf else starts.places(start)
+        finally:
+            self.work += starts.work - before
 
     def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | None:
         """What to ask the RM before the plan; None if it has agreed to all nodes.
@@ -262,11 +236,17 @@ class StartSearch:
             self._end()
             return False
         self._kinds, self._before, self._inside = kinds, before, inside
+        is_anywhere = inside.depth == inside.slice_size == 0
+        self._is_one = is_anywhere and len(kinds) == len(kinds[0].requests) == 1
         requests = (request for kind in kinds for request in kind.requests)
         self._own = own or next((one.shadow for one in requests if one.shadow is not None), None)
-        self._at = self._nodes.changed.count
         self._rooms, self._first_end = {}, inf
-        self._rest = iter(list(self._nodes.by_id.values()))
+        nodes = list(self._nodes.by_id.values())
+        if before < inf and self._is_one and self._own is not None and not self.ends.undeclared:
+            # On a node that has not changed since the last look there is no earlier start.
+            nodes = list(self._nodes.changed.since(self._own.read_to))
+        self._at = self._nodes.changed.count
+        self._rest = iter(nodes)
         self._starts = self._new_starts(inside)
         return True
 
@@ -292,20 +272,51 @@ class StartSearch:
 
     def _look(self, node: Node, now: float) -> None:
         """Note the room on the node, if there ever is any."""
-        self.work += 1 + len(node.allocations)
-        may = [_may_hold(node, kind.ask_class) for kind in self._kinds]
-        room = self._room_on(node, may, now) if any(may) else None
+        self.work += COST_OF_A_LOOK
+        kinds = self._kinds
+        room: Room | None = None
+        if len(kinds) == 1:
+            if _may_hold(node, kinds[0].ask_class):
+                room = self._room_for(node, kinds[0], now)
+        else:
+            may = [_may_hold(node, kind.ask_class) for kind in kinds]
+            if any(may):
+                room = self._room_on(node, may, now)
         if room is None or not room.steps:
             self._rooms.pop(node, None)
         else:
             self._rooms[node] = room
             self._first_end = min(self._first_end, room.first_end)
 
+    def _room_for(self, node: Node, kind: Kind, now: float) -> Room:
+        """Room for asks of the only kind, until all of them have it: more slots change nothing."""
+        all_free, ends = self._free_on(node, now)
+        room = Room([], all_free, ends)
+        items, needed = kind.ask_class.items, len(kind.requests)
+        free = {name: all_free.get(name, 0) for name, _ in items}
+        slots = min(times(items, free), needed)
+        if slots:
+            room.steps.append((now, [slots]))
+        for number, end in enumerate(ends, 1):
+            if slots == needed:
+                break
+            for name, value in end.items:
+                if name in free:
+                    free[name] += value
+            if number < len(ends) and ends[number].time == end.time:
+                continue
+            more = min(times(items, free), needed)
+            if more != slots:
+                slots = more
+                room.steps.append((max(now, end.time), [slots]))
+        return room
+
     def _room_on(self, node: Node, may: Sequence[bool], now: float) -> Room:
-        free, ends = self._free_on(node, now)
-        room = Room([], dict(free), ends)
-        # More slots of one kind than it has asks change nothing.
-        needed = len(self._kinds[0].requests) if len(may) == 1 else 0
+        """Room for asks of each kind that may go to the node."""
+        all_free, ends = self._free_on(node, now)
+        room = Room([], all_free, ends)
+        free = dict(all_free)
+        self.work += len(may) * (1 + len(ends))
         time, before = now, [0] * len(may)
         for end in (*ends, End(inf, ())):
             if end.time > time:
@@ -313,48 +324,32 @@ class StartSearch:
                     times(kind.ask_class.items, free) if allowed else 0
                     for kind, allowed in zip(self._kinds, may, strict=True)
                 ]
-                if needed:
-                    slots[0] = min(slots[0], needed)
-                if slots != before or (len(may) > 1 and room.steps):
+                if slots != before or room.steps:
                     room.steps.append((time, slots))
                     before = slots
-                if end.time == inf or slots[0] == needed > 0:
-                    break
                 time = end.time
             charge(free, end.items)
         return room
 
-    def _free_on(self, node: Node, now: float) -> tuple[dict[str, int], list[End]]:
+    def _free_on(self, node: Node, now: float) -> tuple[Mapping[str, int], Sequence[End]]:
         """What is free on the node now beside other starts, and what ends there in time, in order."""
-        free = dict(node.available)
-        if node.kept:
-            free = {name: value - node.kept.get(name, 0) for name, value in free.items()}
-        ends: list[End] = []
-        for allocation in node.allocations:
-            time, _ = self._end_of(allocation, now)
-            if time < self._before:
-                ends.append(End(time, allocation.ask.ask_class.items))
+        work = self.ends.work
+        known = self.ends.on(node, now)
+        self.work += self.ends.work - work
+        ends = known.ends
+        if ends and ends[-1].time >= self._before:
+            ends = [end for end in ends if end.time < self._before]
+        if not node.plans:
+            return known.free, ends
+        self.work += len(node.plans)
+        free, all_ends = dict(known.free), list(ends)
         for shadow, room in node.plans.items():
             if shadow is not self._own:
                 refund(free, room.items)
                 if room.end < self._before:
-                    ends.append(End(room.end, room.items))
-        ends.sort()
-        return free, ends
-
-    def _end_of(self, allocation: Allocation, now: float) -> tuple[float, Confidence]:
-        """Expected end of an allocation, inf for unknown."""
-        ask = allocation.ask
-        seconds, known = self.expected(self._applications[ask.app_id], ask)
-        time = inf if seconds is None else extended(allocation.allocation_time + seconds, now)
-        return time, known
-
-    def expected(self, app: Application, ask: Ask) -> tuple[float | None, Confidence]:
-        """Expected runtime of an ask in seconds, None for unknown."""
-        declared = declared_runtime(app, ask)
-        if self.runtimes is None:
-            return declared, Confidence.UNKNOWN if declared is None else Confidence.DECLARED
-        return self.runtimes.expected(app.queue_path, ask.ask_class.shape, declared)
+                    all_ends.append(End(room.end, room.items))
+        all_ends.sort()
+        return free, all_ends
 
     def _made(self, app: Application, members: _Members, start: float, now: float) -> Plan:
         """The plan for the nodes that have room at the start."""
@@ -362,18 +357,18 @@ class StartSearch:
         end = start
         for request, node in members:
             charge(places.setdefault(node, {}), request.ask.ask_class.items)
-            seconds, _ = self.expected(app, request.ask)
+            seconds, _ = self.ends.expected(app, request.ask)
             end = max(end, inf if seconds is None else start + seconds)
         learnt = False
         going: dict[Node, frozenset[AllocationId]] = {}
         for node in places:
-            ends = [(one.ask, self._end_of(one, now)) for one in node.allocations]
+            ends = [(one.ask, self.ends.end_of(one, now)) for one in node.allocations]
             gone = [(ask, known) for ask, (time, known) in ends if time <= start]
             learnt = learnt or any(known is Confidence.LEARNT for _, known in gone)
             going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
         known = Confidence.LEARNT if learnt else Confidence.DECLARED
         items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
-        return Plan(app, members, start, end, known, items, going, self._inside, self._own)
+        return Plan(app, members, start, end, known, items, going, self._inside, self._own, self._at)
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:

@@ -20,8 +20,8 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.model.runtimes import Confidence
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.expected_ends import extended
 from licorne_core.scheduling.start_domains import inside_of
-from licorne_core.scheduling.start_search import extended
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items, charge, refund
 
@@ -135,7 +135,7 @@ class Projection:
 
     def _expect(self, app: Application, node: Node, ask: Ask, begin: float) -> None:
         """Note the end of an allocation that runs from `begin` on, unless it is unknown."""
-        runtime, confidence = self._partition.check_context.start_search.expected(app, ask)
+        runtime, confidence = self._partition.check_context.start_search.ends.expected(app, ask)
         if runtime is not None:
             end = extended(begin + runtime, self._now)
             self._push(end, node, app.quotas, ask.ask_class.items, confidence)

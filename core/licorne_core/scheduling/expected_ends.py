@@ -1,0 +1,177 @@
+"""Expected ends of what runs on nodes, and what is free there from each of them on.
+
+What is known of a node is kept until the node changes, the first end there has come, or learnt runtimes that
+it rests on are others: a search for a start reads all nodes, and most are as they were at the last one.
+"""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final, NamedTuple
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.runtimes import Confidence, Runtimes
+from licorne_core.scheduling.shadows import GRACE
+from licorne_core.scheduling.start_domains import End
+from licorne_core.values.asks import Allocation, Ask, AskClass
+from licorne_core.values.ids import AppId
+from licorne_core.values.tags import RUNTIME, read_seconds
+
+MOST_CLASSES = 1_000
+"""Classes with a runtime that are kept in mind; beyond that all are forgotten."""
+
+Classes = dict[tuple[AskClass, str], AskClass]
+"""Classes with a runtime, by the class without and the text of the tag; `_NO_TEXT` leads back from there."""
+
+_NO_TEXT: Final = ""
+"""Stands for the tag of an ask that is to have no runtime in its class; no tag has this value."""
+
+_DECLARED = -1
+"""Stands for the version of learnt runtimes where all runtimes are declared."""
+
+COST_OF_A_NODE, COST_OF_AN_ALLOCATION = 2, 5
+"""What it costs to read a node anew, and each allocation there; to look at a known node costs 2."""
+
+
+def declared_runtime(app: Application, ask: Ask) -> float | None:
+    """Seconds that the ask, or else its application, says it runs; None if neither does."""
+    if ask.ask_class.runtime < inf:
+        return ask.ask_class.runtime
+    return read_seconds(ask.tags if RUNTIME in ask.tags else app.tags, RUNTIME)
+
+
+def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
+    """The ask with its declared runtime in its class, or without backfill with none there.
+
+    Asks of one class and runtime share one object, as `classes` has it: so the tag of most is not read.
+    """
+    known = ask.ask_class
+    if backfills == (known.runtime < inf):
+        return ask
+    text = (ask.tags if RUNTIME in ask.tags else app.tags).get(RUNTIME) if backfills else _NO_TEXT
+    if text is None:
+        return ask
+    found = classes.get((known, text))
+    if found is None:
+        declared = declared_runtime(app, ask) if backfills else None
+        runtime = inf if declared is None else float(declared)
+        found = AskClass.of(known.resources, known.required_node, known.predicate, runtime)
+        if len(classes) >= MOST_CLASSES:
+            classes.clear()
+        classes[known, text] = found
+    return ask.in_class(found)
+
+
+def extended(end: float, now: float) -> float:
+    """Expected end of what should have ended at `end`: soon, ever less soon the longer it is overdue."""
+    if end > now:
+        return end
+    more = GRACE
+    while end + more <= now:
+        more *= 2
+    return end + more
+
+
+class Forecast(NamedTuple):
+    """A node as time passes: what is free `now`, apart from planned room, and what ends, in order.
+
+    It is true before `until`, and while the version of the learnt runtimes is `learnt`, if it rests on any.
+    """
+
+    free: Mapping[str, int]
+    ends: list[End]
+    until: float
+    learnt: int
+
+
+class ExpectedEnds:
+    """The expected ends in one partition."""
+
+    __slots__ = (
+        "_applications",
+        "_forecasts",
+        "_nodes",
+        "_read",
+        "_runtimes",
+        "classes",
+        "undeclared",
+        "work",
+    )
+
+    def __init__(
+        self, nodes: NodeBook, applications: Mapping[AppId, Application], runtimes: Runtimes | None
+    ) -> None:
+        """Know of no node yet."""
+        self._nodes = nodes
+        self._applications = applications
+        self._runtimes = runtimes
+        self._forecasts: dict[Node, Forecast] = {}
+        self._read = 0
+        self.classes: Classes = {}
+        self.undeclared = 0
+        """Nodes that are known, and where not all runtimes are declared."""
+        self.work = 0
+        """What it has cost to read nodes anew so far."""
+
+    def learn_from(self, runtimes: Runtimes | None) -> None:
+        """Use other learnt runtimes; None where backfill is off."""
+        self._runtimes = runtimes
+        self._forecasts, self.undeclared = {}, 0
+
+    def catch_up(self) -> None:
+        """Forget nodes that have changed or are gone; to be called before nodes are read at a time."""
+        forecasts, changed = self._forecasts, self._nodes.changed
+        for node in changed.since(self._read):
+            self._forget(node)
+        self._read = changed.count
+        by_id = self._nodes.by_id
+        if len(forecasts) > len(by_id):
+            for node in [node for node in forecasts if by_id.get(node.node_id) is not node]:
+                self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        known = self._forecasts.pop(node, None)
+        self.undeclared -= known is not None and known.learnt != _DECLARED
+
+    def on(self, node: Node, now: float) -> Forecast:
+        """The node from unix seconds `now` on."""
+        known = self._forecasts.get(node)
+        if known is not None and now < known.until:
+            learnt = known.learnt
+            if learnt == _DECLARED or (self._runtimes is not None and learnt == self._runtimes.version):
+                return known
+        self.work += COST_OF_A_NODE + COST_OF_AN_ALLOCATION * len(node.allocations)
+        self._forget(node)
+        known = self._forecasts[node] = self._read_node(node, now)
+        self.undeclared += known.learnt != _DECLARED
+        return known
+
+    def _read_node(self, node: Node, now: float) -> Forecast:
+        free = dict(node.available)
+        for name, value in node.kept.items():
+            free[name] = free.get(name, 0) - value
+        ends: list[End] = []
+        learnt = _DECLARED
+        for allocation in node.allocations:
+            time, known = self.end_of(allocation, now)
+            if known is not Confidence.DECLARED and self._runtimes is not None:
+                learnt = self._runtimes.version
+            if time < inf:
+                ends.append(End(time, allocation.ask.ask_class.items))
+        ends.sort()
+        return Forecast(free, ends, ends[0].time if ends else inf, learnt)
+
+    def end_of(self, allocation: Allocation, now: float) -> tuple[float, Confidence]:
+        """Expected end of an allocation, inf for unknown."""
+        ask = allocation.ask
+        seconds, known = self.expected(self._applications[ask.app_id], ask)
+        time = inf if seconds is None else extended(allocation.allocation_time + seconds, now)
+        return time, known
+
+    def expected(self, app: Application, ask: Ask) -> tuple[float | None, Confidence]:
+        """Expected runtime of an ask in seconds, None for unknown."""
+        declared = declared_runtime(app, ask)
+        if self._runtimes is None:
+            return declared, Confidence.UNKNOWN if declared is None else Confidence.DECLARED
+        return self._runtimes.expected(app.queue_path, ask.ask_class.shape, declared)
