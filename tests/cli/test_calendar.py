@@ -106,6 +106,17 @@ async def test_the_calendar_is_a_table(planned: Planned) -> None:
     [
         (pb.ExpectedStart(confidence="unknown"), "expected to start: unknown"),
         (
+            pb.ExpectedStart(confidence="unknown", asks_ahead=1999),
+            "expected to start: unknown, too many are ahead of it: 1,999 asks",
+        ),
+        (
+            pb.ExpectedStart(starts_at=10**9, confidence="declared", unasked=True),
+            (
+                "expected to start at 1970-01-01T00:00:01.000Z (declared), "
+                "by amounts alone: its RM was not asked about nodes"
+            ),
+        ),
+        (
             pb.ExpectedStart(starts_at=10**9, confidence="learnt", start_by=2 * 10**9),
             "expected to start at 1970-01-01T00:00:01.000Z (learnt), wanted by 1970-01-01T00:00:02.000Z",
         ),

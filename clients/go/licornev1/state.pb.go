@@ -5157,7 +5157,11 @@ type ExpectedStart struct {
 	// Shadow start that was told first, in nanoseconds since 1970; 0 if the ask holds none.
 	FirstTold int64 `protobuf:"varint,3,opt,name=first_told,json=firstTold,proto3" json:"first_told,omitempty"`
 	// The latest start that the ask wants, in nanoseconds since 1970; 0 for none.
-	StartBy       int64 `protobuf:"varint,4,opt,name=start_by,json=startBy,proto3" json:"start_by,omitempty"`
+	StartBy int64 `protobuf:"varint,4,opt,name=start_by,json=startBy,proto3" json:"start_by,omitempty"`
+	// Asks ahead of this one, if there are too many for a guess: then the start is unknown. Else 0.
+	AsksAhead uint32 `protobuf:"varint,5,opt,name=asks_ahead,json=asksAhead,proto3" json:"asks_ahead,omitempty"`
+	// True for a guess by amounts alone: the RM judges nodes for the ask, and was not asked about them.
+	Unasked       bool `protobuf:"varint,6,opt,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5218,6 +5222,20 @@ func (x *ExpectedStart) GetStartBy() int64 {
 		return x.StartBy
 	}
 	return 0
+}
+
+func (x *ExpectedStart) GetAsksAhead() uint32 {
+	if x != nil {
+		return x.AsksAhead
+	}
+	return 0
+}
+
+func (x *ExpectedStart) GetUnasked() bool {
+	if x != nil {
+		return x.Unasked
+	}
+	return false
 }
 
 type ListCalendarRequest struct {
@@ -5534,6 +5552,8 @@ type ListTopologyResponse struct {
 	// By path, a domain before those inside.
 	Domains       []*TopologyDomain `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
 	NextPageToken string            `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// True if the RM judges nodes: the slots are counted by amounts alone, it was not asked about them.
+	Unasked       bool `protobuf:"varint,5,opt,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5594,6 +5614,13 @@ func (x *ListTopologyResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListTopologyResponse) GetUnasked() bool {
+	if x != nil {
+		return x.Unasked
+	}
+	return false
 }
 
 // Nodes that agree in their attributes down to one level.
@@ -7049,7 +7076,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"preemption\x12@\n" +
 	"\x0eexpected_start\x18\n" +
 	" \x01(\v2\x19.licorne.v1.ExpectedStartR\rexpectedStart\x12\x1b\n" +
-	"\tage_bonus\x18\v \x01(\x05R\bageBonus\"\x92\x01\n" +
+	"\tage_bonus\x18\v \x01(\x05R\bageBonus\"\xcb\x01\n" +
 	"\rExpectedStart\x12\x1f\n" +
 	"\tstarts_at\x18\x01 \x01(\x03B\x020\x01R\bstartsAt\x12\x1e\n" +
 	"\n" +
@@ -7057,7 +7084,10 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"confidence\x12!\n" +
 	"\n" +
 	"first_told\x18\x03 \x01(\x03B\x020\x01R\tfirstTold\x12\x1d\n" +
-	"\bstart_by\x18\x04 \x01(\x03B\x020\x01R\astartBy\"\x85\x01\n" +
+	"\bstart_by\x18\x04 \x01(\x03B\x020\x01R\astartBy\x12\x1d\n" +
+	"\n" +
+	"asks_ahead\x18\x05 \x01(\rR\tasksAhead\x12\x18\n" +
+	"\aunasked\x18\x06 \x01(\bR\aunasked\"\x85\x01\n" +
 	"\x13ListCalendarRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1b\n" +
@@ -7089,12 +7119,13 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"ShapeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x89\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa3\x02\n" +
 	"\x14ListTopologyResponse\x12\x16\n" +
 	"\x06levels\x18\x01 \x03(\tR\x06levels\x12A\n" +
 	"\x05shape\x18\x02 \x03(\v2+.licorne.v1.ListTopologyResponse.ShapeEntryR\x05shape\x124\n" +
 	"\adomains\x18\x03 \x03(\v2\x1a.licorne.v1.TopologyDomainR\adomains\x12&\n" +
-	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x1a8\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x18\n" +
+	"\aunasked\x18\x05 \x01(\bR\aunasked\x1a8\n" +
 	"\n" +
 	"ShapeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

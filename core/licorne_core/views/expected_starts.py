@@ -21,13 +21,16 @@ class ExpectedStart:
     """When an ask is expected to start, `starts_at` 0.0 for unknown.
 
     `confidence` is a `Confidence`. `first_told` is 0.0 for an ask without a shadow start, `start_by`
-    0.0 for one that wants no latest start.
+    0.0 for one that wants no latest start. `asks_ahead` is above 0 if so many asks are ahead that there is
+    no guess; `unasked` is true for a guess where the RM judges nodes, and was not asked about them.
     """
 
     starts_at: Moment
     confidence: str
     first_told: Moment = 0.0
     start_by: Moment = 0.0
+    asks_ahead: int = 0
+    unasked: bool = False
 
     @property
     def is_late(self) -> bool:
@@ -83,7 +86,14 @@ class StartViews(PartitionViews):
                 yield None
             else:
                 starts_at, by = guess.start or 0.0, start_by(app, request)
-                yield ExpectedStart(starts_at=starts_at, confidence=guess.confidence, start_by=by)
+                judges = owner.rm.predicates is not None and request.ask.ask_class.predicate is not None
+                yield ExpectedStart(
+                    starts_at=starts_at,
+                    confidence=guess.confidence,
+                    start_by=by,
+                    asks_ahead=guess.ahead,
+                    unasked=judges and starts_at > 0.0,
+                )
 
 
 def _is_in(path: str, queue: str) -> bool:

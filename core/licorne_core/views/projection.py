@@ -25,18 +25,25 @@ from licorne_core.scheduling.start_domains import inside_of
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items, charge, refund
 
-MOST_LOOKS = 200_000
-"""Allocations, groups of asks and nodes that one guess looks at; beyond that the start is unknown."""
+MOST_LOOKS = 100_000
+"""Allocations, groups of asks, and nodes for an ask that one guess looks at; beyond that it is unknown.
+
+So many take less than a second of CPU.
+"""
 
 STEP = 200
 """Looks without a pause: about a millisecond."""
 
 
 class Guess(NamedTuple):
-    """The start of an ask in unix seconds, and what it rests on; None without a guess."""
+    """The start of an ask in unix seconds, and what it rests on; None without a guess.
+
+    `ahead` is the number of asks ahead of it, if these were too many for a guess, or else 0.
+    """
 
     start: float | None
     confidence: Confidence
+    ahead: int = 0
 
 
 NO_GUESS = Guess(None, Confidence.UNKNOWN)
@@ -76,13 +83,14 @@ class Projection:
         self._partition = partition
         self._app, self._request = app, request
         self._now = now
-        self._looks = 0
+        self._looks = self._paused = 0
+        self._ahead = 0
         self._free: dict[Node, dict[str, int]] = {}
         self._rooms: dict[Quota, dict[str, int]] = {}
         self._ends: list[_End] = []
         self._serial = 0
-        self._nowhere: set[AskClass] = set()
-        """Classes that fit on no node, as all that has gained room since was looked at."""
+        self._nowhere: dict[AskClass, dict[Node, None]] = {}
+        """Classes that fit on no node, but maybe on these, which have gained room since."""
         self._confidence = Confidence.DECLARED
 
     def steps(self) -> Iterator[Guess | None]:
@@ -94,12 +102,14 @@ class Projection:
         line: list[_Item] = []
         known = yield from self._find_ends()
         if not known or not (yield from self._find_line(line)):
-            return NO_GUESS
+            return self._none()
         time, target = self._now, line[-1]
         while self._looks < MOST_LOOKS:
             for item in line:
                 yield from self._look()
                 yield from self._start(item, time)
+                if self._looks >= MOST_LOOKS:
+                    return self._none()
             if not target.wants:
                 return Guess(time, self._confidence)
             line = [item for item in line if item.wants]
@@ -107,12 +117,17 @@ class Projection:
                 break
             time = self._ends[0].time
             yield from self._pass(time)
-        return NO_GUESS
+        return self._none()
+
+    def _none(self) -> Guess:
+        """No guess, by what is known or for the number of asks ahead."""
+        return NO_GUESS._replace(ahead=self._ahead) if self._looks >= MOST_LOOKS else NO_GUESS
 
     def _look(self) -> Iterator[None]:
-        """Count a look; a pause at every `STEP` of them."""
+        """Count a look; a pause after every `STEP` of them."""
         self._looks += 1
-        if not self._looks % STEP:
+        if self._looks >= self._paused + STEP:
+            self._paused = self._looks
             yield
 
     def _find_ends(self) -> _Steps:
@@ -162,6 +177,7 @@ class Projection:
             is_held = any(holder.ask.placeholder and holder.ask.app_id == app.app_id for holder in holders)
             if members and (is_one or not is_held):
                 line.append(_Item(app, members, together=True))
+                self._ahead += 0 if is_one else sum(count for _, count in members)
             if is_one:
                 return bool(members)
             for group in groups:
@@ -176,6 +192,7 @@ class Projection:
                 count -= sum(holder.group is group for holder in holders)
                 if is_last or count > 0:
                     line.append(_Item(app, [(first, max(1, count))], together=False))
+                    self._ahead += max(0, count - is_last)
                 if is_last:
                     return True
         return False
@@ -205,7 +222,7 @@ class Projection:
             if left and item.together:
                 for taken, node in placed:
                     self._free_again(item.app.quotas, node, taken.ask_class.items)
-                    self._nowhere.discard(taken.ask_class)
+                    self._nowhere.pop(taken.ask_class, None)
                 return
         item.wants = left
         for ask, node in placed:
@@ -221,11 +238,15 @@ class Projection:
         found: list[Node],
     ) -> Iterator[None]:
         """Take room on these nodes for at most `count` asks, each on a node that is appended."""
-        if ask_class in self._nowhere:
-            return
+        is_whole = len(nodes) == len(self._partition.nodes.by_id)
+        gained = self._nowhere.get(ask_class)
+        if gained is not None:
+            nodes = list(gained) if is_whole else [node for node in nodes if node in gained]
         rooms = [self._room(quota) for quota in app.quotas if quota.max is not None]
         for node in nodes:
             yield from self._look()
+            if self._looks >= MOST_LOOKS:
+                return
             while self._fits(ask_class, node, time):
                 if not all(_holds(room, ask_class.items) for room in rooms):
                     return
@@ -235,11 +256,12 @@ class Projection:
                 found.append(node)
                 if len(found) == count:
                     return
-        if len(nodes) == len(self._partition.nodes.by_id):
-            self._nowhere.add(ask_class)
+        if is_whole:
+            self._nowhere[ask_class] = {}
 
     def _fits(self, ask_class: AskClass, node: Node, time: float) -> bool:
         """True if the node takes an ask of the class at the time, and has room for it."""
+        self._looks += 1
         if not node.schedulable or node.is_refused(ask_class):
             return False
         if ask_class.required_node not in (None, node.node_id):
@@ -259,7 +281,9 @@ class Projection:
             self._free_again(end.quotas, end.node, end.items)
             if end.confidence is not Confidence.DECLARED:
                 self._confidence = end.confidence
-            self._nowhere = {one for one in self._nowhere if not self._fits(one, end.node, time)}
+            for ask_class, gained in self._nowhere.items():
+                if self._fits(ask_class, end.node, time):
+                    gained[end.node] = None
 
     def _free_again(self, quotas: Iterable[Quota], node: Node, items: Items) -> None:
         charge(self._free_on(node), items)

@@ -42,11 +42,13 @@ class TopologyReport:
     """The levels of a partition, the widest first, and its domains, each before those inside.
 
     `shape` is what one member wants; empty if nothing waits and none was given: then there are no slots.
+    `unasked` is true if the RM judges nodes: it was not asked, and the slots are by amounts alone.
     """
 
     levels: tuple[str, ...]
     shape: Resources
     domains: tuple[DomainReport, ...]
+    unasked: bool = False
 
 
 def topology(
@@ -77,7 +79,8 @@ def topology(
             found.append(rows[one].report(partition, levels[depth - 1], one))
         if one is None or not looks % STEP:
             yield None
-    yield TopologyReport(levels=levels, shape=shape, domains=tuple(found))
+    unasked = partition.rm.predicates is not None
+    yield TopologyReport(levels=levels, shape=shape, domains=tuple(found), unasked=unasked)
 
 
 def _path_of(domain: Domain) -> tuple[list[str], int]:

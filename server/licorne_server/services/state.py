@@ -277,6 +277,7 @@ class StateService:
             shape=amounts(found.shape),
             domains=page.rows,
             next_page_token=token_of(page.last),
+            unasked=found.unasked,
         )
 
     def _peer(self, context: Any) -> str:

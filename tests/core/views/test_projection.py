@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.scheduling.shadows import GRACE
 from licorne_core.values.asks import Ask, Shape
@@ -165,3 +166,38 @@ def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(projection, "MOST_LOOKS", most)
     *pauses, found = steps()
     assert (found, len(pauses) < most + 30) == (ExpectedStart(starts_at=0.0, confidence="unknown"), True)
+
+
+def test_an_ask_with_too_many_ahead_is_told_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no guess then, and a nearer one has a number."""
+    driver = core(1)
+    learn(driver, {1: 100.0})
+    driver.do(asks(*(ask("app", f"k{number:02}", memory=1) for number in range(40))))
+    assert expected(driver, "k39") == (3900.0, Confidence.LEARNT)
+    monkeypatch.setattr(projection, "MOST_LOOKS", 100)
+    found = last(driver.views.expected_start(DEFAULT, "app", "k39", driver.now))
+    assert found == ExpectedStart(starts_at=0.0, confidence="unknown", asks_ahead=37)
+    assert expected(driver, "k03") == (300.0, Confidence.LEARNT)
+
+
+def test_a_guess_costs_what_ends_and_not_asks_times_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of many asks on many nodes has a number: full nodes are not looked at for each ask."""
+    driver = core(*[1] * 60)
+    learn(driver, {1: 100.0})
+    driver.do(asks(*(ask("app", f"k{number:03}", memory=1) for number in range(300))))
+    monkeypatch.setattr(projection, "MOST_LOOKS", 6_000)
+    assert expected(driver, "k299") == (400.0, Confidence.LEARNT)
+
+
+def test_a_guess_says_that_the_rm_was_not_asked() -> None:
+    """Only for asks whose nodes it judges."""
+    driver = core(1)
+    policy = PredicatePolicy(deadline=1.0)
+    driver.do(register(config("[{name: a}]", properties="{backfill: easy}"), rm="picky", predicates=policy))
+    tags = {RUNTIME: "100"}
+    driver.do(nodes(node("n1", memory=1), rm="picky"), apps(app("app", "root.a"), rm="picky"))
+    driver.do(asks(*(ask("app", f"k{number}", memory=1, tags=tags) for number in range(3)), rm="picky"))
+    driver.do(asks(ask("app", "own", memory=1, predicate="P", tags=tags), rm="picky"))
+    partition = PartitionName("[picky]default")
+    found = [last(driver.views.expected_start(partition, "app", key, driver.now)) for key in ("k2", "own")]
+    assert [(one.starts_at > 0.0, one.unasked) for one in found] == [(True, False), (True, True)]

@@ -1,5 +1,6 @@
 """What the reports say of free room by topology domain."""
 
+from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import PartitionName
 from licorne_core.views.topology import DomainReport
@@ -71,6 +72,15 @@ def test_the_shape_is_that_of_what_waits() -> None:
     assert last(driver.views.topology(DEFAULT)).shape == {"vcore": 50}
     driver.do(asks(*(member(f"m{number}") for number in range(8))))
     assert last(driver.views.topology(DEFAULT)).shape == {"vcore": 4}
+
+
+def test_slots_say_that_the_rm_was_not_asked() -> None:
+    """Where it judges nodes they are by amounts alone."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=1.0)))
+    assert last(driver.views.topology(PartitionName("[rm1]default"))).unasked
+    driver.do(register(config("[{name: a}]"), rm="easy"))
+    assert not last(driver.views.topology(PartitionName("[easy]default"))).unasked
 
 
 def test_a_value_with_a_slash_is_in_its_place() -> None:

@@ -220,6 +220,10 @@ def start_text(start: ExpectedStart) -> str:
     """The expected start with its confidence, and the latest one that is wanted, in a sentence."""
     text = "expected to start"
     text += f" at {shown_time(start.starts_at)} ({start.confidence})" if start.starts_at else ": unknown"
+    if start.asks_ahead:
+        text += f", too many are ahead of it: {counted(start.asks_ahead, 'ask')}"
+    if start.unasked:
+        text += ", by amounts alone: its RM was not asked about nodes"
     if start.first_told and start.first_told != start.starts_at:
         text += f", first told {shown_time(start.first_told)}"
     if start.start_by:

@@ -119,6 +119,7 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
         raise NotFoundError(f"domain {printable(args.name)} not found in partition {printable(partition)}")
     if args.output in DATA_FORMS:
         beside = {"levels": to_plain(answer.levels), "shape": to_plain(answer.shape)}
+        beside["unasked"] = answer.unasked
         print_listing(DOMAINS, domains, args, beside)
         return
     if not answer.levels:
@@ -162,9 +163,10 @@ def in_one_line(answer: ListTopologyResponse, domains: Sequence[TopologyDomain])
     if not found:
         return f"no member of {wanted} would start now"
     first, *more = found
+    alone = "; by amounts alone, the RM was not asked about nodes" if answer.unasked else ""
     text = f"the largest gang of {wanted} that would start now has {counted(first.slots, 'member')}"
     places = (f"{one.slots:,} in one {_named(one)}" for one in more)
-    return ", ".join((f"{text} in one {_named(first)}", *places))
+    return ", ".join((f"{text} in one {_named(first)}", *places)) + alone
 
 
 def _named(domain: TopologyDomain) -> str:

@@ -3295,6 +3295,8 @@ class ExpectedStart(_message.Message):
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     FIRST_TOLD_FIELD_NUMBER: _builtins.int
     START_BY_FIELD_NUMBER: _builtins.int
+    ASKS_AHEAD_FIELD_NUMBER: _builtins.int
+    UNASKED_FIELD_NUMBER: _builtins.int
     starts_at: _builtins.int
     """In nanoseconds since 1970; 0 with the confidence "unknown"."""
     confidence: _builtins.str
@@ -3305,6 +3307,10 @@ class ExpectedStart(_message.Message):
     """Shadow start that was told first, in nanoseconds since 1970; 0 if the ask holds none."""
     start_by: _builtins.int
     """The latest start that the ask wants, in nanoseconds since 1970; 0 for none."""
+    asks_ahead: _builtins.int
+    """Asks ahead of this one, if there are too many for a guess: then the start is unknown. Else 0."""
+    unasked: _builtins.bool
+    """True for a guess by amounts alone: the RM judges nodes for the ask, and was not asked about them."""
     def __init__(
         self,
         *,
@@ -3312,10 +3318,12 @@ class ExpectedStart(_message.Message):
         confidence: _builtins.str = ...,
         first_told: _builtins.int = ...,
         start_by: _builtins.int = ...,
+        asks_ahead: _builtins.int = ...,
+        unasked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "first_told", b"first_told", "start_by", b"start_by", "starts_at", b"starts_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks_ahead", b"asks_ahead", "confidence", b"confidence", "first_told", b"first_told", "start_by", b"start_by", "starts_at", b"starts_at", "unasked", b"unasked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3528,7 +3536,10 @@ class ListTopologyResponse(_message.Message):
     SHAPE_FIELD_NUMBER: _builtins.int
     DOMAINS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    UNASKED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
+    unasked: _builtins.bool
+    """True if the RM judges nodes: the slots are counted by amounts alone, it was not asked about them."""
     @_builtins.property
     def levels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of node attributes, the widest first."""
@@ -3546,10 +3557,11 @@ class ListTopologyResponse(_message.Message):
         shape: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         domains: _abc.Iterable[Global___TopologyDomain] | None = ...,
         next_page_token: _builtins.str = ...,
+        unasked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["domains", b"domains", "levels", b"levels", "next_page_token", b"next_page_token", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["domains", b"domains", "levels", b"levels", "next_page_token", b"next_page_token", "shape", b"shape", "unasked", b"unasked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

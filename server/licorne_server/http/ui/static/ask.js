@@ -60,9 +60,11 @@ function verdict(partition, report) {
 }
 
 /** When it is expected to start, what that rests on, and what was told first. */
-function expected({ startsAt, confidence, firstTold, startBy }) {
+function expected({ startsAt, confidence, firstTold, startBy, asksAhead, unasked }) {
   const [at, first, by] = [startsAt, firstTold, startBy].map((nanoseconds) => Number(nanoseconds) / 1e6);
   return el("span", {}, at ? [when(at), ` in ${span(Math.max(0, at - now()))} `] : "", badge(confidence, at ? "quiet" : "warn"),
+    asksAhead ? ` too many are ahead of it: ${counted(asksAhead, "ask")}` : "",
+    unasked ? " by amounts alone: its RM was not asked about nodes" : "",
     first && first !== at ? [" first told ", when(first)] : "",
     by ? [at > by ? " " : " wanted by ", at > by ? badge("late", "bad") : "", at > by ? " wanted by " : "", when(by)] : "");
 }
