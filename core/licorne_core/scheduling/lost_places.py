@@ -17,7 +17,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.domains import Domain
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, is_out
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.gang_domains import rank_of
 from licorne_core.scheduling.predicates import NodeQuestion, PredicateChecks
@@ -54,7 +54,7 @@ class LostPlace:
     @property
     def is_lost(self) -> bool:
         """True if it has no node, or its node takes no asks any more, or the RM has refused it."""
-        return self.node is None or not self.node.schedulable or self.node.is_out_for(self.ask_class)
+        return self.node is None or not self.node.schedulable or is_out(self.node, self.ask_class)
 
     @property
     def is_free(self) -> bool:
@@ -215,7 +215,7 @@ class LostPlaces:
         fitting = (
             n
             for n in there
-            if not n.reservations and n.refusal(wanted.shape) is None and not n.is_out_for(wanted)
+            if not n.reservations and n.refusal(wanted.shape) is None and not is_out(n, wanted)
         )
         node = min(fitting, key=rank_of, default=None)
         if node is not None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, is_out
 from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.runtimes import Confidence
@@ -377,4 +377,4 @@ def _may_hold(node: Node, ask_class: AskClass) -> bool:
         return False
     if ask_class.required_node not in (None, node.node_id):
         return False
-    return not node.is_out_for(ask_class)
+    return not is_out(node, ask_class)

@@ -22,6 +22,7 @@ from support.oracle.books import (
 )
 from support.oracle.order import Look, node_key
 from support.oracle.queues import QueueRecord, seconds
+from support.oracle.terms import WishRecord
 
 GRACE = 5.0
 RETRY_SECONDS = 15.0
@@ -187,7 +188,37 @@ def ask_first(look: Look, app: AppRecord, ask: AskRecord, found: ShadowRecord) -
     return StartQuestion(app.app_id, ask.key, found.node_id)
 
 
-def no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
+def start_for(
+    look: Look, app: AppRecord, ask: AskRecord, unplanned: list[Unplanned], all_pauses: list[Pauses]
+) -> tuple[Hold | StartQuestion | None, bool]:
+    """The start that the ask holds from now on, or whether it may have a node reserved instead."""
+    most = MOST[mode(look.queues)]
+    if not most or ask.required_node is not None:
+        return None, True
+    has_one = ask.reservation is not None and ask.reservation.node_id is not None
+    rests = app.wishes.get(ask.kind, WishRecord()).plans_from > look.now
+    rests = rests or (app.app_id, ask.kind) in [one[:2] for one in unplanned]
+    old = look.now >= ask.created + waits_before(look.queues[app.queue])
+    if ask.shadow is not None or has_one or not old or not look.reserving:
+        return None, rests and ask.shadow is None
+    if rests:
+        return None, True
+    if look.is_asked(app) or len(holders(look.apps)) + look.asked_for_starts >= most:
+        return None, False
+    pauses = all_pauses[-1].copy()
+    if _no_node_is_so_large(look, ask):
+        until = look.now + RETRY_SECONDS
+    elif (until := pauses.until(ask, look.now)) <= look.now:
+        found = plan(look, app, ask)
+        if found is not None:
+            return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found), False
+        until = pauses.pause(ask, look.now)
+    unplanned.append(Unplanned(app.app_id, ask.kind, until))
+    all_pauses.append(pauses)
+    return None, True
+
+
+def _no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
     """True if no node has as much of some amount."""
     return any(
         all(node.capacity.get(name, 0) < value for node in look.nodes.values())

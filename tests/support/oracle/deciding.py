@@ -8,9 +8,7 @@ all checks let through and that has a node, or else is old enough to have one re
 from typing import NamedTuple
 
 from support.oracle.backfill import (
-    MOST,
     REPLAN_SECONDS,
-    RETRY_SECONDS,
     Hold,
     Lapse,
     Name,
@@ -19,10 +17,8 @@ from support.oracle.backfill import (
     Unplanned,
     ask_first,
     holders,
-    mode,
-    no_node_is_so_large,
     plan,
-    waits_before,
+    start_for,
 )
 from support.oracle.books import AppRecord, AskRecord, Kind
 from support.oracle.checks import (
@@ -269,43 +265,13 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
             return Decision(app.app_id, ask.key, node_id), False
         nowhere[ask.kind] = True
     if within or exceeds_cluster_only(look, app, ask):
-        found, may_reserve_now = _start_for(look, app, ask, outcome)
+        found, may_reserve_now = start_for(look, app, ask, outcome.unplanned, outcome.pauses)
         if found is not None:
             return found, False
         to_reserve = node_to_reserve(look, app, ask) if within and may_reserve_now else None
         if to_reserve is not None:
             return Decision(app.app_id, ask.key, to_reserve, reserves=True), False
     return _victims(look, app, ask, outcome), within
-
-
-def _start_for(
-    look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome
-) -> tuple[Hold | StartQuestion | None, bool]:
-    """The start that the ask holds from now on, or whether it may have a node reserved instead."""
-    most = MOST[mode(look.queues)]
-    if not most or ask.required_node is not None:
-        return None, True
-    has_one = ask.reservation is not None and ask.reservation.node_id is not None
-    rests = app.wishes.get(ask.kind, WishRecord()).plans_from > look.now
-    rests = rests or (app.app_id, ask.kind) in [one[:2] for one in outcome.unplanned]
-    old = look.now >= ask.created + waits_before(look.queues[app.queue])
-    if ask.shadow is not None or has_one or not old or not look.reserving:
-        return None, rests and ask.shadow is None
-    if rests:
-        return None, True
-    if look.is_asked(app) or len(holders(look.apps)) + look.asked_for_starts >= most:
-        return None, False
-    pauses = outcome.pauses[-1].copy()
-    if no_node_is_so_large(look, ask):
-        until = look.now + RETRY_SECONDS
-    elif (until := pauses.until(ask, look.now)) <= look.now:
-        found = plan(look, app, ask)
-        if found is not None:
-            return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found), False
-        until = pauses.pause(ask, look.now)
-    outcome.unplanned.append(Unplanned(app.app_id, ask.kind, until))
-    outcome.pauses.append(pauses)
-    return None, True
 
 
 def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:

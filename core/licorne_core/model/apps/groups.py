@@ -255,7 +255,7 @@ class AgedAsks:
     the oldest first. Asks that do not qualify any more are forgotten when they come to the top.
     """
 
-    __slots__ = ("_age", "_ready", "_young", "app", "blocker", "group", "paused_until")
+    __slots__ = ("_age", "_ready", "_young", "app", "asked", "blocker", "group", "paused_until")
 
     step = 0
     """Its place among the items that are ranked by one ask: the group itself has none."""
@@ -265,8 +265,8 @@ class AgedAsks:
         self.app = group.app
         self.group = group
         self.blocker: Any = None
-        self.paused_until = -inf
-        """Time at which it may be tried again, in unix seconds."""
+        self.paused_until, self.asked = -inf, 0
+        """Time at which it may be tried again (unix seconds), and questions to the RM since the last plan."""
         self._age = age
         self._fill(now)
 
@@ -338,13 +338,7 @@ class OfNoNode(AgedAsks):
 class StartRequest(OfNoNode):
     """The asks that may hold a shadow start. After a plan that failed it pauses for a while."""
 
-    __slots__ = ("asked",)
-
-    def __init__(self, group: AskGroup, age: float, now: float) -> None:
-        """Start with all asks of the group; they have to be `age` seconds old."""
-        super().__init__(group, age, now)
-        self.asked = 0
-        """Questions to the RM about nodes since the last plan."""
+    __slots__ = ()
 
 
 class ReservationRequest(OfNoNode):

@@ -235,11 +235,6 @@ class Node:
         reason = self.results.get((ask_class, True))
         return bool(reason) and reason is not NO_ANSWER
 
-    def is_out_for(self, ask_class: AskClass) -> bool:
-        """True if no room is to be kept here for the class: the RM has refused, or has not answered."""
-        results = self.results
-        return bool(results and (results.get((ask_class, True)) or results.get((ask_class, False))))
-
     def note_known_change(self, *, narrowed: bool) -> bool:
         """Void results as the RM has changed the node; True if it had refused any class here.
 
@@ -286,6 +281,12 @@ def overhang_of(node: Node) -> Items:
     occupied = node.occupied
     beyond = ((name, -left - occupied.get(name, 0)) for name, left in node.available.items())
     return tuple((name, value) for name, value in beyond if value > 0)
+
+
+def is_out(node: Node, ask_class: AskClass) -> bool:
+    """True if no room is to be kept on the node for the class: the RM has refused, or has not answered."""
+    results = node.results
+    return bool(results and (results.get((ask_class, True)) or results.get((ask_class, False))))
 
 
 def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
