@@ -18,13 +18,14 @@ import grpc
 
 from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.process.fair import RoundRobin
-from licorne_server.wire.errors import CallError, Malformed, unavailable
+from licorne_server.wire.errors import Malformed, call_error, unavailable
 from licorne_server.wire.framing import delimited
 
 SERVICE = "licorne.members.Members"
 """The service that carries out passed calls."""
 
 CANCELLED: int = grpc.StatusCode.CANCELLED.value[0]
+_UNKNOWN = grpc.StatusCode.UNKNOWN
 
 ACCEPTED = b""
 """The first message of the member that was called: the secret is right."""
@@ -219,35 +220,12 @@ class PackedCall:
         """Raise the error that the call has ended with, if it has.
 
         Raises:
-            Answered: it is not the status OK.
+            CallError: it is not the status OK; with all details.
         """
-        if self.end is not None and self.end.code:
-            raise Answered(self.end)
-
-
-class Answered(CallError):
-    """The status of a passed call, as the service has given it, with all details."""
-
-    def __init__(self, end: pb.End) -> None:
-        """The end of a call that is not OK."""
-        code = next((code for code in grpc.StatusCode if code.value[0] == end.code), grpc.StatusCode.UNKNOWN)
-        super().__init__(code, end.message)
-        self._packed = end.details
-
-    def status(self) -> grpc.Status:
-        """The status, its details unchanged."""
-        trailing = (("grpc-status-details-bin", self._packed),) if self._packed else ()
-        return PlainStatus(self.code, self.message, trailing)
-
-
-class PlainStatus(grpc.Status):
-    """A status in gRPC's form."""
-
-    def __init__(self, code: grpc.StatusCode, details: str, trailing_metadata: tuple[tuple[str, bytes], ...]):
-        """`trailing_metadata` may have the details of google.rpc.Status."""
-        self.code = code
-        self.details = details
-        self.trailing_metadata = trailing_metadata
+        end = self.end
+        if end is not None and end.code:
+            code = next((code for code in grpc.StatusCode if code.value[0] == end.code), _UNKNOWN)
+            raise call_error(code, end.message, end.details)
 
 
 class PackedStream:

@@ -12,7 +12,7 @@ from licorne_server.security.access import Caller, PassedOn
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.forwarding import Forwarding
 from licorne_server.transport.call import Context, Details
-from licorne_server.wire.errors import call_error, unavailable
+from licorne_server.wire.errors import call_error, packed_details, unavailable
 
 
 class InnerContext(Context, PassedOn):
@@ -68,6 +68,7 @@ class InnerCalls:
         try:
             answer: bytes = await handler.unary_unary(request, context)
         except grpc.aio.AbortError:
-            assert context.status is not None, "a call is aborted with a status"
-            raise call_error(context.status) from None
+            status = context.status
+            assert status is not None, "a call is aborted with a status"
+            raise call_error(status.code, status.details or "", packed_details(status)) from None
         return answer

@@ -6,7 +6,7 @@ the identity that the other member has authenticated. It is never passed on agai
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -33,7 +33,7 @@ from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.forwarding import Forwarding, Names
 from licorne_server.transport.aio import Transport
 from licorne_server.transport.call import Context, Details
-from licorne_server.wire.errors import CallError, permission_denied
+from licorne_server.wire.errors import CallError, packed_details, permission_denied
 
 log = structlog.get_logger("core.coordination.members")
 
@@ -41,8 +41,6 @@ LOOK_SECONDS = 1.0
 """Seconds between two looks for a lost lease."""
 
 STOPPING = "this member is about to stop"
-
-_DETAILS = "grpc-status-details-bin"
 
 
 class PassedContext(Context, PassedOn):
@@ -239,7 +237,8 @@ class MembersService:
             # The handlers have made every error into a status.
             assert context.status is not None, "a call is aborted with a status"
             call.on_end = None
-            _finish(call, context.status)
+            status = context.status
+            call.finish(status.code.value[0], status.details or "", packed_details(status))
         else:
             call.on_end = None
             call.finish()
@@ -269,9 +268,3 @@ class MembersService:
             await handler.unary_stream(request, context)
         else:
             await call.send(await handler.unary_unary(request, context))
-
-
-def _finish(call: PackedCall, status: grpc.Status) -> None:
-    metadata: Iterable[tuple[str, Any]] = status.trailing_metadata or ()
-    details = next((value for key, value in metadata if key == _DETAILS), b"")
-    call.finish(status.code.value[0], status.details or "", details)

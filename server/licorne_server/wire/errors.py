@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 
 import grpc
 from google.protobuf import any_pb2
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne_core.values.errors import Problem
 
 DOMAIN = "licorne"
+_DETAILS = "grpc-status-details-bin"
 MAX_VIOLATIONS = 50
 """Problems of a configuration in an error, at most; trailing metadata is bounded."""
 
@@ -28,7 +29,7 @@ class CallError(Exception):
     """Ends a call or a stream with a status that explains the error to its caller."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()) -> None:
-        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo."""
+        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo, or packed into Any."""
         super().__init__(message)
         self.code = code
         self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
@@ -47,7 +48,10 @@ class CallError(Exception):
         packed = []
         for detail in self.details:
             wrapped = any_pb2.Any()
-            wrapped.Pack(detail)
+            if isinstance(detail, any_pb2.Any):
+                wrapped.CopyFrom(detail)
+            else:
+                wrapped.Pack(detail)
             packed.append(wrapped)
         number: int = self.code.value[0]
         status: grpc.Status = rpc_status.to_status(
@@ -56,18 +60,30 @@ class CallError(Exception):
         return status
 
 
-def call_error(status: grpc.Status) -> CallError:
-    """The error of a status that `CallError.status` has made."""
+def packed_details(status: grpc.Status) -> bytes:
+    """The details of a status, as gRPC sends them; empty if there are none."""
+    metadata = status.trailing_metadata or ()
+    return b"".join(value for key, value in metadata if key == _DETAILS and isinstance(value, bytes))
+
+
+def call_error(code: grpc.StatusCode, message: str, packed: bytes) -> CallError:
+    """The error that a call has ended with elsewhere, with its `packed_details`.
+
+    Details of unknown types stay packed. Bytes that are no details are dropped: the status counts.
+    """
     details: list[Message] = []
-    for key, value in status.trailing_metadata or ():
-        if key == "grpc-status-details-bin":
-            for packed in status_pb2.Status.FromString(value).details:
-                for kind in (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest):
-                    if packed.Is(kind.DESCRIPTOR):
-                        detail = kind()
-                        packed.Unpack(detail)
-                        details.append(detail)
-    return CallError(status.code, status.details or "", details)
+    try:
+        for wrapped in status_pb2.Status.FromString(packed).details:
+            detail = next((kind() for kind in _KINDS if wrapped.Is(kind.DESCRIPTOR)), None)
+            if detail is not None:
+                wrapped.Unpack(detail)
+            details.append(wrapped if detail is None else detail)
+    except DecodeError:
+        details = []
+    return CallError(code, message, details)
+
+
+_KINDS = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
 
 
 class Defect(Exception):

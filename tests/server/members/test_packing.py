@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import grpc
 import pytest
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 
 from licorne_server.coordination.packing import (
     CANCELLED,
@@ -13,12 +17,11 @@ from licorne_server.coordination.packing import (
     PACK,
     PIECE,
     WINDOW,
-    Answered,
     PackedCall,
     PackedStream,
 )
 from licorne_server.coordination.pb import members_pb2 as pb
-from licorne_server.wire.errors import CallError, Malformed
+from licorne_server.wire.errors import CallError, Malformed, bad_request, error_info, packed_details
 from support.peers.shim import eventually
 
 
@@ -185,20 +188,50 @@ async def test_empty_messages_use_the_window_too() -> None:
 
 
 async def test_ends_come_behind_the_messages() -> None:
-    """All messages before a half-close and before the status are received, and the status has its details."""
+    """All messages before a half-close and before the status are received."""
     async with both() as ends:
         call, served = await ends.call()
         await call.send(b"ask")
         call.half()
         assert [await served.receive(), await served.receive()] == [b"ask", None]
         await served.send(b"answer")
-        served.finish(3, "no", b"details")
+        served.finish(3, "no")
         await eventually(lambda: call.end is not None)
         assert [await call.receive(), await call.receive()] == [b"answer", None]
-        with pytest.raises(Answered, match="no") as answered:
+        with pytest.raises(CallError, match="no"):
             call.check()
-        status = answered.value.status()
-        assert dict(status.trailing_metadata) == {"grpc-status-details-bin": b"details"}
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ([bad_request([("rm_id", "empty")]), error_info("WRONG"), RetryInfo()], "WRONG"),
+        ([Any(type_url="type.googleapis.com/of.a.newer.Member", value=b"x"), error_info("NEW")], "NEW"),
+        ([], "INVALID_ARGUMENT"),
+    ],
+)
+async def test_a_status_is_passed_on_as_it_is(details: list[Message], reason: str) -> None:
+    """Code, text and details are those of the owner, of types unknown here too."""
+    given = CallError(grpc.StatusCode.INVALID_ARGUMENT, "no", details)
+    async with both() as ends:
+        call, served = await ends.call()
+        served.finish(3, "no", packed_details(given.status()))
+        await call.ended.wait()
+        with pytest.raises(CallError) as answered:
+            call.check()
+    assert answered.value.reason == reason
+    assert answered.value.status() == given.status()
+
+
+async def test_details_that_are_none_are_dropped() -> None:
+    """The code and the text count without them."""
+    async with both() as ends:
+        call, served = await ends.call()
+        served.finish(5, "nothing", b"\xff")
+        await call.ended.wait()
+        with pytest.raises(CallError, match="nothing") as answered:
+            call.check()
+    assert (answered.value.code, answered.value.details) == (grpc.StatusCode.NOT_FOUND, [])
 
 
 async def test_a_caller_that_has_gone_ends_the_call_at_the_other_end() -> None:
@@ -222,7 +255,7 @@ async def test_a_lost_call_gives_nothing_any_more() -> None:
         await eventually(lambda: call.end is not None)
         call.lose(14, "another owner")
         assert await call.receive() is None
-        with pytest.raises(Answered, match="another owner"):
+        with pytest.raises(CallError, match="another owner"):
             call.check()
 
 
@@ -251,7 +284,7 @@ async def test_a_stream_that_is_finished_sends_what_waits() -> None:
             await call.ended.wait()
             assert [await call.receive() for _ in range(501)] == [*(b"%d" % n for n in range(500)), None]
         calls[0][0].check()
-        with pytest.raises(Answered, match="about to stop"):
+        with pytest.raises(CallError, match="about to stop"):
             calls[1][0].check()
 
 
@@ -263,7 +296,7 @@ async def test_the_end_of_the_stream_ends_its_calls() -> None:
         ends.back.close()
         await served.ended.wait()
         await call.ended.wait()
-        with pytest.raises(Answered, match="has ended"):
+        with pytest.raises(CallError, match="has ended"):
             call.check()
         with pytest.raises(CallError, match="has ended"):
             ends.caller.open(pb.Open())
