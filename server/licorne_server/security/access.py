@@ -55,10 +55,14 @@ class Caller:
         return self.operator or self.viewer
 
 
-class PassedOn:
-    """The context of a call that another member passes on, and has authenticated."""
+class Authenticated:
+    """The context of a call whose caller was authenticated before it became a call: it is this one."""
 
     caller: Caller
+
+
+class PassedOn(Authenticated):
+    """The context of a call that another member passes on, and has authenticated."""
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
         """Call it with a reason and the seconds to stay away, once the other member is about to stop."""
@@ -244,7 +248,7 @@ class Access:
         Raises:
             CallError: UNAUTHENTICATED, there is no known token.
         """
-        if isinstance(context, PassedOn):
+        if isinstance(context, Authenticated):
             return context.caller
         if self.by_token:
             given = [value for key, value in context.invocation_metadata() if key == "authorization"]

@@ -8,14 +8,14 @@ from typing import Any
 
 import grpc
 
-from licorne_server.security.access import Caller, PassedOn
+from licorne_server.security.access import Authenticated, Caller
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.forwarding import Forwarding
 from licorne_server.transport.call import Context, Details
 from licorne_server.wire.errors import call_error, packed_details, unavailable
 
 
-class InnerContext(Context, PassedOn):
+class InnerContext(Context, Authenticated):
     """The context of such a call, as far as unary handlers use that of grpc.aio."""
 
     def __init__(self, caller: Caller, address: str) -> None:

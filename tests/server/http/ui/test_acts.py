@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from licorne_server.http.ui.acts import ACTS, Refused, is_own, read
 from licorne_server.http.ui.pages import ACT
 from licorne_server.services.server import Server
+from support.member_town import two_members
 from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving
 from support.peers.tls import Bearing
 from support.server.reports import audited
@@ -59,9 +60,9 @@ async def posted(
         return answer.status, await answer.json()
 
 
-async def rows(client: aiohttp.ClientSession, server: Server, path: str) -> Any:
+async def rows(client: aiohttp.ClientSession, server: Server, path: str, rm: str = "rm") -> Any:
     """An answer of the page's reads about the partition."""
-    url = f"http://{server.http_address}/ui/api/partition/[rm]default/{path}"
+    url = f"http://{server.http_address}/ui/api/partition/[{rm}]default/{path}"
     async with client.get(url) as answer:
         return await answer.json()
 
@@ -156,6 +157,19 @@ async def test_what_fails_says_why(client: aiohttp.ClientSession, server: Server
     assert (status, answer["code"]) == (409, "RM_NOT_REGISTERED")
     status, answer = await done(client, server, act="plan", config="partitions: []")
     assert (status, answer["code"], len(answer["problems"])) == (400, "CONFIG_INVALID", 1)
+
+
+async def test_acts_reach_the_rm_of_another_member(client: aiohttp.ClientSession) -> None:
+    """Any member's page acts on any RM, and says why an act has failed as the owner's page does."""
+    async with two_members() as town:
+        act = {"act": "cordon", "rm": "right", "name": "node-of-right"}
+        assert await done(client, town.left, **act) == (200, {"changed": True, "allocations": 0})
+        (row,) = (await rows(client, town.left, "nodes?state=cordoned", rm="right"))["rows"]
+        assert (row["id"], row["cordon"]["by"]) == ("node-of-right", "127.0.0.1")
+        for wrong in ({"act": "drain", "name": "nowhere"}, {"act": "plan", "config": "partitions: []"}):
+            theirs, ours = [await done(client, at, rm="right", **wrong) for at in (town.right, town.left)]
+            assert theirs == ours
+            assert theirs[0] in (400, 404)
 
 
 @pytest.mark.parametrize(
