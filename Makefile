@@ -197,11 +197,11 @@ test-native: test-dist ## test-dist and test-compiled
 # What is tested is what the wheel of `make dist` has. Ends with the sources alone again, as a library hides what is
 # changed in its source. The tests of plans work on deep copies, which compiled objects do not offer: a server copies
 # its process. A configuration is read by modules that are not compiled; what the core makes of it, its tests show.
-test-compiled: install ## test the compiled form that dist/ has (the core, the way to it, the scenarios, some worlds), and take it away
+test-compiled: install ## test the compiled form that dist/ has (the core, the way to it, members, the scenarios, some worlds), and take it away
 	@$(BIN)/python native.py unpack dist/licorne_server-*-cp*.whl
 	@$(BIN)/licorne version --client | grep ', compiled,'
 	@$(BIN)/pytest $(EVERY) -n auto --dist worksteal --worlds $(NATIVE_WORLDS) $(addprefix --ignore tests/core/,whatif config) \
-	  $(NATIVE_FORMS) tests/core tests/scenarios $(addprefix tests/server/,rms wire services) $(NATIVE_PROPERTIES)
+	  $(NATIVE_FORMS) tests/core tests/scenarios $(addprefix tests/server/,rms members wire services) $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
 
 soak: install ## kill servers and RMs 120 times, shake members 100 times, then 500,000 allocations with flat memory; half an hour
