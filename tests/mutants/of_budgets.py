@@ -22,7 +22,7 @@ BUDGETS = (
     ),
     Defect(
         "grants-while-use-is-charged",
-        "slices:settled",
+        "slices:_part",
         swap("not budget . settling", "True"),
         "after a wipe of the store the rest is granted before all use is charged",
         ESCROW,
@@ -32,6 +32,34 @@ BUDGETS = (
         "Escrow._write",
         swap("before . revision", "(await self._store.read(key)).revision"),
         "two members take the rest of a budget, and the later write hides the earlier one",
+        ESCROW,
+    ),
+    Defect(
+        "keeps-what-it-always-uses",
+        "slices:_part",
+        swap("lack > rest", "False"),
+        "an RM that always asks keeps a whole budget, and others get none of it",
+        ESCROW,
+    ),
+    Defect(
+        "covers-use-beyond-the-fair-part",
+        "slices:_part",
+        swap("min ( used , most , keeps )", "min(used, most)"),
+        "a slice that has shrunk to its fair part grows again with what it still uses",
+        ESCROW,
+    ),
+    Defect(
+        "large-needs-lower-the-parts",
+        "slices:_fair",
+        swap("room -= need", "room -= 0"),
+        "what small needs leave of the limit is nobody's",
+        ESCROW,
+    ),
+    Defect(
+        "few-licences-stay-where-they-are",
+        "slices:_fair",
+        swap("part + 1", "part"),
+        "with more RMs than licences the first ones keep them",
         ESCROW,
     ),
 )

@@ -114,7 +114,8 @@ class Escrow:
         self._documents: dict[str, Document] = {}
         # Slices in the last write of this member that is known to have succeeded, with the epoch.
         self._written: dict[tuple[str, RmId], tuple[int, Resources]] = {}
-        self._recent: dict[tuple[str, RmId], _Recent] = {}
+        # What each RM used, and what it was granted.
+        self._recent: dict[tuple[str, RmId], tuple[_Recent, _Recent]] = {}
         # Since when periods of settling have been seen here.
         self._settling: dict[tuple[str, str], float] = {}
 
@@ -281,16 +282,19 @@ class Escrow:
             if own is not None and own.epoch > held[rm_id]:
                 continue  # another member owns it by now
             if at_least is not None and rm_id in at_least:
-                before = budget.holdings.get(rm_id, Holding(epoch=0)).slice
+                before = EMPTY if own is None else own.slice
                 plan[rm_id] = _at_least(at_least[rm_id], before, use)
             elif at_least is None:
-                recent = self._recent.setdefault((name, rm_id), _Recent(now))
+                recent, granted = self._recent.setdefault((name, rm_id), (_Recent(now), _Recent(now)))
                 if own is not None and own.epoch < held[rm_id]:
                     recent.most(own.slice, now)  # an RM without replays may still bring what it runs
-                use = replace(use, recent=recent.most(use.used, now))
+                use = replace(use, recent=recent.most(use.used, now), granted=granted.most(EMPTY, now))
                 holding = settled(budget, rm_id, held[rm_id], use, living)
-                if own is None or any(size > own.slice.get(r, 0) for r, size in holding.slice.items()):
+                before = EMPTY if own is None else own.slice
+                more = {r: size for r, size in holding.slice.items() if size > before.get(r, 0)}
+                if more:
                     recent.most(holding.slice, now)
+                    granted.most(more, now)
                 plan[rm_id] = holding
                 budget = budget.having(plan)
         return plan

@@ -6,9 +6,9 @@ out of the rest. All functions are pure.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import INT64_MAX, Resources
@@ -22,6 +22,9 @@ ROOMY = 4
 
 KEPT = 2
 """...and then keeps so many times the recent use."""
+
+NEAR = 16
+"""An RM that lacks less than one part in so many of its fair part takes none from others."""
 
 
 class DamagedBudget(Exception):
@@ -93,51 +96,101 @@ class Use:
     """The slice with which no pending ask would wait for the budget."""
     recent: Resources = field(default_factory=dict)
     """The most that was used lately, or was granted lately."""
+    granted: Resources = field(default_factory=dict)
+    """The largest slice to which it grew lately."""
 
 
 def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collection[RmId]) -> Holding:
     """The RM's holding as its owner should have it now; `living` RMs have an owner.
 
     Growth: use beyond the slice is covered first, as far as the rest goes. Then wants are granted in
-    the order of their turns, each after those ahead of it. An RM that got something and wants more
-    goes to the end of the line. Shrinking: what was not in recent use is given back as far as others
-    want more than the rest; without such wants only a slice of over `ROOMY` times the recent use is
-    reduced. While all that is charged exceeds the limit, no slice is larger than what the others leave
-    of the limit: what an RM uses beyond that is overdraft, and nothing new is allocated anywhere.
+    the order of their turns, each after those ahead of it. An RM goes to the end of the line when it
+    gets something and wants more, and when its slice comes to be less than its use.
+
+    Shrinking: what was not in recent use is given back as far as others want more than the rest;
+    without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM
+    in line has less than its fair part, those with more than theirs get nothing, and their slices
+    shrink to it: what they use beyond is overdraft, which ends with their allocations. A grant is kept
+    for a while, so that there is time to use it.
+
+    While all that is charged exceeds the limit, no slice is larger than what the others leave of the
+    limit: what an RM uses beyond that is overdraft, and nothing new is allocated anywhere.
     """
     own = budget.holdings.get(rm_id, Holding(epoch=epoch))
-    others = {key: held for key, held in budget.holdings.items() if key != rm_id}
-    in_line = [held for key, held in others.items() if held.turn and key in living]
-    ahead = [held for held in in_line if not own.turn or held.turn < own.turn]
-    behind = [held for held in in_line if own.turn and held.turn > own.turn]
-    size: dict[str, int] = {}
-    want: dict[str, int] = {}
+    others = [(held, key in living) for key, held in budget.holdings.items() if key != rm_id]
+    parts = {name: _part(budget, name, own, others, use) for name in budget.limit}
+    want = {name: part.want for name, part in parts.items() if part.want}
+    beyond = {name: use.used.get(name, 0) - part.size for name, part in parts.items()}
+    over = {name: amount for name, amount in beyond.items() if amount > 0}
+    granted = any(part.granted for part in parts.values())
+    turn = _turn(budget, own, wants=bool(want), had=granted or bool(over and not own.overdraft))
+    size = {name: part.size for name, part in parts.items()}
+    return Holding(epoch=epoch, slice=size, overdraft=over, want=_said(own.want, want), turn=turn)
+
+
+class _Part(NamedTuple):
+    """One resource of a holding as it should be."""
+
+    size: int
+    want: int
+    granted: bool
+
+
+def _part(
+    budget: Escrowed, name: str, own: Holding, others: Iterable[tuple[Holding, bool]], use: Use
+) -> _Part:
+    """One resource of `settled`; `others` with whether they have an owner."""
+    used, recent = use.used.get(name, 0), use.recent.get(name, 0)
+    needed = max(used, use.needed.get(name, 0))
+    most = room = budget.limit[name]
+    needs, line = [max(needed, recent)], []
+    for one, lives in others:
+        charged = _charged(one, name)
+        most -= charged
+        if not lives:
+            room -= charged
+            continue
+        wanted = one.want.get(name, 0)
+        needs.append(charged + wanted)
+        # Whoever has an overdraft gets nothing before it has ended.
+        if wanted and one.turn and not one.overdraft.get(name):
+            line.append((one.turn, charged, wanted))
+    most = max(0, most)
+    held = min(own.slice.get(name, 0), most)
+    before = sum(wanted for turn, _, wanted in line if not own.turn or turn < own.turn)
+    after = sum(wanted for turn, _, wanted in line if 0 < own.turn < turn)
+    fair, lack = _fair(room, needs, line) if line else (most, 0)
+    keeps = max(fair, use.granted.get(name, 0)) if lack else most
+    now = max(held, min(used, most, keeps))
     granted = False
-    for name, limit in budget.limit.items():
-        used = use.used.get(name, 0)
-        needed = max(used, use.needed.get(name, 0))
-        most = max(0, limit - sum(_charged(held, name) for held in others.values()))
-        held = min(own.slice.get(name, 0), most)
-        before, after = (sum(one.want.get(name, 0) for one in line) for line in (ahead, behind))
-        now = max(held, min(used, most))
-        if needed > now and not budget.settling:
-            now += _grant(needed - max(used, now), most - now, before, after)
-            granted = granted or now > max(held, used)
-        if now == held:
-            asked = before if needed > held else before + after
-            kept = max(needed if needed <= held else used, use.recent.get(name, 0))
-            now = _reduced(held, kept, asked - (most - held), idle=needed <= held)
-        size[name] = now
-        if needed > max(used, now):
-            want[name] = needed - max(used, now)
-    over = {name: use.used.get(name, 0) - amount for name, amount in size.items()}
-    return Holding(
-        epoch=epoch,
-        slice=size,
-        overdraft={name: amount for name, amount in over.items() if amount > 0},
-        want=_said(own.want, want),
-        turn=_turn(budget, own, wants=bool(want), granted=granted),
-    )
+    if needed > now and max(used, now) <= (fair if lack else most) and not budget.settling:
+        now += _grant(needed - max(used, now), most - now, before, after)
+        granted = now > max(held, used)
+    if now == held:
+        rest = most - max(held, min(used, most))
+        asked = before if needed > held else before + after
+        kept = max(needed if needed <= held else used, recent)
+        now = _reduced(held, kept, asked - rest, idle=needed <= held)
+        if lack > rest:
+            now = min(now, max(keeps, held - (lack - rest)))
+    return _Part(now, max(0, needed - max(used, now)), granted)
+
+
+def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
+    """The fair part of an RM, and what those in line want that have less than theirs.
+
+    Of the room small `needs` are met whole, and larger ones in equal parts. The line has turn, charge
+    and want of each.
+    """
+    left = sorted(needs)
+    for number, need in enumerate(left):
+        part = room // (len(left) - number)
+        if need > part:
+            # What is left over by the division is a part as well: of few licences it is all there is.
+            enough = part + 1 - part // NEAR
+            return part, sum(wanted for _, charged, wanted in line if charged < enough)
+        room -= need
+    return room, 0
 
 
 def _grant(asked: int, room: int, ahead: int, behind: int) -> int:
@@ -162,10 +215,10 @@ def _said(before: Resources, want: Resources) -> Resources:
     return before if near else want
 
 
-def _turn(budget: Escrowed, own: Holding, *, wants: bool, granted: bool) -> int:
+def _turn(budget: Escrowed, own: Holding, *, wants: bool, had: bool) -> int:
     if not wants:
         return 0
-    return budget.turns + 1 if granted or not own.turn else own.turn
+    return budget.turns + 1 if had or not own.turn else own.turn
 
 
 def encode(budget: Escrowed) -> bytes:

@@ -118,6 +118,8 @@ def test_a_replay_above_the_slice_is_an_overdraft() -> None:
     assert [rm.used for rm in world.rms.values()][:2] == [14, 13]
     assert holding(world, RM0).overdraft == {LICENCE: 7}
     assert world.document().rest() == {LICENCE: -7}
+    for rm_id in (RM1, RM2, RM3):
+        world.rms[rm_id].wanted = 0
     world.free(RM1, 8)
     world.rounds(20)
     assert not holding(world, RM0).overdraft
@@ -182,18 +184,19 @@ def test_a_late_write_takes_nothing_that_the_core_has_again() -> None:
 
 
 def test_what_was_used_a_moment_ago_is_kept() -> None:
-    """A pause between two jobs does not cost the slice, though another RM wants it."""
+    """A pause between two jobs does not cost the fair part, though another RM wants it."""
     world = settled_world(0, 1)
-    world.rms[RM0].wanted = 20
+    world.rms[RM0].wanted = 10
     world.rounds(4)
     world.rms[RM1].wanted = 20
+    world.rounds(4)
     writes = world.store.writes
     for _ in range(40):
-        world.free(RM0, 20)
+        world.free(RM0, 10)
         world.rounds(1)
-        world.rms[RM0].wanted = 20
+        world.rms[RM0].wanted = 10
         world.rounds(2)
-    assert world.rms[RM0].used == 20
+    assert (world.rms[RM0].used, world.rms[RM1].used) == (10, 10)
     assert world.store.writes - writes < 10
 
 
@@ -221,6 +224,41 @@ def test_wants_are_granted_in_turn() -> None:
     world.free(RM0, 4)
     world.rounds(30)
     assert (world.rms[RM1].used, world.rms[RM2].used) == (4, 0)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(3, 3), (3, 4), (20, 3), (1000, 4)])
+def test_rms_that_always_want_get_fair_parts(limit: int, count: int) -> None:
+    """Though one had all before the others came, each runs most of its part within a minute and a half."""
+    world = settled_world(0, 1, 2, 1, limit=limit)
+    busy = list(world.rms.values())[:count]
+    busy[0].wanted = 2 * limit
+    world.rounds(4)
+    ran = [0] * count
+    for _ in range(360):
+        for number, (rm_id, rm) in enumerate(list(world.rms.items())[:count]):
+            world.free(rm_id, rm.used // 8 or 1)
+            rm.wanted = 2 * limit
+            assert rm.owner is not None
+            world.allocate(rm.owner, rm_id, limit)
+            ran[number] += rm.used
+        world.rounds(1)
+    assert min(ran) >= 0.6 * sum(ran) / count, ran
+    assert sum(ran) >= 0.8 * 360 * limit, ran
+
+
+def test_a_part_that_is_not_wanted_is_another_rms() -> None:
+    """Small needs are met whole, and what they leave of the limit is shared by the larger ones."""
+    world = settled_world(0, 1, 2)
+    world.rms[RM0].wanted = 100
+    world.rounds(4)
+    world.rms[RM1].wanted, world.rms[RM2].wanted = 3, 100
+    for _ in range(80):
+        for rm_id in (RM0, RM2):
+            world.free(rm_id, 1)
+            world.rms[rm_id].wanted = 100
+        world.rounds(1)
+    assert world.rms[RM1].used == 3
+    assert min(world.rms[RM0].used, world.rms[RM2].used) >= 7
 
 
 def test_an_rm_is_released_once_nobody_serves_it() -> None:

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -214,11 +214,8 @@ def add_applications(facts: Facts, rows: Iterable[tuple[str, Application]]) -> N
 
 
 def is_over(budget: Budget) -> bool:
-    """True if more of a budget is used than there is."""
-    left = chain(
-        budget.unassigned.values(), (-value for one in budget.holdings for value in one.overdraft.values())
-    )
-    return any(value < 0 for value in left)
+    """True if more of a budget is charged than there is."""
+    return any(value < 0 for value in budget.unassigned.values())
 
 
 def add_revisions(facts: Facts, rm_id: str, admin: AdminStub, timeout: float) -> None:
