@@ -73,4 +73,18 @@ ETCD = (
         "a store that was restored gives epochs that RMs drop",
         ("test_records", *CONTRACT),
     ),
+    Defect(
+        "a-full-store-ends-leases",
+        "EtcdStore._publish",
+        swap("refused . code is not StatusCode . RESOURCE_EXHAUSTED", "True"),
+        "all members stop deciding when etcd is full",
+        ("test_etcd_failures::test_a_full_etcd_keeps_leases",),
+    ),
+    Defect(
+        "a-full-store-is-not-told",
+        "Lease._extend",
+        swap("self . _store . trouble", "''"),
+        "health is well while no RM can get another owner",
+        ("coordination/test_lease",),
+    ),
 )

@@ -23,6 +23,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import structlog
 from grpc import StatusCode
 
 from licorne_core.values.ids import RmId
@@ -51,6 +52,8 @@ from licorne_server.coordination.store import (
     Store,
     StoreError,
 )
+
+log = structlog.get_logger("core.members")
 
 REREAD = 3.0
 """Seconds between two reads of everything, without a change."""
@@ -124,20 +127,37 @@ class EtcdStore(Store):
         kept = await self._etcd.call(calls.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=self._lease_id))
         if kept.TTL <= 0:
             raise self._lost()
-        due = self._is_due(member)
-        if due:
-            action = pb.RequestOp(request_put=self._put_member(member, self._lease_id))
-        else:
+        answer = await self._publish(member) if self._is_due(member) else None
+        if answer is None:
             # Without an operation etcd takes the transaction for one that may read old state.
             own = pb.RangeRequest(key=self._keys.member(self._me), keys_only=True)
-            action = pb.RequestOp(request_range=own)
+            answer = await self._if_mine(pb.RequestOp(request_range=own))
+        return answer.header.raft_term == kept.header.raft_term
+
+    async def _publish(self, member: Member) -> pb.TxnResponse | None:
+        """Write the member; None while etcd is full, which takes no writes then, and keeps leases."""
+        put = self._put_member(member, self._lease_id)
+        try:
+            answer = await self._if_mine(pb.RequestOp(request_put=put))
+        except Refused as refused:
+            if refused.code is not StatusCode.RESOURCE_EXHAUSTED:
+                raise
+            self._note_unpublished(refused)
+            return None
+        self._note_published(member)
+        return answer
+
+    async def _if_mine(self, action: pb.RequestOp) -> pb.TxnResponse:
+        """Carry out an operation while this member's key is under its lease.
+
+        Raises:
+            LeaseLost: it is not.
+        """
         request = pb.TxnRequest(compare=[self._is_mine()], success=[action])
         answer = await self._etcd.call(calls.TXN_AGAIN, request)
         if not answer.succeeded:
             raise self._lost()
-        if due:
-            self._note_published(member)
-        return answer.header.raft_term == kept.header.raft_term
+        return answer
 
     async def leave(self) -> None:
         """Revoke the lease; the member's key goes with it."""
@@ -265,6 +285,15 @@ class EtcdStore(Store):
     def _note_published(self, member: Member) -> None:
         self._published = member
         self._load_due = asyncio.get_running_loop().time() + LOAD_EVERY
+        if self.trouble:
+            log.info("the store can be written again", member=member.id)
+        self.trouble = ""
+
+    def _note_unpublished(self, refused: Refused) -> None:
+        self._load_due = asyncio.get_running_loop().time() + LOAD_EVERY
+        if not self.trouble:
+            log.warning("the store cannot be written", member=self._me, error=str(refused))
+        self.trouble = f"the store cannot be written, and decisions go on: {refused}"
 
     def _lost(self) -> LeaseLost:
         self._lease_id = 0

@@ -248,7 +248,7 @@ class Lease:
         """The store has answered what was sent at that time; False if that is too long ago."""
         self._until = sent + stop_after(self._store.lease)
         self._sent = sent
-        self.problem = ""
+        self.problem = self._store.trouble
         return self.may_decide()
 
     def _published(self) -> Member:

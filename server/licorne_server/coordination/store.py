@@ -102,6 +102,8 @@ class Store(ABC):
     lease: float
     """Seconds after the last renewal, by the time of its arrival, before which no other member may
     take the member for gone."""
+    trouble: str = ""
+    """What cannot be written though the lease is renewed, for people; empty for nothing."""
 
     @abstractmethod
     async def join(self, member: Member) -> None:
@@ -109,7 +111,7 @@ class Store(ABC):
 
     @abstractmethod
     async def renew(self, member: Member) -> None:
-        """Renew the lease, and publish the member as it is now.
+        """Renew the lease, and publish the member as it is now, if the store can take it.
 
         Raises:
             LeaseLost: the lease has ended; the member has to join again under another id.

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from etcd3aio import Etcd3Client
+from etcd3aio import AlarmType, Etcd3Client
 from structlog.testing import capture_logs
 
+from licorne_server.coordination import etcd as etcd_module
 from licorne_server.coordination.etcd import EtcdStore
+from licorne_server.coordination.etcd_connection import Refused
 from licorne_server.coordination.options import Coordination
 from licorne_server.coordination.store import Conflict, LeaseLost, StoreError
 from licorne_server.testing.proxy import Proxy
@@ -278,3 +280,43 @@ async def test_a_lease_ends_after_etcd_was_restarted_but_never_early(
         assert time.monotonic() - started < PATIENCE
         assert taken.epoch == 3
         assert await record(other, rm("one")) == taken
+
+
+async def filled(store: EtcdStore) -> int:
+    """Write until etcd is full; the revision of the last write."""
+    revision = 0
+    while True:
+        try:
+            revision = await store.compare_and_set("k", bytes(100_000), revision)
+        except Refused:
+            return revision
+
+
+async def test_a_full_etcd_keeps_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be published waits, and so do claims; both are written once there is room."""
+    monkeypatch.setattr(etcd_module, "LOAD_EVERY", 0.0)
+    with EtcdServer(flags=("--quota-backend-bytes=500000",)) as server:
+        async with opened(server.options()) as store, Etcd3Client([server.target]) as admin:
+            await store.join(A)
+            revision = await filled(store)
+            loaded = replace(A, load={rm("one"): 0.5})
+            with capture_logs() as lines:
+                for _ in range(3):
+                    await store.renew(loaded)
+                assert store.trouble.startswith("the store cannot be written, and decisions go on: etcd at")
+                assert "space exceeded" in store.trouble
+                with pytest.raises(StoreError):
+                    await store.claim(rm("one"), A.id, None, 0)
+                assert (await present(store)).members == {A.id: A}
+                assert admin.kv is not None
+                assert admin.maintenance is not None
+                await admin.kv.compact(revision, physical=True)
+                await admin.maintenance.defragment()
+                for alarm in (await admin.maintenance.alarms()).alarms:
+                    await admin.maintenance.alarm_deactivate(AlarmType.NOSPACE, member_id=alarm.memberID)
+                await store.renew(loaded)
+                assert (await present(store)).members == {A.id: loaded}
+            assert store.trouble == ""
+            assert (await store.claim(rm("one"), A.id, None, 0)).owner == A.id
+            told = ["the store cannot be written", "the store can be written again"]
+            assert [line["event"] for line in lines] == told

@@ -149,6 +149,17 @@ def test_a_fault_of_the_backend_ends_no_task(deploy: Deploy, monkeypatch: pytest
     assert node.member.me() == run
 
 
+def test_what_cannot_be_written_is_told_though_the_lease_lives(deploy: Deploy) -> None:
+    """A member whose store is full decides on, and says what is wrong until it is over."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    for trouble in ("the store is full", ""):
+        node.member.store.trouble = trouble
+        deployment.pass_time(2 * LEASE)
+        assert node.member.may_decide()
+        assert node.member.problem() == trouble
+
+
 def test_the_load_is_published_and_bounded(deploy: Deploy) -> None:
     """Others see the load of this member with its next renewal, the highest if it has very many RMs."""
     deployment = deploy("a:1")
