@@ -57,4 +57,25 @@ PASSING = (
         "a bare name means another RM while a member does not answer",
         ("server/members/test_forwarding",),
     ),
+    Defect(
+        "garbage-of-a-member-is-a-fault-here",
+        "PackedStream._read_all",
+        swap("parse ( pb . Frames , raw )", "pb.Frames.FromString(raw)"),
+        "each broken frame of a member leaves a traceback in the log",
+        ("server/members/test_garbage",),
+    ),
+    Defect(
+        "acts-of-the-page-stay-here",
+        "Passing._begin",
+        swap("isinstance ( context , PassedOn )", "hasattr(context, 'caller')"),
+        "an act of the page fails on a member that does not own the RM",
+        ("server/http/ui/test_acts",),
+    ),
+    Defect(
+        "passed-errors-lose-their-details",
+        "errors:call_error",
+        swap("code , message , details", "code, message"),
+        "a client is not told what is wrong with its configuration, if its owner is another member",
+        ("server/members/test_packing",),
+    ),
 )

@@ -20,6 +20,7 @@ from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.process.fair import RoundRobin
 from licorne_server.wire.errors import Malformed, call_error, unavailable
 from licorne_server.wire.framing import delimited
+from licorne_server.wire.items import parse
 
 SERVICE = "licorne.members.Members"
 """The service that carries out passed calls."""
@@ -326,7 +327,7 @@ class PackedStream:
         while (raw := await self._read()) is not None:
             if len(raw) > MOST_PACKED:
                 raise Malformed(f"a message of frames has {len(raw)} bytes, more than {MOST_PACKED}")
-            for number, frame in enumerate(pb.Frames.FromString(raw).frames, 1):
+            for number, frame in enumerate(parse(pb.Frames, raw).frames, 1):
                 self._take(frame)
                 if not number % PACK_FRAMES:
                     await asyncio.sleep(0)

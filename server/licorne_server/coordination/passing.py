@@ -22,7 +22,7 @@ from licorne_server.coordination.store import Member, MemberId, Snapshot
 from licorne_server.process.loop import stop_task
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, PassedOn
-from licorne_server.wire.errors import CallError, unavailable
+from licorne_server.wire.errors import CallError, Malformed, unavailable
 
 log = structlog.get_logger("core.coordination.passing")
 
@@ -108,7 +108,7 @@ class _Connection:
                 self._ready.set_result(stream)
                 await stream.run()
             log.info("member has ended the connection", member=member.name, address=member.address)
-        except (grpc.aio.AioRpcError, TimeoutError, CallError, OSError) as error:
+        except (grpc.aio.AioRpcError, TimeoutError, CallError, Malformed, OSError) as error:
             reason = _reason(error)
             log.warning("member not reached", member=member.name, address=member.address, reason=reason)
             if not self._ready.done():

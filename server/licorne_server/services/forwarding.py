@@ -10,7 +10,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 import structlog
@@ -32,7 +32,8 @@ from licorne_server.services.calls import parsed, unary_handler
 from licorne_server.services.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
 from licorne_server.services.reasons import merged_reasons
 from licorne_server.services.resource_hours import merged_hours
-from licorne_server.wire.errors import CallError, unavailable
+from licorne_server.wire.errors import CallError, Malformed, unavailable
+from licorne_server.wire.items import parse
 
 log = structlog.get_logger("core.coordination.forwarding")
 
@@ -46,6 +47,8 @@ RESOLVE = f"/{SERVICE}/Resolve"
 
 _SILENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED})
 """Codes of members that do not answer, or are too old for the request."""
+
+M = TypeVar("M", bound=Message)
 
 Serve = Callable[[bytes, Any], Awaitable[bytes]]
 """A method of this server, as it is for its own RMs."""
@@ -276,12 +279,8 @@ class Forwarding(grpc.aio.ServerInterceptor):
             return await self._passing.call(owner, method, raw, context, named)
         assert route.answer is not None, "what is merged has a type"
         own = await serve(raw, context)
-        others, missing = await self._ask(method, raw, context)
-        answers = []
-        for each in (own, *others):
-            answers.append(route.answer.FromString(each))
-            await asyncio.sleep(0)
-        merged: Any = route.merge(request, answers)
+        others, missing = await self._ask(method, raw, context, route.answer)
+        merged: Any = route.merge(request, [route.answer.FromString(own), *others])
         if missing and not hasattr(merged, "missing_members"):
             raise unavailable(f"members do not answer: {', '.join(missing)}")
         if missing:
@@ -324,15 +323,15 @@ class Forwarding(grpc.aio.ServerInterceptor):
             CallError: UNAVAILABLE, a member that might have it does not answer.
         """
         raw = pb.ResolveRequest(partition=partition).SerializeToString()
-        answers, missing = await self._ask(RESOLVE, raw, context)
+        answers, missing = await self._ask(RESOLVE, raw, context, pb.ResolveResponse)
         if missing:
             what = f"partition {partition} is not known" if partition else "the first RM is not known"
             raise unavailable(f"{what} while members do not answer: {', '.join(missing)}; name an RM")
         found = [self.names.first(partition, context)]
-        found += (pb.ResolveResponse.FromString(answer).rm_id for answer in answers)
+        found += (answer.rm_id for answer in answers)
         return min(filter(None, found), default="")
 
-    async def _ask(self, method: str, raw: bytes, context: Any) -> tuple[list[bytes], list[str]]:
+    async def _ask(self, method: str, raw: bytes, context: Any, kind: type[M]) -> tuple[list[M], list[str]]:
         """The answers of the other members, and the names of those that gave none in time.
 
         Raises:
@@ -341,24 +340,28 @@ class Forwarding(grpc.aio.ServerInterceptor):
         places = asyncio.Semaphore(MOST_ASKED)
         others = sorted(self._ownership.others(), key=lambda member: (member.name, member.id))
 
-        async def ask(member: Member) -> bytes | CallError | None:
+        async def ask(member: Member) -> M | CallError | None:
             async with places:
-                return await self._asked(member, method, raw, context)
+                return await self._asked(member, method, raw, context, kind)
 
         answers = await asyncio.gather(*map(ask, others))
         for answer in answers:
             if isinstance(answer, CallError):
                 raise answer
         missing = [member.name for member, answer in zip(others, answers, strict=True) if answer is None]
-        return [answer for answer in answers if isinstance(answer, bytes)], missing
+        return [answer for answer in answers if isinstance(answer, kind)], missing
 
-    async def _asked(self, member: Member, method: str, raw: bytes, context: Any) -> bytes | CallError | None:
+    async def _asked(
+        self, member: Member, method: str, raw: bytes, context: Any, kind: type[M]
+    ) -> M | CallError | None:
         """The answer of a member, its refusal, or None without one in time."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._passing.call(member, method, raw, context)
+                return parse(kind, await self._passing.call(member, method, raw, context))
         except TimeoutError:
             reason = f"no answer within {ANSWER_SECONDS:g} s"
+        except Malformed as error:
+            reason = f"malformed answer: {error}"
         except CallError as error:
             if error.code not in _SILENT:
                 return error

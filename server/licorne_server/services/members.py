@@ -33,7 +33,7 @@ from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.forwarding import Forwarding, Names
 from licorne_server.transport.aio import Transport
 from licorne_server.transport.call import Context, Details
-from licorne_server.wire.errors import CallError, packed_details, permission_denied
+from licorne_server.wire.errors import CallError, Malformed, packed_details, permission_denied
 
 log = structlog.get_logger("core.coordination.members")
 
@@ -217,6 +217,9 @@ class MembersService:
         closed = self._streams[packed] = asyncio.Event()
         try:
             await packed.run()
+        except Malformed as error:
+            log.warning("member cut off: it keeps to no protocol", peer=stream.peer, reason=str(error))
+            raise
         finally:
             del self._streams[packed]
             closed.set()
