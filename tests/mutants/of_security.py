@@ -123,4 +123,25 @@ SECURITY = (
         "the token of the context in use goes to any server that is named",
         ("test_context",),
     ),
+    Defect(
+        "any-port-is-ours",
+        "Hosts.has",
+        swap("origin in self . _origins", "origin.split('/')[-1].partition(':')[0] in self._names"),
+        "a service on any port of the server's name acts for its viewer",
+        ("server/http/ui/test_acts",),
+    ),
+    Defect(
+        "rebound-names-act",
+        "is_own",
+        swap("hosts . is_known ( host )", "'*' in names"),
+        "a site that takes this address for its own acts for its viewer",
+        ("server/http/ui/test_acts",),
+    ),
+    Defect(
+        "plain-pages-act-behind-tls",
+        "is_own",
+        swap("secure and scheme", "False and scheme"),
+        "a service on the name's port for plain HTTP acts on the server behind TLS",
+        ("server/http/ui/test_acts",),
+    ),
 )

@@ -126,8 +126,8 @@ def _add_http(of: Options) -> None:
     of.several(
         "--http-host",
         "NAME",
-        "a name, such as licorne.example, by which a proxy asks for HTTP on loopback, beside "
-        "addresses and localhost, or * for any",
+        "a name, such as licorne.example or https://licorne.example:8443, by which a proxy asks for HTTP "
+        "on loopback, beside addresses and localhost, or * for any",
     )
 
 

@@ -238,8 +238,10 @@ class Hosts:
     """Refuses requests under names that may be those of other sites."""
 
     def __init__(self, names: frozenset[str], *, checked: bool) -> None:
-        """Accept these names too; all names if ``*`` is among them, or if not `checked`."""
-        self._names = frozenset(map(_plain, names))
+        """Accept these names too, some with a port or a scheme; all names if ``*`` is among them, or if
+        not `checked`."""
+        self._names = frozenset(_plain(_without_port(name.rpartition("://")[2])) for name in names)
+        self._origins = frozenset(origin for name in names for origin in _origins_of(name))
         self._checked = checked and ANY not in names
 
     @web.middleware
@@ -256,9 +258,9 @@ class Hosts:
                     raise web.HTTPMisdirectedRequest(text=_refusal(given))
         return await handler(request)
 
-    def has(self, given: str) -> bool:
-        """True for a name that was given, with a port or without one."""
-        return _plain(_without_port(given)) in self._names
+    def has(self, origin: str) -> bool:
+        """True for the origin of a name that was given: with its port and scheme, as far as given."""
+        return origin in self._origins
 
     def is_known(self, given: str) -> bool:
         """True for a name that no other site can have, with a port or without one."""
@@ -282,6 +284,17 @@ def _without_port(given: str) -> str:
 def _plain(name: str) -> str:
     """A name in lower case, without a dot at the end."""
     return name.strip().lower().removesuffix(".")
+
+
+def _origins_of(name: str) -> Iterator[str]:
+    """Origins, as browsers write them, of a name: ``NAME``, ``NAME:PORT``, or with ``https://`` in front.
+
+    Without a port that of the scheme is meant, without a scheme either.
+    """
+    given, _, authority = name.strip().lower().rpartition("://")
+    for scheme, port in ("http", ":80"), ("https", ":443"):
+        if given in ("", scheme):
+            yield f"{scheme}://{authority.removesuffix(port)}"
 
 
 def _refusal(given: str) -> str:

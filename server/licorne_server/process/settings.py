@@ -192,7 +192,7 @@ class Settings:
     cors_origins: frozenset[str] = frozenset()
     """Origins whose pages may read over HTTP; ``*`` for all."""
     http_hosts: frozenset[str] = frozenset()
-    """Host names allowed for HTTP on loopback, in addition to IP addresses; ``*`` for all."""
+    """Host names, or origins of pages, allowed for HTTP on loopback beside IP addresses; ``*`` for all."""
     rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
@@ -392,7 +392,9 @@ def _origin_problem(text: str) -> str:
 
 
 def _host_problem(text: str) -> str:
-    """The problem of a host name; empty for none."""
-    if text == "*" or (text and text.isascii() and not set(text) & set(" /?#@:*,[]")):
+    """The problem of a host name, which may have a port and a scheme; empty for none."""
+    name, colon, port = text.removeprefix("https://").removeprefix("http://").partition(":")
+    has_port = not colon or (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16)
+    if text == "*" or (name and name.isascii() and not set(name) & set(" /?#@*,[]") and has_port):
         return ""
-    return f"--http-host: a name such as licorne.example, or *, was expected: {text!r}"
+    return f"--http-host: a name such as licorne.example or https://x.y:8443, or *, was expected: {text!r}"

@@ -235,6 +235,8 @@ async def test_names_that_are_given_are_answered() -> None:
     async with serving(http=LOOPBACK, http_hosts=frozenset({"Ui.Example"})) as server:
         assert await status(server, "/ui", "ui.example:8443") == 200
         assert await status(server, "/ui", "other.example") == MISDIRECTED
+    async with serving(http=LOOPBACK, http_hosts=frozenset({"https://Ui.Example:8443"})) as server:
+        assert await status(server, "/ui", "ui.example") == 200
     async with serving(http=LOOPBACK, http_hosts=frozenset({"*"})) as server:
         assert await status(server, "/ui", "whatever.example") == 200
 
@@ -262,13 +264,20 @@ async def test_an_address_for_others_is_asked_for_by_name() -> None:
         assert await status(server, "/ws/v1/partitions", "licorne:9080") == 200
 
 
-@pytest.mark.parametrize("name", ["*", "licorne.example", "licorne", "a-b.c_d.local"])
+@pytest.mark.parametrize(
+    "name",
+    ["*", "licorne.example", "licorne", "a-b.c_d.local", "x:80", "http://x", "https://x.example:65535"],
+)
 def test_names_are_taken(name: str) -> None:
-    """As a header has them, without a port."""
+    """As a header has them, and as the origin of a page."""
     Settings(http_hosts=frozenset({name})).check()
 
 
-@pytest.mark.parametrize("name", ["", "http://x", "x:80", "*.x", "a b", "a,b", "x/y", "\u00fc.example"])
+NO_NAMES = ("", "ftp://x", "http://", ":80", "*.x", "a b", "a,b", "x/y", "\u00fc.example")
+NO_PORTS = ("x:", "x:0", "x:65536", "x:\u0663", "x:80:80")
+
+
+@pytest.mark.parametrize("name", [*NO_NAMES, *NO_PORTS])
 def test_what_no_header_has_is_refused(name: str) -> None:
     """A name that would never match is a mistake that is told at the start."""
     with pytest.raises(SettingsError, match="--http-host: a name such as"):

@@ -2,9 +2,9 @@
 
 A page of another site must not act for its viewer. Such a page cannot send JSON without the leave of this
 server, and its origin is refused besides, even one that may read answers (`http/identity.py`). An origin is
-this server's own if it is the one that was asked for, or has a name of `--http-host`, for a proxy that asks
-under another one. Where callers have no identity a site could give its own name the address of this server:
-there the name must be one that no site can have.
+this server's own if it is the one that was asked for, or one of `--http-host`, for a proxy that asks under
+another name: another port of a name is another site. Where callers have no identity a site could give its own
+name the address of this server: there the name must be one that no site can have, whatever is answered.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.errors import shown
 from licorne_server.configurations.thread import Origin
-from licorne_server.http.identity import ANY, Hosts
+from licorne_server.http.identity import Hosts
 from licorne_server.http.routes import BODY_SECONDS
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import CALLER, IDENTIFIED, JsonObject, reader_of, send_bytes
@@ -170,24 +170,28 @@ def _refusal(request: web.Request) -> web.StreamResponse | None:
         return _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text, "CONTENT_TYPE")
     names, identified = request.app[SOURCES].hosts, request[IDENTIFIED]
     for origin in request.headers.getall("Origin", []):
-        if not is_own(origin, request.host, names, identified=identified):
+        if not is_own(origin, request.host, names, identified=identified, secure=request.secure):
             text = (
                 f"a page of {shown(origin)} may not act here, which is {shown(request.host)}: "
-                "a name of this server's own is given with --http-host"
+                "a name of this server's own is given with --http-host, and with its port if it has one"
             )
             return _error(HTTPStatus.FORBIDDEN, text, "FOREIGN_ORIGIN")
     return None
 
 
-def is_own(origin: str, asked: str, names: frozenset[str], *, identified: bool) -> bool:
+def is_own(origin: str, asked: str, names: frozenset[str], *, identified: bool, secure: bool) -> bool:
     """True if a page of that origin is this server's.
 
     `asked` is the header ``Host``, and `names` are those of `--http-host`. Unless callers are
-    `identified`, a name counts only if no other site can have it.
+    `identified`, a name counts only if no other site can have it. On a `secure` connection a page without
+    TLS is another site's; in front of others a proxy may have TLS.
     """
-    host, hosts = origin.partition("://")[2], Hosts(names, checked=True)
-    asked_for = host == asked != ""
-    return hosts.has(host) or (asked_for and (identified or ANY in names or hosts.is_known(host)))
+    scheme, _, host = origin.partition("://")
+    hosts = Hosts(names, checked=True)
+    if hosts.has(origin):
+        return True
+    asked_for = host == asked != "" and not (secure and scheme != "https")
+    return asked_for and (identified or hosts.is_known(host))
 
 
 def read(body: bytes) -> tuple[Act, Message]:

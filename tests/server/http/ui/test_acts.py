@@ -200,12 +200,20 @@ NAME = "licorne.example"
     ("origin", "asked", "names", "known", "anybody"),
     [
         (f"https://{NAME}", "licorne-0:9080", {NAME}, True, True),
-        (f"https://{NAME}:8443", NAME, {NAME}, True, True),
+        (f"http://{NAME}", "licorne-0:9080", {NAME}, True, True),
+        (f"http://{NAME}", "licorne-0:9080", {f"https://{NAME}"}, False, False),
+        (f"https://{NAME}", "licorne-0:9080", {f"HTTPS://{NAME}:443"}, True, True),
+        (f"https://{NAME}:8443", "licorne-0:9080", {NAME}, False, False),
+        (f"https://{NAME}:8443", "licorne-0:9080", {f"{NAME}:8443"}, True, True),
+        (f"http://{NAME}:8888", f"{NAME}:9080", {NAME}, False, False),
+        (f"https://{NAME}:8443", f"{NAME}:8443", {NAME}, True, True),
         ("http://other.example", "licorne-0:9080", {NAME}, False, False),
         (f"https://{NAME}", NAME, (), True, False),
-        (f"https://{NAME}", NAME, {"*"}, True, True),
+        (f"https://{NAME}", NAME, {"*"}, True, False),
+        (f"https://{NAME}", NAME, {"*", NAME}, True, True),
         ("http://other.example", "localhost", {"*"}, False, False),
         ("http://localhost:8000", "localhost:8000", (), True, True),
+        ("http://localhost:8000", "localhost:9080", {"*"}, False, False),
         ("http://10.1.2.3:9080", "10.1.2.3:9080", (), True, True),
         ("http://[::1]:9080", "[::1]:9080", (), True, True),
         ("null", "", {"*"}, False, False),
@@ -214,9 +222,26 @@ NAME = "licorne.example"
 def test_origins_of_this_server(
     origin: str, asked: str, names: Iterable[str], known: bool, anybody: bool
 ) -> None:
-    """A proxy may ask under another name; without identities no site takes this address for its own."""
-    own = [is_own(origin, asked, frozenset(names), identified=identified) for identified in (True, False)]
-    assert own == [known, anybody]
+    """A proxy may ask under another name, of which another port is another site; without identities no
+    site takes this address for its own, whatever names are answered."""
+    for identified, is_ours in ((True, known), (False, anybody)):
+        assert is_own(origin, asked, frozenset(names), identified=identified, secure=False) is is_ours
+
+
+@pytest.mark.parametrize(("scheme", "own"), [("http", False), ("https", True)])
+def test_a_page_without_tls_is_another_site_beside_tls(scheme: str, own: bool) -> None:
+    """A service on the name's port for plain HTTP does not act on the one behind TLS."""
+    assert is_own(f"{scheme}://{NAME}", NAME, frozenset(), identified=True, secure=True) is own
+
+
+async def test_a_name_of_any_site_does_not_act(client: aiohttp.ClientSession) -> None:
+    """Under `*` a page of any name may read; only one of this server's names or addresses may act."""
+    body = json.dumps({"act": "cordon", "rm": "rm", "name": "n0"})
+    async with serving(http=LOOPBACK, http_hosts=frozenset({"*"})) as server, connected(server) as channel:
+        await Shim(channel).set_up()
+        evil = {"Host": "evil.example", "Origin": "http://evil.example"}
+        assert (await posted(client, server, body, **evil))[0] == 403
+        assert (await posted(client, server, body, Origin=f"http://{server.http_address}"))[0] == 200
 
 
 @pytest.mark.parametrize(
