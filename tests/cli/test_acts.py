@@ -88,9 +88,28 @@ async def test_nodes_are_drained(town: Town) -> None:
     await town.shell("nodes", "uncordon", *BLUE, "node-1")
     empty = await town.shell("nodes", "drain", "--rm", "green", "meadow-1", "--yes", "--wait")
     assert empty.err.splitlines()[-2:] == [
-        "node meadow-1 cordoned: 0 allocations to stop",
+        "node meadow-1 cordoned: 0 allocations, none stopped",
         "node meadow-1 is drained",
     ]
+
+
+async def test_a_drain_stops_nothing_unless_it_is_said(town: Town) -> None:
+    """Without a deadline it waits; --now stops all at once, and an empty or zero time is refused."""
+    waiting = await town.shell("nodes", "drain", *BLUE, "node-1", "--yes")
+    assert waiting.err.splitlines()[-2:] == [
+        "node node-1 is to be cordoned, and what runs there goes on until it ends: 2 allocations",
+        "node node-1 cordoned: 2 allocations, none stopped",
+    ]
+    assert "2 of 2 left, none stopped" in (await town.shell("nodes", *BLUE)).out
+    now = await town.shell("nodes", "drain", *BLUE, "node-1", "--now")
+    assert now.err.splitlines()[0] == (
+        "node node-1 is to be cordoned, and its RM is told to stop at once what runs there: 2 allocations, "
+        "but not those of asks that require the node; this replaces its drain"
+    )
+    for wrong in (("--now", "--deadline", "1h"), ("--deadline", "0"), ("--deadline", "")):
+        with pytest.raises(SystemExit):
+            await town.shell("nodes", "drain", *BLUE, "node-1", *wrong, "--yes")
+    assert "2 of 2 left, none stopped" in (await town.shell("nodes", *BLUE)).out
 
 
 async def test_the_partition_of_another_rm_is_named(town: Town) -> None:

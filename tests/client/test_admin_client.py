@@ -191,6 +191,9 @@ async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: 
 
 async def test_a_node_is_drained_by_a_deadline(admin: Admin, rm: FakeRM) -> None:
     """The answer counts what is to stop, and the node tells its drain with the seconds that were given."""
+    await admin.drain_node("node-1")
+    [drain] = [node.drain for node in await rm.client.state.nodes() if node.drained]
+    assert (drain.allocations, drain.deadline, drain.stopping) == (1, 0, 0)
     answer = await admin.drain_node("node-1", 60, message="disk")
     assert (answer.allocations, answer.exempt) == (1, 0)
     [drain] = [node.drain for node in await rm.client.state.nodes() if node.drained]

@@ -68,6 +68,13 @@ OPERATORS = (
         ("operators/test_changes",),
     ),
     Defect(
+        "drain-without-deadline-stops",
+        "OperatorMethods._drain",
+        swap("None", "0.0"),
+        "a drain without a deadline stops all at once",
+        ("services/test_operators",),
+    ),
+    Defect(
         "marks-outlive",
         "end_replay",
         drop("unmarked"),

@@ -50,7 +50,7 @@ def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
     elif kind < 0.8 and partition.nodes.by_id:
         node_id = rng.choice(list(partition.nodes.by_id))
         if rng.random() < 0.3:
-            seconds = rng.choice([0.0, 1.0, 10.0])
+            seconds = rng.choice([None, 0.0, 1.0, 10.0])
             yield DrainNode(rm_id=rm_id, partition=name, node_id=node_id, seconds=seconds)
         else:
             yield SetNodeSchedulable(rm_id=rm_id, partition=name, node_id=node_id, schedulable=on)

@@ -100,6 +100,8 @@ def _told_of_node(effect: NodeSchedulableSet | NodeDrainBegun) -> str:
         told = "done" if effect.changed else "nothing to do"
         return f"{told}, {effect.allocations} allocations run there"
     terms = effect.terms
+    if terms.deadline is None:
+        return f"{terms.allocations} allocations go on until they end, {effect.exempt} stay"
     seconds = terms.deadline - terms.start
     return f"{terms.allocations} allocations are stopped within {seconds:g} s, {effect.exempt} stay"
 

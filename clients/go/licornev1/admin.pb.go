@@ -2845,8 +2845,9 @@ type DrainNodeRequest struct {
 	// The bare or normalized name; empty for `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	NodeId    string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Seconds until the last allocation is told to stop; 0 for all at once. At most 7 days.
-	DeadlineSeconds uint32 `protobuf:"varint,4,opt,name=deadline_seconds,json=deadlineSeconds,proto3" json:"deadline_seconds,omitempty"`
+	// Seconds until the last allocation is told to stop, evenly; 0 for all at once. At most 7 days. Absent:
+	// none is told to stop, and the drain is over when the last has ended.
+	DeadlineSeconds *uint32 `protobuf:"varint,4,opt,name=deadline_seconds,json=deadlineSeconds,proto3,oneof" json:"deadline_seconds,omitempty"`
 	// Why, for people; 1,024 bytes at most.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2905,8 +2906,8 @@ func (x *DrainNodeRequest) GetNodeId() string {
 }
 
 func (x *DrainNodeRequest) GetDeadlineSeconds() uint32 {
-	if x != nil {
-		return x.DeadlineSeconds
+	if x != nil && x.DeadlineSeconds != nil {
+		return *x.DeadlineSeconds
 	}
 	return 0
 }
@@ -2920,7 +2921,7 @@ func (x *DrainNodeRequest) GetMessage() string {
 
 type DrainNodeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Allocations that are to stop, and those that stay: foreign ones, and those of asks that require
+	// Allocations that are to go, and those that stay: foreign ones, and those of asks that require
 	// the node.
 	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Exempt        uint32 `protobuf:"varint,2,opt,name=exempt,proto3" json:"exempt,omitempty"`
@@ -4715,13 +4716,14 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\"X\n" +
 	"\x1aSetNodeSchedulableResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12 \n" +
-	"\vallocations\x18\x02 \x01(\rR\vallocations\"\xa3\x01\n" +
+	"\vallocations\x18\x02 \x01(\rR\vallocations\"\xbd\x01\n" +
 	"\x10DrainNodeRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
-	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12)\n" +
-	"\x10deadline_seconds\x18\x04 \x01(\rR\x0fdeadlineSeconds\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"M\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12.\n" +
+	"\x10deadline_seconds\x18\x04 \x01(\rH\x00R\x0fdeadlineSeconds\x88\x01\x01\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessageB\x13\n" +
+	"\x11_deadline_seconds\"M\n" +
 	"\x11DrainNodeResponse\x12 \n" +
 	"\vallocations\x18\x01 \x01(\rR\vallocations\x12\x16\n" +
 	"\x06exempt\x18\x02 \x01(\rR\x06exempt\"\xa0\x01\n" +
@@ -5056,6 +5058,7 @@ func file_licorne_v1_admin_proto_init() {
 		return
 	}
 	file_licorne_v1_state_proto_init()
+	file_licorne_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
 	file_licorne_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
 	file_licorne_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}

@@ -86,8 +86,8 @@ type AdminClient interface {
 	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
 	// beside it: a node is schedulable if both say so.
 	SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error)
-	// Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
-	// far it is; SetNodeSchedulable ends it.
+	// Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
+	// then. Node.drain tells how far it is; SetNodeSchedulable ends it.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
 	// Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
 	HoldApplication(ctx context.Context, in *HoldApplicationRequest, opts ...grpc.CallOption) (*HoldApplicationResponse, error)
@@ -398,8 +398,8 @@ type AdminServer interface {
 	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
 	// beside it: a node is schedulable if both say so.
 	SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error)
-	// Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
-	// far it is; SetNodeSchedulable ends it.
+	// Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
+	// then. Node.drain tells how far it is; SetNodeSchedulable ends it.
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
 	// Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
 	HoldApplication(context.Context, *HoldApplicationRequest) (*HoldApplicationResponse, error)

@@ -3230,11 +3230,12 @@ func (x *OperatorMark) GetMessage() string {
 	return ""
 }
 
-// Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline.
+// Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline,
+// or all of them end by themselves.
 type NodeDrain struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	StartTime int64                  `protobuf:"varint,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// When the last allocation is told to stop.
+	// When the last allocation is told to stop; 0 if none is.
 	Deadline int64 `protobuf:"varint,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Allocations at the start, and those of them that are still there.
 	Allocations uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`

@@ -242,16 +242,20 @@ class AdminCalls(ApplicationCalls):
     async def drain_node(
         self,
         node_id: str,
-        deadline_seconds: int = 0,
+        deadline_seconds: int | None = None,
         *,
         message: str = "",
         partition: str = DEFAULT_PARTITION,
     ) -> pb.DrainNodeResponse:
-        """Cordon a node, and have its RM stop what runs there: evenly until the deadline, 0 for at once.
+        """Cordon a node until it is empty: nothing new comes, and without a deadline nothing is stopped.
 
-        Allocations of asks that require the node stay, and foreign ones. The `message` says why.
+        With one its RM is told to stop what runs there, evenly until then, in whole seconds of 7 days at
+        most; 0 stops all at once. Allocations of asks that require the node stay, and foreign ones. The
+        `message` says why.
         """
-        check_arguments(node_id=node_id, deadline_seconds=deadline_seconds, message=message)
+        check_arguments(node_id=node_id, message=message)
+        if deadline_seconds is not None:
+            check_arguments(deadline_seconds=deadline_seconds)
         request = pb.DrainNodeRequest(
             rm_id=self._rm("drain_node"),
             partition=self._partition(partition),

@@ -1,5 +1,7 @@
 """Drains: the allocations of a cordoned node are stopped one by one, evenly until a deadline.
 
+Without a deadline none is stopped: the drain is over when the last has ended.
+
 At each time so many allocations may still run as `DrainTerms` says. What ends by itself counts, so
 a drain never stops more than it has to. Foreign allocations stay, and so do those of asks that
 require the node: their RM would put them there again. A drain ends with the cordon: what comes to
@@ -25,7 +27,7 @@ def drain(job: TimerJob) -> Iterator[int]:
     partition = job.partition
     node = partition.nodes.by_id.get(job.timer.node_id)
     terms = None if node is None else node.drain
-    if node is None or terms is None:
+    if node is None or terms is None or terms.deadline is None:
         return
     found: list[Victim] = []
     for number, allocation in enumerate(list(node.allocations), 1):

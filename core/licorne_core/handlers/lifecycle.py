@@ -302,7 +302,7 @@ def drain_timer(node_id: NodeId) -> Timer:
 
 def look_again(partition: Partition, node: Node, now: float) -> None:
     """Something may have to be stopped at once: the drain has begun, or an allocation has come."""
-    if node.drain is not None:
+    if node.drain is not None and node.drain.deadline is not None:
         partition.timers.set(drain_timer(node.node_id), now)
 
 

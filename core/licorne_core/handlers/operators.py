@@ -78,11 +78,12 @@ def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> lis
 
 
 def drain_node(rm: Rm, command: DrainNode, now: float) -> list[Effect]:
-    """Cordon the node, and have its allocations stopped from now on."""
+    """Cordon the node, and have its allocations stopped from now on, or wait for their end."""
     partition = partition_meant(rm, command.partition)
     node = _node_meant(partition, command.node_id)
     there = contents_of(partition, node)
-    terms = DrainTerms(start=now, deadline=now + command.seconds, allocations=there.remaining)
+    deadline = None if command.seconds is None else now + command.seconds
+    terms = DrainTerms(start=now, deadline=deadline, allocations=there.remaining)
     _set_cordon(partition, node, Cordon(mark=command.mark, drain=terms), now)
     look_again(partition, node, now)
     text = f"drained{told(command.mark)}"

@@ -116,13 +116,14 @@ class SetNodeSchedulable:
 class DrainNode:
     """An operator cordons a node, and has its allocations stopped evenly over so many `seconds`.
 
-    It replaces an earlier drain of the node.
+    With None nothing is stopped: the drain waits until they have ended. It replaces an earlier drain
+    of the node.
     """
 
     rm_id: RmId
     partition: str
     node_id: NodeId
-    seconds: float
+    seconds: float | None
     mark: OperatorMark = UNKNOWN_MARK
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
@@ -26,20 +27,24 @@ UNKNOWN_MARK: Final = OperatorMark()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainTerms:
-    """Pace of a drain: `allocations` were to stop at its `start`, the last of them by its `deadline`.
+    """Pace of a drain: of `allocations` at its `start` the last is stopped by its `deadline`.
 
-    Times are in unix seconds. Without time between them all are stopped at once.
+    Times are in unix seconds. Without time between them all are stopped at once, and without a
+    deadline none is: the drain waits until they have ended.
     """
 
     start: float
-    deadline: float
+    deadline: float | None
     allocations: int
 
     def due(self, running: int) -> float:
         """Time at which the next allocation is stopped, while so many run and are not stopping.
 
         One that ends by itself counts as one that was stopped. One that came since is stopped at once.
+        Without a deadline it never comes.
         """
+        if self.deadline is None:
+            return inf
         if not self.allocations:
             return self.start
         span = self.deadline - self.start

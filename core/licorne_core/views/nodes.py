@@ -136,10 +136,13 @@ _of_drain = Of[DrainTerms, Contents]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """Progress of a drain that began at `start_time` with so many `allocations`; see `Contents`."""
+    """Progress of a drain that began at `start_time` with so many `allocations`; see `Contents`.
+
+    Without a `deadline` nothing is stopped: it waits until they have ended.
+    """
 
     start_time: Moment = _of_drain(lambda terms: terms.start)
-    deadline: Moment
+    deadline: Moment = _of_drain(lambda terms: terms.deadline or 0.0)
     allocations: int
     remaining: int = _of_drain.within(lambda _, there: there.remaining)
     stopping: int = _of_drain.within(lambda _, there: there.stopping)

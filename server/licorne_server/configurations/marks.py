@@ -128,7 +128,7 @@ def decode_mark(item: Mapping[str, Any]) -> Mark:
         drain=drain
         and DrainTerms(
             start=float(drain["start"]),
-            deadline=float(drain["deadline"]),
+            deadline=None if drain["deadline"] is None else float(drain["deadline"]),
             allocations=int(drain["allocations"]),
         ),
     )

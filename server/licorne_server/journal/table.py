@@ -93,7 +93,7 @@ _CONFIGURATION = Form(
 """A configuration is written as its text, of which the reader makes what the writer made."""
 
 _MARK = Row(OperatorMark, by=TEXT, time=NUMBER, message=TEXT)
-_TERMS = Row(DrainTerms, start=NUMBER, deadline=NUMBER, allocations=WHOLE)
+_TERMS = Row(DrainTerms, start=NUMBER, deadline=optional(NUMBER), allocations=WHOLE)
 _CORDON = Row(Cordon, mark=_MARK, drain=optional(_TERMS))
 _APPLICATION_MARKS = Row(
     ApplicationMarks,
@@ -245,7 +245,7 @@ COMMANDS = (
     Row(EndReplay, rm_id=TEXT, nodes=WHOLE, applications=WHOLE, allocations=WHOLE),
     Row(SetHold, rm_id=TEXT, hold=word(Hold), on=FLAG),
     Row(SetNodeSchedulable, rm_id=TEXT, partition=TEXT, node_id=TEXT, schedulable=FLAG, mark=_MARK),
-    Row(DrainNode, rm_id=TEXT, partition=TEXT, node_id=TEXT, seconds=NUMBER, mark=_MARK),
+    Row(DrainNode, rm_id=TEXT, partition=TEXT, node_id=TEXT, seconds=optional(NUMBER), mark=_MARK),
     Row(StopApplication, rm_id=TEXT, partition=TEXT, app_id=TEXT, reason=TEXT),
     Row(SetQueueStopped, rm_id=TEXT, partition=TEXT, queue=TEXT, stopped=FLAG, mark=_MARK),
     Row(HoldApplication, rm_id=TEXT, partition=TEXT, app_id=TEXT, held=FLAG, mark=_MARK),

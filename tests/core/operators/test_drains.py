@@ -73,6 +73,19 @@ def test_without_a_deadline_all_go_at_once() -> None:
     ]
 
 
+def test_a_drain_may_wait() -> None:
+    """Nothing is stopped, now or later, and nothing new comes; it is done when the last has ended."""
+    driver = cluster("a", "b")
+    (begun,) = [e for e in driver.do(drain("n1", None)) if isinstance(e, NodeDrainBegun)]
+    assert (begun.terms.deadline, begun.terms.allocations) == (None, 2)
+    assert stopped(driver.wait(10**6)) == []
+    assert placed(driver.do(asks(ask("app", "new", vcore=1)))) == []
+    assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == []
+    assert (progress(driver).deadline, progress(driver).remaining, progress(driver).stopping) == (0, 3, 0)
+    confirm(driver, "a", "b", "late")
+    assert (progress(driver).remaining, progress(driver).allocations) == (0, 2)
+
+
 def test_the_priority_of_an_operator_counts() -> None:
     """An application that got a higher priority keeps its allocations longest, whatever its asks say."""
     driver = cluster("1a", "1b")
@@ -134,6 +147,16 @@ def test_another_drain_replaces_the_first() -> None:
     """The deadline may be brought forward: then those that are left go by it."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", 4000))
+    assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
+
+
+def test_a_drain_that_waits_may_be_given_a_deadline_and_lose_it() -> None:
+    """What was told to stop stops; of the others none is told any more."""
+    driver = cluster("a", "b", "c", "d")
+    driver.do(drain("n1", None))
+    assert stopped(driver.do(drain("n1", 40))) == ["d"]
+    driver.do(drain("n1", None))
+    assert stopped(driver.wait(100)) == []
     assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
 
 

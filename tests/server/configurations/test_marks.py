@@ -79,11 +79,12 @@ async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
         assert views.queue(PartitionName("[rm]default"), "root.a").state == "Active"
 
 
-async def test_a_restart_keeps_a_drain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [None, 0, 600])
+async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> None:
     """Its deadline and its count are those of its beginning, and the record ends with the cordon."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).set_up(config=A)
-        request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=600)
+        request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=seconds)
         await AdminStub(channel).DrainNode(request)
         before = server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain
         assert before is not None

@@ -101,6 +101,7 @@ SAMPLES: tuple[Any, ...] = (
     c.RefuseNewWork(shortage=Shortage.NEW, reason="memory"),
     c.SetNodeSchedulable(rm_id=RM, partition="default", node_id=NODE, schedulable=True, mark=MARK),
     c.DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=60.5, mark=MARK),
+    c.DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=None),
     c.StopApplication(rm_id=RM, partition="default", app_id=APP, reason="over"),
     c.SetQueueStopped(rm_id=RM, partition="default", queue="root.a", stopped=True, mark=MARK),
     c.UpdateNodes(

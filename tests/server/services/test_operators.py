@@ -74,11 +74,18 @@ async def test_a_node_is_cordoned_and_uncordoned(server: Server, channel: Any, s
 
 
 async def test_a_node_is_drained(channel: Any, shim: Shim) -> None:
-    """The RM is told what to stop, State shows how far it is, and preemptions have the rule."""
+    """Without seconds nothing is stopped; 0 stops all, of which State shows how far it is."""
     allocations = (await shim.set_up())[0]
     await shim.ask(allocations, ask("k"))
     await new_allocations(allocations, 1)
-    answer = await AdminStub(channel).DrainNode(pb.DrainNodeRequest(rm_id="rm", node_id="n0"))
+    waiting = pb.DrainNodeRequest(rm_id="rm", node_id="n0")
+    answer = await AdminStub(channel).DrainNode(waiting)
+    assert (answer.allocations, answer.exempt) == (1, 0)
+    drain = (await state_of(channel, "node")).drain
+    assert (drain.remaining, drain.stopping, drain.deadline) == (1, 0, 0)
+    assert drain.start_time > 0
+    at_once = pb.DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=0)
+    answer = await AdminStub(channel).DrainNode(at_once)
     assert (answer.allocations, answer.exempt) == (1, 0)
     (told,) = (await allocations.read()).released
     assert (told.allocationKey, told.terminationType) == ("k", si.TerminationType.PREEMPTED_BY_SCHEDULER)

@@ -89,7 +89,7 @@ def cordon(
     )
 
 
-def drain(node_id: str, seconds: float = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
+def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
     """An operator drains a node."""
     return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)
 

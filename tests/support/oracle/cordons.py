@@ -17,7 +17,8 @@ def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now
     if isinstance(command, DrainNode):
         if node is not None:
             count = sum(not one.assumed and one.ask.required_node is None for _, one in _on(partition, node))
-            _cordon(partition, node, CordonRecord(True, now, now + command.seconds, count))
+            deadline = None if command.seconds is None else now + command.seconds
+            _cordon(partition, node, CordonRecord(True, now, deadline, count))
             look_again(partition, node, now)
     elif command.schedulable:
         partition.cordons.pop(command.node_id, None)
@@ -58,6 +59,8 @@ def drain(partition: PartitionOracle, node_id: str, now: float) -> None:
     node = partition.nodes[node_id]
     cordon = node.cordon
     assert cordon is not None, f"{node_id} is drained"
+    if cordon.deadline is None:
+        return
     while running := [(app, one) for app, one in _on(partition, node) if _may_go(one)]:
         due = cordon.start
         if cordon.count:

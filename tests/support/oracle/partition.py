@@ -57,7 +57,7 @@ class Timers:
 
 def look_again(partition: "PartitionOracle", node: NodeRecord, now: float) -> None:
     """Something may have to be stopped on a drained node."""
-    if node.cordon is not None and node.cordon.drains:
+    if node.cordon is not None and node.cordon.drains and node.cordon.deadline is not None:
         partition.timers.set(("drain", node.node_id), now)
 
 

@@ -112,12 +112,12 @@ class PreemptionRecord:
 class CordonRecord:
     """An operator keeps new allocations off a node, and if it `drains` has those that run stopped.
 
-    `count` is how many there were at the `start`, in unix seconds.
+    Without a `deadline` nothing is stopped. `count` is how many there were at the `start`, in unix seconds.
     """
 
     drains: bool = False
     start: float = 0.0
-    deadline: float = 0.0
+    deadline: float | None = None
     count: int = 0
 
 

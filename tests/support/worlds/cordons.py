@@ -8,8 +8,8 @@ from licorne_core.messages.commands import Command, DrainNode, RegisterRm, SetNo
 from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMarks
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 
-SECONDS = (0.0, 0.0, 1.0, 2.5, 10.0, 60.0)
-"""Times until the last allocation of a drained node is stopped."""
+SECONDS = (None, 0.0, 0.0, 1.0, 2.5, 10.0, 60.0)
+"""Times until the last allocation of a drained node is stopped; None if none is."""
 
 
 class CordonMaker:
@@ -43,7 +43,8 @@ class CordonMaker:
         for _ in range(rng.choice([0, 1, 2])):
             name = PartitionName(f"[{command.rm_id}]{rng.choice(['default', 'second'])}")
             start, seconds = now - rng.choice([0.0, 3.0]), rng.choice(SECONDS)
-            terms = DrainTerms(start=start, deadline=start + seconds, allocations=rng.randint(0, 4))
+            deadline = None if seconds is None else start + seconds
+            terms = DrainTerms(start=start, deadline=deadline, allocations=rng.randint(0, 4))
             marks[name, self._node_id()] = Cordon(drain=rng.choice([None, terms]))
         return replace(command, marks=OperatorMarks(nodes=marks))
 

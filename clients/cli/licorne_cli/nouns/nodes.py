@@ -70,7 +70,8 @@ EXAMPLES = (
     ("licorne nodes -w -o wide", "and go on with what changes"),
     ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
     ('licorne nodes cordon n1 --message "disk"', "keep new allocations off it"),
-    ("licorne nodes drain n1 --deadline 10m", "and have what runs there stopped within ten minutes"),
+    ("licorne nodes drain n1", "and wait until what runs there has ended"),
+    ("licorne nodes drain n1 --deadline 10m", "and have it stopped within ten minutes"),
     ("licorne nodes uncordon n1", "let allocations on it again"),
 )
 
@@ -211,13 +212,16 @@ WATCH_SECONDS = 2.0
 
 
 def add_drain_options(parser: argparse.ArgumentParser) -> None:
-    """Add the deadline, the reason, and whether to wait."""
-    parser.add_argument(
+    """Add how what runs is stopped, the reason, and whether to wait."""
+    stops = parser.add_mutually_exclusive_group()
+    stops.add_argument(
         "--deadline",
         type=duration,
-        default=0.0,
         metavar="TIME",
-        help="stop allocations evenly over 90s, 10m or 1h30m; without it all at once",
+        help="stop allocations evenly over 90s, 10m or 1h30m; without this and --now none is stopped",
+    )
+    stops.add_argument(
+        "--now", dest="deadline", action="store_const", const=0.0, help="stop all allocations at once"
     )
     add_message("why, kept with the node")(parser)
     parser.add_argument(
@@ -238,26 +242,36 @@ def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in nodes:
             raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
-    within = f"within {length(act.args.deadline)}" if act.args.deadline else "at once"
-    return [
-        f"node {printable(name)} is to be cordoned, and its RM is told to stop {within} what runs there: "
-        f"{counted(nodes[name].allocation_count, 'allocation')}, but not those of asks that require the node"
-        for name in names
-    ]
+    return [planned(nodes[name], act.args.deadline) for name in names]
+
+
+def planned(node: Node, deadline: float | None) -> str:
+    """The line for a node to be drained."""
+    running = counted(node.allocation_count, "allocation")
+    if deadline is None:
+        what = f"what runs there goes on until it ends: {running}"
+    else:
+        within = f"within {length(deadline)}" if deadline else "at once"
+        what = f"its RM is told to stop {within} what runs there: {running}"
+        what += ", but not those of asks that require the node"
+    instead = "; this replaces its drain" if node.drain.remaining else ""
+    return f"node {printable(node.node_id)} is to be cordoned, and {what}{instead}"
 
 
 def drain(act: Act, name: str) -> tuple[DrainNodeResponse, str]:
-    """Cordon a node, have its allocations stopped, and show how far that is."""
+    """Cordon a node, have its allocations stopped or wait for them, and show how far that is."""
+    seconds = act.args.deadline
     request = DrainNodeRequest(
         rm_id=act.place.rm_id,
         partition=act.place.partition,
         node_id=name,
-        deadline_seconds=math.ceil(act.args.deadline),
+        deadline_seconds=None if seconds is None else math.ceil(seconds),
         message=act.args.message,
     )
     answer = act.admin.DrainNode(request, timeout=act.timeout)
     stay = f", {answer.exempt:,} stay" if answer.exempt else ""
-    text = f"node {printable(name)} cordoned: {counted(answer.allocations, 'allocation')} to stop{stay}"
+    stop = ", none stopped" if seconds is None else " to stop"
+    text = f"node {printable(name)} cordoned: {counted(answer.allocations, 'allocation')}{stop}{stay}"
     if sys.stderr.isatty() if act.args.wait is None else act.args.wait:
         say(text)
         text = follow_drain(act, name)
@@ -296,7 +310,10 @@ NOUN = Noun(
         ),
         "uncordon": Verb("let them on nodes again, and end drains", uncordon, options=add_message("why")),
         "drain": Verb(
-            "cordon nodes, and have what runs there stopped", drain, plan_drain, options=add_drain_options
+            "cordon nodes until they are empty, and stop what runs there with --deadline or --now",
+            drain,
+            plan_drain,
+            options=add_drain_options,
         ),
         "undrain": Verb("the same as uncordon", uncordon, options=add_message("why")),
     },

@@ -47,11 +47,14 @@ def marked_with_reason(mark: OperatorMark) -> str:
 
 
 def drain_text(drain: NodeDrain) -> str:
-    """``7 of 20 left, until 03:40Z``, or ``done``; a dash without a drain."""
+    """``7 of 20 left, until 03:40Z``, ``7 of 20 left, none stopped`` or ``done``; a dash without a drain."""
     if not drain.start_time:
         return NOTHING
     if not drain.remaining:
         return "done"
+    left = f"{drain.remaining:,} of {drain.allocations:,} left"
+    if not drain.deadline:
+        return f"{left}, none stopped"
     end = datetime.fromtimestamp(drain.deadline / 1e9, UTC)
     form = "%H:%MZ" if drain.deadline - drain.start_time < DAY * 10**9 else "%Y-%m-%d %H:%MZ"
-    return f"{drain.remaining:,} of {drain.allocations:,} left, until {end.strftime(form)}"
+    return f"{left}, until {end.strftime(form)}"

@@ -1491,7 +1491,9 @@ class DrainNodeRequest(_message.Message):
     """The bare or normalized name; empty for `default`."""
     node_id: _builtins.str
     deadline_seconds: _builtins.int
-    """Seconds until the last allocation is told to stop; 0 for all at once. At most 7 days."""
+    """Seconds until the last allocation is told to stop, evenly; 0 for all at once. At most 7 days. Absent:
+    none is told to stop, and the drain is over when the last has ended.
+    """
     message: _builtins.str
     """Why, for people; 1,024 bytes at most."""
     def __init__(
@@ -1500,14 +1502,16 @@ class DrainNodeRequest(_message.Message):
         rm_id: _builtins.str = ...,
         partition: _builtins.str = ...,
         node_id: _builtins.str = ...,
-        deadline_seconds: _builtins.int = ...,
+        deadline_seconds: _builtins.int | None = ...,
         message: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_seconds", b"_deadline_seconds", "deadline_seconds", b"deadline_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_seconds", b"deadline_seconds", "message", b"message", "node_id", b"node_id", "partition", b"partition", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_seconds", b"_deadline_seconds", "deadline_seconds", b"deadline_seconds", "message", b"message", "node_id", b"node_id", "partition", b"partition", "rm_id", b"rm_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_seconds: _TypeAlias = _typing.Literal["deadline_seconds"]  # noqa: Y015
+    _WhichOneofArgType__deadline_seconds: _TypeAlias = _typing.Literal["_deadline_seconds", b"_deadline_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_seconds) -> _WhichOneofReturnType__deadline_seconds | None: ...
 
 Global___DrainNodeRequest: _TypeAlias = DrainNodeRequest  # noqa: Y015
 
@@ -1518,7 +1522,7 @@ class DrainNodeResponse(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     EXEMPT_FIELD_NUMBER: _builtins.int
     allocations: _builtins.int
-    """Allocations that are to stop, and those that stay: foreign ones, and those of asks that require
+    """Allocations that are to go, and those that stay: foreign ones, and those of asks that require
     the node.
     """
     exempt: _builtins.int

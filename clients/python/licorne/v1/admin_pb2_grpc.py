@@ -267,8 +267,8 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
-        far it is; SetNodeSchedulable ends it.
+        """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
+        then. Node.drain tells how far it is; SetNodeSchedulable ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

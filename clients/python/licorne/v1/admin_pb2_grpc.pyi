@@ -76,8 +76,8 @@ class AdminStub:
     beside it: a node is schedulable if both say so.
     """
     DrainNode: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]
-    """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
-    far it is; SetNodeSchedulable ends it.
+    """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
+    then. Node.drain tells how far it is; SetNodeSchedulable ends it.
     """
     HoldApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]
     """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
@@ -148,8 +148,8 @@ class AdminAsyncStub(AdminStub):
     beside it: a node is schedulable if both say so.
     """
     DrainNode: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]  # type: ignore[assignment]
-    """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
-    far it is; SetNodeSchedulable ends it.
+    """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
+    then. Node.drain tells how far it is; SetNodeSchedulable ends it.
     """
     HoldApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]  # type: ignore[assignment]
     """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
@@ -307,8 +307,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DrainNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DrainNodeResponse, _abc.Awaitable[_admin_pb2.DrainNodeResponse]]:
-        """Cordons a node, and has its RM stop what runs there, evenly until a deadline. Node.drain tells how
-        far it is; SetNodeSchedulable ends it.
+        """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
+        then. Node.drain tells how far it is; SetNodeSchedulable ends it.
         """
 
     @_abc_1.abstractmethod

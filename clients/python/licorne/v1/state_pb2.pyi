@@ -2196,7 +2196,9 @@ Global___OperatorMark: _TypeAlias = OperatorMark  # noqa: Y015
 
 @_typing.final
 class NodeDrain(_message.Message):
-    """Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline."""
+    """Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline,
+    or all of them end by themselves.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2208,7 +2210,7 @@ class NodeDrain(_message.Message):
     EXEMPT_FIELD_NUMBER: _builtins.int
     start_time: _builtins.int
     deadline: _builtins.int
-    """When the last allocation is told to stop."""
+    """When the last allocation is told to stop; 0 if none is."""
     allocations: _builtins.int
     """Allocations at the start, and those of them that are still there."""
     remaining: _builtins.int

@@ -40,7 +40,7 @@ S1  A shadow start, its pending asks and its nodes know each other, and it has a
 S2  Room is held for later on schedulable nodes only, without reservations of asks that may go elsewhere.
 D4  A node is schedulable if its RM says so and it is not cordoned. A cordoned one is reserved for
     those asks only that may go nowhere else.
-D5  While something on a drained node is still to be stopped, there is a time for it.
+D5  While something on a node that is drained by a deadline is to be stopped, there is a time for it.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -96,7 +96,8 @@ def check_reservations(partition: Partition) -> None:
 
 def _check_drain(partition: Partition, node: Node) -> None:
     there = contents_of(partition, node)
-    waits = node.drain is not None and there.remaining > there.stopping
+    terms = node.drain
+    waits = terms is not None and terms.deadline is not None and there.remaining > there.stopping
     has_time = Timer(Due.DRAIN, node_id=node.node_id) in partition.timers or partition.job is not None
     require("D5", has_time or not waits, f"node {node.node_id}: {there}, and no time for the next")
 

@@ -153,7 +153,7 @@ class OperatorMethods:
             rm_id=RmId(request.rm_id),
             partition=request.partition,
             node_id=NodeId(request.node_id),
-            seconds=float(seconds),
+            seconds=float(seconds) if request.HasField("deadline_seconds") else None,
         )
         mark = (MarkKind.NODE, request.node_id)
         done = await self._marked(command, NodeDrainBegun, mark, request, context, on=True)
