@@ -17,10 +17,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 OF = quote(PARTITION, safe="")
 
 
-async def act(page: Page, name: str, command: str, message: str = "") -> None:
+async def act(
+    page: Page, name: str, command: str, message: str = "", *, priority: str = "", whose: str = ""
+) -> None:
     """Presses the button of an action, and confirms it in the dialog, which shows the command."""
     await page.locator("#actions").get_by_role("button", name=name, exact=True).click()
     dialog = page.get_by_role("dialog")
+    if whose:
+        await dialog.get_by_label("All asks have").select_option(whose)
+    if priority:
+        await dialog.get_by_label("Priority", exact=True).fill(priority)
     if message:
         await dialog.get_by_label(re.compile("^Why")).fill(message)
     await expect(dialog.locator(".command")).to_contain_text(command)
@@ -68,7 +74,9 @@ async def test_an_application_is_held_and_resumed(page: Page, town: Town) -> Non
     await page.goto(f"{town.address}#/application/{OF}/job-1")
     await act(page, "Resume", "licorne apps resume job-1 --rm main")
     await expect(page.locator("#view")).not_to_contain_text("“a look”")
-    await act(page, "Priority", "licorne apps set job-1 --rm main --reset-priority")
+    await act(page, "Priority", "licorne apps set job-1 --rm main --priority 7", priority="7")
+    await opened(page, town, f"#/application/{OF}/job-1")
+    await act(page, "Priority", "licorne apps set job-1 --rm main --reset-priority", whose="each its own")
 
 
 async def test_a_configuration_is_planned_applied_and_rolled_back(page: Page, town: Town) -> None:

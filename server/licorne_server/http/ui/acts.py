@@ -36,7 +36,7 @@ class Act:
     """A method of `Admin`, and the fields of its request under the names of the page.
 
     `name` and `message` are the fields for these; empty if there are none. `fixed` fields are those of the
-    act itself.
+    act itself. What is `needed` may not be empty: nobody means by it what an empty field stands for.
     """
 
     method: str
@@ -45,6 +45,7 @@ class Act:
     name: str = ""
     message: str = "message"
     fixed: Mapping[str, object] = field(default_factory=dict)
+    needed: str = ""
 
 
 def _schedulable(schedulable: bool) -> Act:
@@ -85,12 +86,19 @@ ACTS: Mapping[str, Act] = {
         "application_id",
         message="reason",
     ),
-    "plan": Act("PlanConfiguration", pb.PlanConfigurationRequest, pb.PlanConfigurationResponse, message=""),
+    "plan": Act(
+        "PlanConfiguration",
+        pb.PlanConfigurationRequest,
+        pb.PlanConfigurationResponse,
+        message="",
+        needed="config",
+    ),
     "apply": Act(
         "UpdateConfiguration",
         pb.UpdateConfigurationRequest,
         pb.UpdateConfigurationResponse,
         message="comment",
+        needed="config",
     ),
     "rollback": Act(
         "RollBackConfiguration",
@@ -215,6 +223,8 @@ def read(body: bytes) -> tuple[Act, Message]:
             if not wanted:
                 raise Refused(f"{name} takes no {given}")
             fields[wanted] = fields.pop(given)
+    if chosen.needed and not fields.get(chosen.needed):
+        raise Refused(f"{name}: {chosen.needed} is empty")
     try:
         return chosen, ParseDict({**fields, **chosen.fixed}, chosen.request())
     except (ParseError, RecursionError) as error:

@@ -256,6 +256,8 @@ async def test_a_name_of_any_site_does_not_act(client: aiohttp.ClientSession) ->
         (b'{"act": "cordon", "name": {}}', "cordon: "),
         (b'{"act": "drain", "deadline_seconds": -1}', "drain: "),
         (b'{"act": "plan", "message": "x"}', "plan takes no message"),
+        (b'{"act": "plan", "rm": "rm"}', "plan: config is empty"),
+        (b'{"act": "apply", "rm": "rm", "config": ""}', "apply: config is empty"),
     ],
 )
 def test_a_body_that_names_no_act_is_refused(body: bytes, why: str) -> None:
@@ -268,9 +270,10 @@ def test_a_body_that_names_no_act_is_refused(body: bytes, why: str) -> None:
 def test_nobody_chooses_what_an_act_means() -> None:
     """A field that the act itself has cannot be given otherwise."""
     for name, one in ACTS.items():
-        _, message = read(
-            json.dumps({"act": name, **{key: not val for key, val in one.fixed.items()}}).encode()
+        given = {key: not val for key, val in one.fixed.items()} | dict.fromkeys(
+            filter(None, [one.needed]), "x"
         )
+        _, message = read(json.dumps({"act": name, **given}).encode())
         assert {key: getattr(message, key) for key in one.fixed} == dict(one.fixed)
 
 

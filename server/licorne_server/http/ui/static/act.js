@@ -2,13 +2,15 @@
 // the same, and goes to the server in one form: POST ui/api/act. Viewers see no such button.
 
 import { postJson } from "./api.js";
-import { commandLine, ofThe } from "./copy.js";
+import { commandLine, ofThe, option } from "./copy.js";
 import { confirm } from "./dialog.js";
 import { button } from "./dom.js";
 import { icon } from "./icons.js";
 import { state } from "./store.js";
 
 const MESSAGE = { name: "message", label: "Why (kept, and shown to everybody)", placeholder: "such as: disk is being replaced" };
+
+const of = (given) => (typeof given === "function" ? given : () => given);
 
 /** Whether the visitor may do things. What an RM may do is said by the server when it tries. */
 export function mayAct() {
@@ -19,18 +21,21 @@ export function mayAct() {
  * A button that does `act` to something, or null for who may do nothing. `words` are those of the
  * command before the options, `text` says what will happen, `fields` adds to the message, `more(values)`
  * gives the fields of the request, `told(answer)` the result in words, and `done()` is called after it.
- * What is of an RM as a whole has `rm` instead of a partition; `note` is the option of the message.
+ * `danger` marks what stops work; it, `text` and `verb` may be functions of the values. A command with
+ * a `danger` asks, unless it has --yes. What is of an RM as a whole has `rm` instead of a partition;
+ * `note` is the option of the message.
  */
-export function actButton({ act, label, mark, partition, rm = state.partitions.get(partition)?.rm ?? "", note = "--message", name, words, text, fields = [], options = () => [], more = () => ({}), told, danger, done = () => {}, verb = label, title = `${label}: ${name}` }) {
+export function actButton({ act, label, mark, partition, rm = state.partitions.get(partition)?.rm ?? "", note = "--message", name, words, text, fields = [], options = () => [], more = () => ({}), told, danger = false, done = () => {}, verb = label, title = `${label}: ${name}` }) {
   if (!mayAct()) return null;
   const command = ({ message, ...values }) =>
-    commandLine(...words, ...(partition ? ofThe(partition) : ["--rm", rm]), ...options(values), ...(message ? [note, message] : []), ...(danger ? ["--yes"] : []));
+    commandLine(...words, ...(partition ? ofThe(partition) : ["--rm", rm]), ...options(values), ...(message ? option(note, message) : []), ...(danger ? ["--yes"] : []));
   const run = async ({ message, ...values }) => {
     const answer = await postJson("ui/api/act", { act, rm, partition, name, message, ...more(values) });
     done();
+    if (answer.changed === false) return "Nothing was changed: it was so already.";
     return told?.(answer) || "Done. The server has written it to its audit log.";
   };
-  const made = button("", () => confirm({ title, text, fields: [...fields, MESSAGE], command, verb, danger, run }), { "data-act": act });
+  const made = button("", () => confirm({ title, text: of(text), fields: [...fields, MESSAGE], command, verb: of(verb), danger: of(danger), run }), { "data-act": act });
   made.append(...(mark ? [icon(mark)] : []), label);
   return made;
 }

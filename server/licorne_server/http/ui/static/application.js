@@ -5,7 +5,7 @@ import { actButton } from "./act.js";
 import { ofPartition } from "./api.js";
 import { stateMark } from "./applications.js";
 import { CODES, codeInWords } from "./codes.js";
-import { commandLine, named, ofThe } from "./copy.js";
+import { commandLine, named, ofThe, option } from "./copy.js";
 import { Detail } from "./detail.js";
 import { badge, choice, el, facts, link, place, searchField, section } from "./dom.js";
 import { reasonLink, stopMarks } from "./reason.js";
@@ -50,17 +50,20 @@ function actionsOf(partition, id, app, done) {
     : { act: "hold", label: "Hold", mark: "hold", words: ["apps", "hold", id], text: `No ask of ${id} is placed until somebody resumes it. What runs goes on.` };
   const buttons = [actButton({ ...common, ...hold }), actButton({
     ...common, act: "priority", label: "Priority", words: ["apps", "set", id],
-    text: `All asks of ${id} get this priority, those to come too.`,
-    fields: [{ name: "priority", label: "Priority (empty: each ask its own again)", type: "number", step: 1, min: -2147483648, max: 2147483647, value: app.priority ?? "" }],
-    options: ({ priority: value }) => (value === "" ? ["--reset-priority"] : ["--priority", value]),
-    more: ({ priority: value }) => (value === "" ? { reset_priority: true } : { priority: Number(value) }),
+    text: ({ given }) => (given ? `All asks of ${id} get this priority, those to come too.` : `Each ask of ${id} has its own priority again.`),
+    fields: [
+      { name: "given", label: "All asks have", options: [["one", "one priority"], ["", "each its own"]] },
+      { name: "priority", label: "Priority", type: "number", required: true, step: 1, min: -2147483648, max: 2147483647, value: app.priority ?? "", wants: "a whole number of 32 bits", when: ({ given }) => given === "one" },
+    ],
+    options: ({ given, priority: value }) => (given ? ["--priority", value] : ["--reset-priority"]),
+    more: ({ given, priority: value }) => (given ? { priority: Number(value) } : { reset_priority: true }),
   })];
   if (!app.allocations) {
     buttons.push(actButton({
       ...common, act: "queue", label: "Move", title: `Move ${id} to another queue`, words: ["apps", "set", id],
       text: `${id} waits in another queue, which must accept it.`,
       fields: [{ name: "queue", label: "Leaf queue", required: true, value: app.queue }],
-      options: ({ queue }) => ["--queue", queue], more: ({ queue }) => ({ queue }),
+      options: ({ queue }) => option("--queue", queue), more: ({ queue }) => ({ queue }),
     }));
   }
   buttons.push(actButton({

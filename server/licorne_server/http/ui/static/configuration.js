@@ -26,23 +26,34 @@ class Configuration {
     this.shown = el("div", {}, note("Loading …"));
     this.text = el("textarea", {
       rows: 16, spellcheck: "false", "aria-label": "Configuration to check", placeholder: "Paste or write a configuration here …",
-      oninput: () => place(this.result, []),
+      oninput: () => this.changed(),
     });
+    // An empty text would be the built-in configuration, which nobody means by it.
+    this.needText = [
+      button("Validate", () => this.validate(), { class: mayAct() ? null : "main" }),
+      ...(mayAct() ? [button("Plan", () => this.plan(), { class: "main" })] : []),
+      button("Compare with the running one", () => this.compare()),
+    ];
     this.file = el("input", { type: "file", accept: ".yaml,.yml,text/*", "aria-label": "Read a file", onchange: () => this.readFile() });
     this.result = el("div", { role: "status", "aria-live": "polite" });
     this.revisions = new Revisions(this.rm, () => this.load());
     this.node = el("div", { class: "stack" }, tools, this.revisions.node,
       section(mayAct() ? "Edit, plan and apply" : "Check and compare", note(`Nothing is changed by this${mayAct() ? " before you apply it" : ""}. The text stays in this page, and goes to the server to be checked.`),
-        this.text, el("div", { class: "tools" },
-          button("Validate", () => this.validate(), { class: mayAct() ? null : "main" }), mayAct() ? button("Plan", () => this.plan(), { class: "main" }) : null,
-          button("Compare with the running one", () => this.compare()),
+        this.text, el("div", { class: "tools" }, this.needText,
           button("Begin with the running one", () => this.begin()), this.file), this.result),
       section("Running", this.shown));
     this.stop = subscribe(({ rms: changed }) => {
       if (!this.rm && state.rms.size) this.rm = this.revisions.rm = chosenRm();
       if (changed.has(this.rm) && state.rms.get(this.rm)?.checksum !== this.checksum) this.load();
     });
+    this.changed();
     this.load();
+  }
+
+  /** What was found out about a text is of no other text. */
+  changed() {
+    for (const one of this.needText) one.disabled = !this.text.value.trim();
+    place(this.result, []);
   }
 
   close() {
@@ -72,14 +83,14 @@ class Configuration {
 
   begin() {
     this.text.value = this.running ?? "";
-    place(this.result, []);
+    this.changed();
     this.text.focus();
   }
 
   async readFile() {
     const [file] = this.file.files;
     if (file) this.text.value = await file.text();
-    place(this.result, []);
+    this.changed();
   }
 
   async validate() {

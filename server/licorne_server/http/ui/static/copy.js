@@ -54,6 +54,11 @@ function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? String(word) : `'${String(word).replaceAll("'", `'\\''`)}'`;
 }
 
+/** An option and its value, which may begin with a dash. */
+export function option(name, value) {
+  return String(value).startsWith("-") ? [`${name}=${value}`] : [name, value];
+}
+
 /** The options that name a partition; none for the one that is meant anyway. */
 export function ofThe(partition) {
   const [, rm, name] = /^\[(.*?)\](.*)$/.exec(partition) || ["", "", "", partition];

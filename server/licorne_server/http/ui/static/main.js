@@ -2,6 +2,7 @@
 
 import { setToken, token } from "./api.js";
 import { commandShown, copyButton } from "./copy.js";
+import { closeAll } from "./dialog.js";
 import { el, link, place, section, setAttribute, setOptions, setText } from "./dom.js";
 import { restart, start } from "./feed.js";
 import { icon } from "./icons.js";
@@ -49,6 +50,7 @@ function show() {
   const make = VIEWS[name] || missing;
   shown?.close?.();
   shown = null;
+  closeAll();
   empty = isEmpty();
   if (["connecting", "token", "refused"].includes(state.link.state)) return;
   shown = empty && !WITHOUT_RM.includes(name) ? nobody() : make(names, query);

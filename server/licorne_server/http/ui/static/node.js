@@ -35,15 +35,25 @@ export function view([partition, id], { q = "" }) {
   };
 }
 
+const STOPS = {
+  "": "What runs there goes on, and the drain is done when all of it has ended.",
+  deadline: "Its RM is told to stop what runs there, one allocation after the other until the deadline.",
+  now: "Its RM is told to stop all that runs there now.",
+};
+
 function actionsOf(partition, id, node, done) {
   const common = { partition, name: id, done };
   const drain = actButton({
-    ...common, act: "drain", label: "Drain", mark: "drain", words: ["nodes", "drain", id], danger: true, verb: "Drain the node",
-    text: `Nothing new is allocated on ${id}, and its RM is told to stop what runs there, evenly until the deadline.`,
-    fields: [{ name: "minutes", label: "Deadline in minutes (0: at once)", type: "number", min: 0, max: 10080, value: 10 }],
-    options: ({ minutes }) => (Number(minutes) ? ["--deadline", `${minutes}m`] : []),
-    more: ({ minutes }) => ({ deadline_seconds: Math.round(Number(minutes) * 60) }),
-    told: ({ allocations: stopping, exempt }) => `${counted(stopping, "allocation")} to stop${exempt ? `, ${count(exempt)} stay` : ""}.`,
+    ...common, act: "drain", label: "Drain", mark: "drain", words: ["nodes", "drain", id], danger: ({ stop }) => stop !== "",
+    verb: ({ stop }) => (stop === "now" ? "Drain the node at once" : "Drain the node"),
+    text: ({ stop }) => `Nothing new is allocated on ${id}. ${STOPS[stop]}${node.drain ? " This replaces the drain of the node." : ""}`,
+    fields: [
+      { name: "stop", label: "What runs there", options: [["", "goes on until it ends"], ["deadline", "is stopped by a deadline"], ["now", "is stopped at once"]] },
+      { name: "minutes", label: "Deadline in minutes", type: "number", required: true, min: 1, max: 10080, step: 1, value: 10, wants: "a whole number from 1 to 10,080, which are 7 days", when: ({ stop }) => stop === "deadline" },
+    ],
+    options: ({ stop, minutes }) => ({ "": [], deadline: ["--deadline", `${minutes}m`], now: ["--now"] })[stop],
+    more: ({ stop, minutes }) => ({ "": {}, deadline: { deadline_seconds: Number(minutes) * 60 }, now: { deadline_seconds: 0 } })[stop],
+    told: ({ allocations: stopping, exempt }) => `Cordoned. ${counted(stopping, "allocation")} to go${exempt ? `, ${count(exempt)} stay` : ""}.`,
   });
   if (node.schedulable) {
     return [actButton({
@@ -53,7 +63,7 @@ function actionsOf(partition, id, node, done) {
   }
   return [actButton({
     ...common, act: "uncordon", label: "Uncordon", mark: "start", words: ["nodes", "uncordon", id], text: `${id} takes new allocations again.`,
-  }), node.drain ? null : drain].filter(Boolean);
+  }), node.drain && node.drain.remaining === node.drain.stopping ? null : drain].filter(Boolean);
 }
 
 /** How far a drain is, and by whom the node is cordoned. */
@@ -71,7 +81,7 @@ function drained({ cordon, drain }) {
     drain ? el("div", { class: "progress" },
       el("span", { text: `${count(gone)} of ${counted(drain.allocations, "allocation")} gone, ${count(drain.stopping)} told to stop` }),
       el("span", { class: "track", role: "progressbar", "aria-label": "Drained", "aria-valuenow": Math.round(part * 100), "aria-valuemin": 0, "aria-valuemax": 100 }, fill)) : null,
-    drain ? facts([["Started", when(drain.started)], ["Deadline", left > 0 ? el("span", {}, when(drain.deadline), `, in ${span(left)}`) : el("span", {}, when(drain.deadline), ", over")], ["Stay", drain.exempt ? counted(drain.exempt, "allocation") : ""]]) : null);
+    drain ? facts([["Started", when(drain.started)], ["Deadline", !drain.deadline ? "none: what runs goes on until it ends" : left > 0 ? el("span", {}, when(drain.deadline), `, in ${span(left)}`) : el("span", {}, when(drain.deadline), ", over")], ["Stay", drain.exempt ? counted(drain.exempt, "allocation") : ""]]) : null);
 }
 
 function shown(node) {
