@@ -34,6 +34,7 @@ partitions:
             resources: {guaranteed: {vcore: 3}}
             properties: {preemption.delay: 1s}
 """
+VCORES = ", expected a whole number, alone or with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
 WIDER = CONFIG.replace("max: {vcore: 2}", "max: {vcore: 3}")
 NARROW = CONFIG.replace("max: {vcore: 2}", "max: {vcore: 1}").replace("- name: b", "- name: c")
 JOB = """\
@@ -157,7 +158,7 @@ async def test_a_file_that_is_refused_is_refused_by_line(licorne: Licorne, tmp_p
     path = written(tmp_path, CONFIG.replace("max: {vcore: 2}", "max: {vcore: -2}"))
     result = await licorne("config", "plan", path)
     where = f"{path}:9:38: partitions[0].queues[0].queues[0].resources.max.vcore"
-    assert result.err == f"{where}: invalid quantity '-2' for vcore\n"
+    assert result.err == f"{where}: invalid quantity '-2' for vcore{VCORES}\n"
     assert (result.code, result.out) == (4, "")
 
 
@@ -237,7 +238,7 @@ async def test_nothing_is_submitted_for_real(licorne: Licorne, tmp_path: Path) -
                     "5:14: asks[1].priority: expected a whole number from -2147483648 to "
                     "2147483647, found 'high'"
                 ),
-                "5:39: asks[1].resources.vcore: invalid quantity '1x' for vcore",
+                f"5:39: asks[1].resources.vcore: invalid quantity '1x' for vcore{VCORES}",
                 "6:17: asks[2].placeholder: a placeholder needs a taskgroup",
                 "7:3: asks[3].resources: 'resources' are missing",
                 "8:11: asks[4].count: more than 1000 asks in all",

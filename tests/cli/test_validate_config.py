@@ -8,9 +8,9 @@ import pytest
 from licorne_cli.commands import main
 from licorne_core.config import load
 
-GOOD = "partitions:\n  - name: default\n    queues: [{name: a}]\n"
+GOOD = "partitions:\n  - name: default\n    queues: [{name: a, submitacl: ann}]\n"
 BAD = "partitions:\n  - name: default\n    queues:\n      - name: a.b\n        colour: red\n"
-DUBIOUS = "partitions: [{queues: [{name: a, parent: false, queues: [{name: b}]}]}]\n"
+DUBIOUS = "partitions: [{queues: [{name: a, parent: false, queues: [{name: b, submitacl: ann}]}]}]\n"
 
 NAME_PROBLEM = (
     "4:15: partitions[0].queues[0].name: invalid queue name, max 64 characters consisting of "

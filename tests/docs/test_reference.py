@@ -114,8 +114,10 @@ def problems(title: str, path: str, value: object) -> list[str]:
 
 
 def meaning(text: str) -> Configuration:
-    """The parsed configuration, without its text."""
-    return replace(load(text), text="", checksum="")
+    """The parsed configuration, without its text and the places in its warnings."""
+    config = load(text)
+    warnings = tuple(warning.partition(": ")[2] for warning in config.warnings)
+    return replace(config, text="", checksum="", warnings=warnings)
 
 
 def test_the_page_is_what_the_source_has() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from licorne_core.config.keys import Key, Kind, section
+from licorne_core.config.report import Similar
 from licorne_core.values.names import Pattern
 
 _UNITS = {
@@ -168,6 +169,11 @@ EXTRA = section(
     ),
 )
 """Keys that an RM may send in addition to the queues."""
+
+
+def meant_key(key: str) -> str:
+    """The key that is probably meant by another one; empty for a known one, and for those of others."""
+    return Similar().to(key, tuple(EXTRA))
 
 
 def read_extra(extra: Mapping[str, str]) -> ExtraConfig:

@@ -3,16 +3,18 @@
 The text may be inside of a Kubernetes ConfigMap, as the older core is given it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
 from licorne_core.config.caps import PROPERTIES_IN_FORCE
 from licorne_core.config.document import Mapping, Node, Placed, Scalar, read_document
+from licorne_core.config.extra import EXTRA
 from licorne_core.config.parse import NOT_SET, read_partitions
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.reader import Cursor
-from licorne_core.config.report import Report
+from licorne_core.config.report import Report, stands_for
 from licorne_core.config.schema import Configuration, QueueConfig
 from licorne_core.config.validate import check_partition
 from licorne_core.values.errors import ConfigError, Problem, shown
@@ -21,20 +23,27 @@ from licorne_core.values.names import Pattern
 FILE = "queues.yaml"
 """The key of the configuration among the data of a ConfigMap."""
 
+_MOST_TEXTS = 5
+"""Texts that a message names."""
+
+_PARTITIONS = Pattern("(?m)^partitions:")
+
 _DATA = "data"
 _PATH = f"{_DATA}.{FILE}"
 
 
 def configuration_in(document: Node | None, text: str, report: Report) -> tuple[str, Placed] | None:
-    """The configuration in the ConfigMap that the text is, with a warning; None if it is none.
+    """The configuration in the ConfigMap, or in the values of a chart, that the text is; None if it is none.
 
-    Its places are returned as those in the whole text.
+    There is a warning, and its places are returned as those in the whole text.
 
     Raises:
-        ConfigError: it is a ConfigMap that has no configuration.
+        ConfigError: it is a ConfigMap that has no configuration, or there are several texts with one.
     """
-    if not isinstance(document, Mapping) or not _is_config_map(document):
+    if not isinstance(document, Mapping) or "partitions" in document.entries:
         return None
+    if not _is_config_map(document):
+        return _in_values(document, text, report)
     data = document.entries[_DATA][1] if _DATA in document.entries else document
     entries = data.entries if isinstance(data, Mapping) and data is not document else {}
     value = entries[FILE][1] if FILE in entries else data
@@ -44,10 +53,56 @@ def configuration_in(document: Node | None, text: str, report: Report) -> tuple[
         report.raise_problems()
         return None
     report.mark(_PATH, value.line, value.column)
-    others = [shown(key) for key in entries if key != FILE]
-    rest = f", and none of its other keys such as {others[0]}" if others else ""
-    report.warn(f"this is a ConfigMap, of which {FILE} is read{rest}", _PATH)
+    _warn_of_others(data, report)
     return value.text, _places_of(value, text)
+
+
+def _warn_of_others(data: Mapping, report: Report) -> None:
+    """Warn that one text of a ConfigMap is read, and say where its other keys belong."""
+    others = [key for key in data.entries if key != FILE]
+    extra = [key for key in others if any(stands_for(key, one) for one in EXTRA)]
+    if extra:
+        rest = f"; keys such as {shown(extra[0])} belong in the extra configuration that an RM registers with"
+    elif others:
+        rest = f", and none of its other keys such as {shown(others[0])}"
+    else:
+        rest = ""
+    report.warn(f"this is a ConfigMap, of which {FILE} is read{rest}", _PATH)
+    for key in others:
+        hint = report.hint(key, EXTRA)
+        if hint:
+            path, mark = f"{_DATA}.{key}", data.entries[key][0]
+            report.mark(path, mark.line, mark.column)
+            report.warn(f"key {shown(key)} means nothing{hint}", path)
+
+
+def _in_values(values: Mapping, text: str, report: Report) -> tuple[str, Placed] | None:
+    """The configuration in the values of a chart, which is a text with partitions of its own."""
+    inside = list(_texts_in(values, ""))
+    if not inside:
+        return None
+    places = ", ".join(f"{shown(path)} in line {found.line}" for path, found in inside[:_MOST_TEXTS])
+    if len(inside) > 1:
+        message = f"several texts have a configuration: {places}; give one of them alone"
+        report.problem_at(message, "", inside[1][1].line, inside[1][1].column)
+        report.raise_problems()
+    path, value = inside[0]
+    report.mark(path, value.line, value.column)
+    report.warn(f"these are the values of a chart, of which {shown(path)} is read", path)
+    return value.text, _places_of(value, text)
+
+
+def _texts_in(node: Node, path: str) -> Iterator[tuple[str, Scalar]]:
+    """The texts in a tree that begin like a configuration, with their paths."""
+    if isinstance(node, Scalar):
+        if not node.plain and _PARTITIONS.search(node.text):
+            yield path, node
+    elif isinstance(node, Mapping):
+        for key, (_, value) in node.entries.items():
+            yield from _texts_in(value, f"{path}.{key}" if path else key)
+    else:
+        for number, item in enumerate(node.items):
+            yield from _texts_in(item, f"{path}[{number}]")
 
 
 def _is_config_map(document: Mapping) -> bool:

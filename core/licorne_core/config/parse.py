@@ -14,7 +14,7 @@ from licorne_core.config.caps import (
     PARTITIONS,
     QUEUES,
 )
-from licorne_core.config.properties import PROPERTIES, budgeted, settings_of
+from licorne_core.config.properties import PROPERTIES, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.rules import read_rule
 from licorne_core.config.schema import (
@@ -46,6 +46,12 @@ from licorne_core.values.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"
 MAX_WEIGHT = 1e9
+
+_GROUP_WORDS = frozenset(
+    ("admins", "department", "dept", "devs", "group", "groups", "grp", "members", "team", "teams", "users")
+)
+"""Parts of names that groups have, and users seldom."""
+_BETWEEN_PARTS = str.maketrans("-_.", "   ")
 
 _CHECKSUM = Pattern("[0-9a-fA-F]{64}")
 
@@ -143,7 +149,7 @@ def _node_sort_type(cursor: Cursor) -> NodeSortType:
         if known.value == text:
             return known
     if text:
-        cursor.problem(f"undefined policy: {text}")
+        cursor.problem(f"undefined policy: {text}, expected one of {', '.join(keys.words(NodeSortType))}")
     return NodeSortType.FAIR
 
 
@@ -255,7 +261,7 @@ def _properties(cursor: Cursor) -> tuple[dict[str, str], QueueSettings]:
     for key, text in properties.items():
         what = f"characters in property {shown(key)}"
         report.check(what, len(text), MAX_PROPERTY_LENGTH, f"{path}.{key}")
-        hint = "" if key in PROPERTIES or budgeted(key) else report.hint(key, PROPERTIES)
+        hint = report.hint(key, PROPERTIES)
         if hint:
             report.warn(f"property {shown(key)} means nothing{hint}", f"{path}.{key}")
     warnings: list[str] = []
@@ -284,6 +290,9 @@ def _acl(cursor: Cursor) -> Acl:
             f"'{shown(text)}' means users '{shown(users)}' and groups '{shown(groups)}', as groups "
             f"stand behind a blank; write '{shown(joined)}' if all of them are users"
         )
+    for name in sorted(acl.users) if not acl.groups else ():
+        if _GROUP_WORDS & {*name.lower().translate(_BETWEEN_PARTS).split()}:
+            cursor.warn(f"'{name}' is a user's name: groups stand behind a blank, as in ' {name}'")
     for name in dropped:
         cursor.warn(f"'{name}' can be no user's or group's name and is ignored")
     return acl

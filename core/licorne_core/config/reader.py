@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from math import isfinite
 
 from licorne_core.config.document import Mapping, Node, Scalar, Sequence
+from licorne_core.config.properties import PROPERTIES
 from licorne_core.config.report import Report, not_usual
-from licorne_core.values.errors import ConfigError, Place
+from licorne_core.values.errors import ConfigError, Place, shown
 from licorne_core.values.names import Pattern
-from licorne_core.values.resources import Resources, parse_quantity
+from licorne_core.values.resources import MEMORY, Resources, parse_quantity, quantities
 
 UINT64_MAX = 2**64 - 1
+TINY = 1 << 20
+"""Bytes of memory below which no queue is meant."""
 
 _COUNT = Pattern("[0-9]+")
 _NUMBER = Pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -145,9 +148,10 @@ class Cursor:
             entry.warn_of_resource(name)
             try:
                 amounts[name] = parse_quantity(name, entry.text())
+                entry.warn_of_size(name, amounts[name])
             except ConfigError as error:
                 meant = self.report.meant_resource(name)
-                hint = f", did you mean '{meant}'?" if meant else ""
+                hint = f", did you mean '{meant}'?" if meant else f", expected {quantities(name)}"
                 self.report.distrust(self.path)
                 entry.problem(f"{error.problems[0].message}{hint}")
         return amounts or None
@@ -166,10 +170,19 @@ class Cursor:
         return Fields(self, entries)
 
     def warn_of_resource(self, name: str) -> None:
-        """Warn of a resource, to which the value belongs, if the name of a usual one is meant."""
+        """Warn of a resource, to which the value belongs, if the name of something else is meant."""
+        if "." in name and (key := self.report.key_of(name, PROPERTIES)):
+            self.warn(f"'{shown(name)}' is no resource here, but a property: '{key}' belongs in 'properties'")
+            return
         meant = self.report.meant_resource(name)
         if meant:
             self.warn(not_usual(name, meant))
+
+    def warn_of_size(self, name: str, amount: int) -> None:
+        """Warn of bytes that are too few for anything, as of a number that was meant in another unit."""
+        if name == MEMORY and 0 < amount < TINY:
+            text = shown(self.text())
+            self.warn(f"{text} is less than 1Mi, as it counts bytes: did you mean {text}M or {text}Mi?")
 
     def _plain(self, pattern: Pattern) -> str:
         """The text of a value without quotes that matches the pattern; otherwise an empty text."""

@@ -89,23 +89,50 @@ ALIKE = 0.75
 """Least similarity of two words, from 0 to 1, for a suggestion."""
 
 
+def stands_for(word: str, known: str) -> bool:
+    """True if the word is the known one, or one of those for which a word with a ``<part>`` stands."""
+    begin, variable, rest = known.partition("<")
+    if not variable:
+        return word == known
+    end = rest.partition(">")[2]
+    return len(word) > len(begin) + len(end) and word.startswith(begin) and word.endswith(end)
+
+
+def _begins_as(word: str, known: str) -> bool:
+    """True if the word begins as a known one with a ``<part>`` does, or is the beginning of a known one."""
+    first, stem = word.partition(".")[0], known.partition(".")[0]
+    if "<" in known:
+        return word.startswith(stem) or _is_slip(first, stem)
+    return word == stem != known
+
+
 class Similar:
-    """Finds the known word that is most like another one; gives up in a text of very many."""
+    """Finds the known word that is most like another one; gives up in a text of very many.
+
+    Known words may have a ``<part>`` that may be anything.
+    """
 
     def __init__(self) -> None:
         """Start empty."""
         self._found: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def to(self, word: str, known: tuple[str, ...]) -> str:
-        """The known word that may be meant, in any case of letters; empty for none."""
-        if len(word) > LONGEST:
+        """The known word that is not this one and may be meant, in any case of letters; empty for none."""
+        if any(stands_for(word, one) for one in known):
             return ""
+        lower = word.lower()
+        begun = next((one for one in known if _begins_as(lower, one)), "")
+        if len(word) > LONGEST:
+            return begun
         key = word, known
         if key not in self._found:
             if len(self._found) == MOST:
-                return ""
-            matches = get_close_matches(word.lower(), known, n=1, cutoff=ALIKE)
-            self._found[key] = matches[0] if matches else ""
+                return begun
+            whole = [one for one in known if "<" not in one]
+            matches = get_close_matches(lower, whole, n=1, cutoff=ALIKE)
+            # A word with a part of its own stands for no word without one.
+            other = not matches or ("<" in begun and matches[0].count(".") != word.count("."))
+            self._found[key] = begun if other else matches[0]
         return self._found[key]
 
 
@@ -189,6 +216,11 @@ class Report:
     def meant(self, word: str, known: Iterable[str]) -> str:
         """The known word that is much like this one; empty for none."""
         return self._similar.to(word, tuple(known))
+
+    def key_of(self, word: str, known: Iterable[str]) -> str:
+        """The known word that this one is, stands for, or is much like; empty for none."""
+        known = tuple(known)
+        return next((one for one in known if stands_for(word, one)), "") or self.meant(word, known)
 
     def meant_resource(self, name: str) -> str:
         """The usual resource that is probably meant by the name of another one; mostly empty."""

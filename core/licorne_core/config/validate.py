@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from licorne_core.config.report import Report
 from licorne_core.config.rules import chain_of, fixed_part
 from licorne_core.config.schema import LimitConfig, PartitionConfig, PlacementRuleConfig, QueueConfig
-from licorne_core.values.names import ROOT, WILDCARD
+from licorne_core.values.names import ROOT, WILDCARD, Acl
 from licorne_core.values.resources import (
     EMPTY,
     Resources,
@@ -32,6 +32,29 @@ def check_partition(partition: PartitionConfig, report: Report) -> None:
     for kind in ("user", "group"):
         _check_limits_below(root, kind, {}, report)
     _check_placement(partition.placement_rules, root, report)
+    _check_access(root, report)
+
+
+def _check_access(root: QueueConfig, report: Report) -> None:
+    """Warn of a tree that nobody may use, and of access lists that close nothing."""
+    if not any(_opens(queue.submit_acl) or _opens(queue.admin_acl) for queue in _with_children(root)):
+        message = "nobody may submit applications: no queue has a submitacl, as '*' for everybody"
+        report.warn(message, root.place.path)
+    _check_closed(root, "", report)
+
+
+def _opens(acl: Acl) -> bool:
+    return acl.everyone or bool(acl.users or acl.groups)
+
+
+def _check_closed(queue: QueueConfig, open_above: str, report: Report) -> None:
+    """Warn of access lists below a queue that is open: who may submit there may do so below."""
+    everybody = queue.submit_acl.everyone or queue.admin_acl.everyone
+    if open_above and queue.submit_acl.text and not everybody:
+        message = f"closes nothing: everybody may submit below queue {open_above}, which is open"
+        report.warn(message, f"{queue.place.path}.submitacl")
+    for child in queue.queues:
+        _check_closed(child, open_above or (queue.name if everybody else ""), report)
 
 
 def _with_children(queue: QueueConfig) -> Iterator[QueueConfig]:

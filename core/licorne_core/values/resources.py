@@ -189,6 +189,12 @@ def parse_quantity(name: str, text: str) -> int:
     return value
 
 
+def quantities(name: str) -> str:
+    """What a quantity of the resource may be, in words."""
+    suffixes = [*(["m"] if name == VCORE else []), *filter(None, _FACTORS)]
+    return f"a whole number, alone or with {', '.join(suffixes)}"
+
+
 def print_quantity(name: str, value: int) -> str:
     """Shortest exact text of an amount, in the syntax of `parse_quantity`.
 

@@ -125,7 +125,8 @@ class RuleKind:
 
 def unknown_rule(name: str) -> str:
     """Error of a rule whose name is not in `RULES`."""
-    return f"unknown rule name specified {name}, failing placement rule config"
+    known = ", ".join(RULES)
+    return f"unknown rule name specified {name}, failing placement rule config: expected one of {known}"
 
 
 def _named(value: str) -> Part | None:

@@ -12,12 +12,13 @@ and logged.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, NamedTuple
 
 import grpc
 import structlog
 
-from licorne_core.config.extra import logger_of, read_extra
+from licorne_core.config.extra import logger_of, meant_key, read_extra
 from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsRejected,
@@ -105,6 +106,9 @@ def logging_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iter
 
 _levels_log = structlog.get_logger("core.rm_log_levels")
 
+MOST_KEYS = 100
+"""Keys of an extra configuration that are looked at for slips."""
+
 MOST_IGNORED = 10
 """Ignored levels of one extra configuration that the log names, at most."""
 
@@ -157,6 +161,7 @@ class RmLogLevels:
                 ignored.append(Ignored(key, name, level))
         self._want(rm_id, wanted)
         _log_ignored(rm_id, given, ignored)
+        _log_slips(rm_id, given)
 
     def wanted(self) -> Mapping[RmId, Mapping[str, str]]:
         """Requested levels of each RM that requests any, by names of loggers."""
@@ -187,6 +192,14 @@ def _by_key(wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The levels by the keys that give them, in order."""
     for name in sorted(wanted):
         yield f"log.{name}.level" if name else "log.level", wanted[name]
+
+
+def _log_slips(rm_id: RmId, given: Mapping[str, str]) -> None:
+    """Log the keys that are nearly known ones, of the first keys: each takes a while."""
+    for key in islice(given, MOST_KEYS):
+        if meant := meant_key(key):
+            about = {"key": shown(key), "reason": f"it means nothing, did you mean {meant}?"}
+            _levels_log.warning("extra configuration ignored", rm_id=rm_id, **about)
 
 
 def _log_ignored(rm_id: RmId, given: Mapping[str, str], ignored: list[Ignored]) -> None:

@@ -73,7 +73,10 @@ def test_nothing_is_no_budget(text: str) -> None:
         ),
         (
             "budgets: [{name: a, limit: {vcore: -1}}]",
-            "1:36: budgets[0].limit.vcore: invalid quantity '-1' for vcore",
+            (
+                "1:36: budgets[0].limit.vcore: invalid quantity '-1' for vcore, expected a whole number, "
+                "alone or with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
+            ),
         ),
         ("floating: [vcore]", "1:12: floating[0]: vcore is a resource of nodes and cannot float"),
         (

@@ -233,7 +233,7 @@ def test_amounts_in_a_property() -> None:
 
     def losses(number: int) -> tuple[int, tuple[str, ...]]:
         amounts = ",".join(f"r{count}=1" for count in range(number))
-        config = load(f"{HEAD}, properties: {{preemption.loss.limit: '{amounts}'}}}}]}}]")
+        config = load(f"{HEAD}, submitacl: ann, properties: {{preemption.loss.limit: '{amounts}'}}}}]}}]")
         return len(config.partitions[0].root.settings.preemption_loss_limit), config.warnings
 
     assert losses(caps.MAX_AMOUNTS) == (100, ())
@@ -247,7 +247,8 @@ def test_warnings_have_an_end() -> None:
 
     def warnings(number: int) -> tuple[str, ...]:
         names = ",".join(["same"] * (number + 1))
-        return load(f"{HEAD}, limits: [{{limit: '', users: [{names}], maxapplications: 1}}]}}]}}]").warnings
+        limit = f"{{limit: '', users: [{names}], maxapplications: 1}}"
+        return load(f"{HEAD}, submitacl: ann, limits: [{limit}]}}]}}]").warnings
 
     assert len(warnings(MAX_PROBLEMS)) == MAX_PROBLEMS
     more = warnings(MAX_PROBLEMS + 3)

@@ -59,7 +59,13 @@ def limit(entry: str) -> str:
             "invalid MaxResources settings for limit d exeecd current the queue MaxResources",
         ),
         ("users: a, maxapplications: 1", "expected a list, found 'a'"),
-        ("users: [a], maxresources: {vcore: x}", "invalid quantity 'x' for vcore"),
+        (
+            "users: [a], maxresources: {vcore: x}",
+            (
+                "invalid quantity 'x' for vcore, expected a whole number, alone or with m, k, M, G, T, P, E, "
+                "Ki, Mi, Gi, Ti, Pi, Ei"
+            ),
+        ),
         (
             "users: [a], maxapplications: x",
             "expected a whole number from 0 to 18446744073709551615, found 'x'",

@@ -115,7 +115,7 @@ def test_what_is_no_checksum_counts() -> None:
 )
 def test_what_is_no_checksum_is_told(text: str, found: str) -> None:
     """What cannot be cut out as a checksum gives a warning, and is an error in strict mode."""
-    config = partition_text("queues: [{name: a}]") + f"checksum: {text}\n"
+    config = partition_text("queues: [{name: a, submitacl: ann}]") + f"checksum: {text}\n"
     message = f"'{found}' is not 64 hex digits and counts as part of the text"
     assert load(config).warnings == (f"4:11: checksum: {message}",)
     (problem,) = problems(config, strict=True)

@@ -156,8 +156,17 @@ def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
         ("{name: fixed}", "a fixed queue rule must have a queue name set"),
         ("{name: fixed, create: true}", "a fixed queue rule must have a queue name set"),
         ("{name: tag, create: true}", "a tag queue rule must have a tag name set"),
-        ("{name: nearest}", "unknown rule name specified nearest, failing placement rule config"),
-        ("{name: Recovery}", "recovery rule cannot be part of the config, failing placement rule config"),
+        (
+            "{name: nearest}",
+            (
+                "unknown rule name specified nearest, failing placement rule config: expected one of "
+                "provided, user, fixed, tag"
+            ),
+        ),
+        (
+            "{name: Recovery}",
+            "recovery rule cannot be part of the config, failing placement rule config",
+        ),
         ("{name: 9to5}", "invalid rule name 9to5, a name must be a valid identifier"),
         ("{value: x}", "invalid rule name , a name must be a valid identifier, found no name"),
         ("{name: ''}", "invalid rule name , a name must be a valid identifier, found an empty name"),

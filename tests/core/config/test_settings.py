@@ -41,8 +41,8 @@ def test_spread_is_over_an_attribute() -> None:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("random", "undefined policy: random"),
-        ("{type: random}", "undefined policy: random"),
+        ("random", "undefined policy: random, expected one of fair, binpacking, spread"),
+        ("{type: random}", "undefined policy: random, expected one of fair, binpacking, spread"),
         ("{resourceweights: {vcore: -0.5}}", "negative resource weight for vcore is not allowed"),
         ("{resourceweights: {vcore: 1e308}}", "resource weight for vcore is larger than 1e+09"),
         ("{resourceweights: {vcore: lots}}", "expected a number, found 'lots'"),
@@ -55,7 +55,10 @@ def test_spread_is_over_an_attribute() -> None:
         ("{type: spread, attribute: [zone]}", "expected a text, found a list"),
         ("{attribute: zone}", "node sort policy fair has no attribute, found 'zone'"),
         ("{type: binpacking, attribute: zone}", "node sort policy binpacking has no attribute, found 'zone'"),
-        ("{type: random, attribute: zone}", "undefined policy: random"),
+        (
+            "{type: random, attribute: zone}",
+            "undefined policy: random, expected one of fair, binpacking, spread",
+        ),
     ],
 )
 def test_bad_node_sort_policies(policy: str, message: str) -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from licorne_core.config import checksum_of, load
+from licorne_core.config.extra import meant_key
 from licorne_core.values.errors import ConfigError
-from support.core.configurations import complaint, find, loaded, partition_text, problems
+from support.core.configurations import CLOSED, complaint, find, loaded, partition_text, problems
 
 BLANKS = ": indent with blanks, not with tabs"
 MAP = """\
@@ -88,8 +89,8 @@ def test_a_config_map() -> None:
     assert config.checksum == load(inner).checksum
     first, second = config.warnings
     assert first == (
-        "7:16: data.queues.yaml: this is a ConfigMap, of which queues.yaml is read, "
-        "and none of its other keys such as log.level"
+        "7:16: data.queues.yaml: this is a ConfigMap, of which queues.yaml is read; keys such as log.level "
+        "belong in the extra configuration that an RM registers with"
     )
     assert second.startswith("13:24: partitions[0].queues[0].submitacl: 'ann, ben' means")
     with pytest.raises(ConfigError) as refused:
@@ -129,3 +130,173 @@ def test_a_config_map_without_configuration(data: str) -> None:
     assert problem.message == (
         "a ConfigMap without a text 'queues.yaml' in its data: give the configuration alone"
     )
+
+
+VALUES = """\
+image: licorne
+yunikornDefaults:
+  service:
+    clusterId: c
+  queues.yaml: |
+    partitions:
+      - name: default
+        queues:
+          - name: root
+            submitacl: "*"
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VALUES,
+        VALUES.replace("queues.yaml:", "configuration:"),
+        "configuration: |\n" + VALUES.partition("queues.yaml: |\n")[2],
+    ],
+)
+def test_the_values_of_a_chart(text: str) -> None:
+    """The only text in them that is a configuration counts, and its places are those of the whole text."""
+    config = load(text)
+    assert config.partitions[0].root.submit_acl.everyone
+    (warning,) = config.warnings
+    assert "these are the values of a chart, of which" in warning
+    wrong = text.replace("submitacl", "submitacls")
+    (problem,) = problems(wrong)
+    assert wrong.splitlines()[problem.line - 1][problem.column - 1 :].startswith("submitacls")
+    assert len(problems(text, strict=True)) == 1
+
+
+def test_several_texts_in_the_values_of_a_chart() -> None:
+    """None is taken: they are named with their lines."""
+    (problem,) = problems(VALUES + "configuration: |\n  partitions: []\n")
+    assert problem.message == (
+        "several texts have a configuration: yunikornDefaults.queues.yaml in line 5, "
+        "configuration in line 11; give one of them alone"
+    )
+
+
+def test_keys_of_a_config_map_that_mean_nothing() -> None:
+    """What is nearly a key of the extra configuration is told."""
+    text = MAP.replace("log.level", "log.core.scheduler.levle")
+    assert text != MAP
+    first, second, _ = load(text).warnings
+    assert second.endswith("queues.yaml is read, and none of its other keys such as log.core.scheduler.levle")
+    assert first.endswith("key log.core.scheduler.levle means nothing, did you mean 'log.<logger>.level'?")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *dict.fromkeys(
+            (
+                *("budget", "budget.gpu-hour", "budgets.gpu-hours", "budget.gpu_hours", "budget.gpu-hrs"),
+                *("buget.gpu-hours", "Budget.gpu-hours", "budget-gpu-hours", "budget.-hours"),
+                f"budget.{'g' * 64}-hour",
+            ),
+            "budget.<resource>-hours",
+        ).items(),
+        ("topology", "topology.levels"),
+        ("topology.level", "topology.levels"),
+        ("topologies.levels", "topology.levels"),
+        ("topology.swap_seconds", "topology.swap-seconds"),
+        ("budget.gpu-hours", ""),
+        ("budget.nvidia.com/gpu-hours", ""),
+        ("team", ""),
+        ("team.budget", ""),
+    ],
+)
+def test_slips_in_the_names_of_properties(name: str, meant: str) -> None:
+    """Names with a part that may be anything are compared by what is fixed in them."""
+    body = f"queues: [{{name: a, properties: {{{name}: 5/day}}}}]"
+    told = [one for one in loaded(partition_text(body)).warnings if "means nothing" in one]
+    assert [one.partition("did you mean ")[2] for one in told] == ([f"'{meant}'?"] if meant else [])
+    assert bool(problems(partition_text(body), strict=True)) == bool(meant)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("log.core.level", ""),
+        ("log.level", ""),
+        ("service.clusterId", ""),
+        ("log.levle", "log.level"),
+        ("log.core.levels", "log.<logger>.level"),
+        ("logs.core.level", "log.<logger>.level"),
+        ("event.trackingenabled", "event.trackingEnabled"),
+    ],
+)
+def test_slips_in_the_extra_configuration(name: str, meant: str) -> None:
+    """What is nearly a key of it is told, and what others read is left alone."""
+    assert meant_key(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("quota.preemption.delay", "quota.preemption.delay"),
+        ("quota.preemption.delays", "quota.preemption.delay"),
+        ("budget.gpu-hours", "budget.<resource>-hours"),
+    ],
+)
+def test_a_property_among_resources(name: str, key: str) -> None:
+    """The name of a property is no resource; it is told where it belongs."""
+    body = f"queues: [{{name: a, resources: {{max: {{vcore: 4, {name}: 10}}}}}}]"
+    (warning,) = loaded(partition_text(body)).warnings
+    assert warning.endswith(f"'{name}' is no resource here, but a property: '{key}' belongs in 'properties'")
+    assert complaint(body, strict=True) in warning
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"), [("400000", True), ("1048575", True), ("1", True), ("1Mi", False), ("0", False)]
+)
+def test_memory_that_is_less_than_anybody_means(amount: str, told: bool) -> None:
+    """A number of bytes below 1Mi was meant in another unit; zero forbids memory."""
+    body = f"queues: [{{name: a, resources: {{max: {{memory: {amount}}}}}}}]"
+    warnings = loaded(partition_text(body)).warnings
+    ends = f"{amount} is less than 1Mi, as it counts bytes: did you mean {amount}M or {amount}Mi?"
+    assert [one.endswith(ends) for one in warnings] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("queues: [{name: root}]", True),
+        ("queues: [{name: a}, {name: b}]", True),
+        ("queues: [{name: root, submitacl: ' '}]", True),
+        ("queues: [{name: root, queues: [{name: a, submitacl: ann}]}]", False),
+        ("queues: [{name: root, adminacl: ' ops'}]", False),
+        ("queues: [{name: root, submitacl: '*'}]", False),
+    ],
+)
+def test_a_tree_that_nobody_may_use(body: str, told: bool) -> None:
+    """It is told that no application can be submitted."""
+    warnings = load(partition_text(body)).warnings
+    assert [CLOSED in one for one in warnings] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("root", "below", "told"),
+    [
+        ("submitacl: '*'", "submitacl: ann", "root"),
+        ("adminacl: '*'", "submitacl: ann", "root"),
+        ("submitacl: '*'", "submitacl: '*'", ""),
+        ("submitacl: '*'", "adminacl: ann", ""),
+        ("submitacl: ben", "submitacl: ann", ""),
+        ("submitacl: ben", "submitacl: '*', queues: [{name: c, submitacl: eve}]", "b"),
+    ],
+)
+def test_access_lists_that_close_nothing(root: str, below: str, told: str) -> None:
+    """Below a queue that is open everybody may submit, whatever is written there."""
+    body = f"queues: [{{name: root, {root}, queues: [{{name: a, queues: [{{name: b, {below}}}]}}]}}]"
+    warnings = loaded(partition_text(body)).warnings
+    ends = f"closes nothing: everybody may submit below queue {told}, which is open"
+    assert [one.endswith(ends) for one in warnings] == [True] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("acl", "told"), [("team-a-group", True), ("data_team", True), (" team-a", False), ("steam,ann", False)]
+)
+def test_a_user_that_is_named_like_a_group(acl: str, told: bool) -> None:
+    """Groups stand behind a blank, which is easily forgotten."""
+    warnings = loaded(partition_text(f"queues: [{{name: root, submitacl: '{acl}'}}]")).warnings
+    assert ["is a user's name: groups stand behind a blank" in one for one in warnings] == [True] * told

@@ -213,7 +213,7 @@ def test_all_of_a_queue() -> None:
     [
         "max: {vcore: 0}",
         "max: {vcore: 0m, memory: 0Gi}",
-        "max: {vcore: 0, memory: 1}",
+        "max: {vcore: 0, memory: 1Mi}",
         "max: {}",
         "max: ~",
         "guaranteed: {vcore: 0}",
@@ -284,9 +284,15 @@ def test_all_problems_at_once() -> None:
                 flavour: sweet
         """)
     assert [str(problem) for problem in found] == [
-        "3:21: partitions[0].nodesortpolicy: undefined policy: random",
+        (
+            "3:21: partitions[0].nodesortpolicy: undefined policy: random, expected one of fair, binpacking, "
+            "spread"
+        ),
         f"5:15: partitions[0].queues[0].name: {INVALID_QUEUE_NAME}, found 'a.b'",
-        "6:35: partitions[0].queues[0].resources.max.memory: invalid quantity 'lots' for memory",
+        (
+            "6:35: partitions[0].queues[0].resources.max.memory: invalid quantity 'lots' for memory, "
+            "expected a whole number, alone or with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
+        ),
         "8:20: partitions[0].queues[1].submitacl: multiple spaces found in ACL: 'a b c'",
         "9:17: partitions[0].queues[1].parent: expected true or false, found 'perhaps'",
         "10:9: partitions[0].queues[1].flavour: unknown key 'flavour'",

@@ -13,6 +13,7 @@ from licorne.v1.admin_pb2 import (
     PlannedVictim,
     PlanSubmissionResponse,
 )
+from licorne_cli.connection.channel import DEFAULT_PARTITION
 from licorne_cli.output.text import (
     counted,
     folded,
@@ -109,7 +110,7 @@ def horizon(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str
 def queue_lines(queue: PlannedQueue) -> Iterator[str]:
     """A queue, and below it its changes."""
     apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
-    yield f"{queue.change:<9} {printable(queue.path)}{apps}"
+    yield f"{queue.change:<9} {_placed(queue.path, queue.partition)}{apps}"
     if queue.change == "changed":
         for value in queue.values:
             before, after = value.before or "nothing", value.after or "nothing"
@@ -132,7 +133,7 @@ def limit_line(limit: ExceededLimit) -> str:
     if limit.max_applications:
         parts.append(f"{limit.applications} of {limit.max_applications} applications")
     already = ", exceeded now too" if limit.already else ""
-    return f"{printable(who)} in {printable(limit.queue)}: {', '.join(parts)}{already}"
+    return f"{printable(who)} in {_placed(limit.queue, limit.partition)}: {', '.join(parts)}{already}"
 
 
 def victim_line(victim: PlannedVictim) -> str:
@@ -146,7 +147,7 @@ def victim_line(victim: PlannedVictim) -> str:
     name = f"{victim.application_id}/{victim.allocation_key}"
     size = human_resources(victim.resource)
     return (
-        f"{printable(name)} of {printable(victim.queue)} on {printable(victim.node_id)} "
+        f"{printable(name)} of {_placed(victim.queue, victim.partition)} on {printable(victim.node_id)} "
         f"({size}){_after(victim.seconds)}: {printable(whom)}"
     )
 
@@ -192,7 +193,13 @@ def _wait(ask: PlannedAsk) -> tuple[object, ...]:
 
 
 def _of_app(ask: PlannedAsk) -> str:
-    return f"{printable(ask.application_id)} in {printable(ask.queue)}"
+    return f"{printable(ask.application_id)} in {_placed(ask.queue, ask.partition)}"
+
+
+def _placed(queue: str, partition: str) -> str:
+    """The path of a queue, with its partition unless that is the usual one."""
+    name = partition.rpartition("]")[2]
+    return printable(queue if name in ("", DEFAULT_PARTITION) else f"{queue} of partition {name}")
 
 
 def _after(seconds: float) -> str:

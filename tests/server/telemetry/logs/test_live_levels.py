@@ -63,7 +63,8 @@ async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
             write.close()
             async with grpc.aio.insecure_channel(server.target) as channel:
                 noisy = Shim(channel, "noisy")
-                await noisy.register(extraConfig={KEY: "debug", "log.core.enigne.level": "debug"})
+                slips = {"log.core.enigne.level": "debug", "log.core.levels": "info"}
+                await noisy.register(extraConfig={KEY: "debug", **slips})
                 quiet = Shim(channel, "quiet")
                 await quiet.register()
                 await AdminStub(channel).ForgetRm(pb.ForgetRmRequest(rm_id="noisy"))
@@ -81,6 +82,9 @@ async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
     (ignored,) = [line for line in entries if line["event"] == "log level ignored"]
     assert (ignored["rm_id"], ignored["key"]) == ("noisy", "log.core.enigne.level")
     assert ignored["reason"].endswith("did you mean core.engine?")
+    (slip,) = [line for line in entries if line["event"] == "extra configuration ignored"]
+    assert (slip["rm_id"], slip["key"]) == ("noisy", "log.core.levels")
+    assert slip["reason"] == "it means nothing, did you mean log.<logger>.level?"
 
 
 @pytest.mark.slow
