@@ -263,6 +263,20 @@ DECIDING = (
         ("test_slices",),
     ),
     Defect(
+        "the-living-expire",
+        "lifecycle:_expire",
+        never("applications"),
+        "the RM hears that an application has expired, as an earlier one of its id was rejected",
+        ("handlers/test_app_ends",),
+    ),
+    Defect(
+        "parts-are-no-names",
+        "stands_for",
+        never("variable"),
+        "a known name is told as a slip",
+        ("config/test_slips",),
+    ),
+    Defect(
         "deadline-between-slices",
         "agenda:_deadline",
         without("UNFINISHED"),

@@ -33,7 +33,7 @@ from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications
 from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job, Jobs
-from licorne_core.partitions.partition import Partition, forget_rejected, remember_rejected
+from licorne_core.partitions.partition import Partition, remember_rejected
 from licorne_core.partitions.registry import Rm
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId, QueuePath
@@ -185,7 +185,6 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     if brought is not None:
         _bring(partition, leaf, brought, now)
     partition.counters.applications_accepted += 1
-    forget_rejected(partition, app_id)
     return app
 
 

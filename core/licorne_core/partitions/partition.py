@@ -215,18 +215,10 @@ def remember_completed(partition: Partition, app: Application, now: float) -> No
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    Of one id the latest rejection is listed, until an application of that id is accepted.
+    Of one id the latest rejection is listed, also beside an application of that id that was accepted
+    since: who looks for the reason finds it, as in the events.
     """
     _remember(partition, Due.EXPIRE_REJECTED, app.app_id, app, now)
-
-
-def forget_rejected(partition: Partition, app_id: AppId) -> None:
-    """An application of the id is accepted: its rejection is over.
-
-    One that has completed or failed stays listed: it has a name of its own (spec § 5.1.4).
-    """
-    if app_id in partition.rejected:
-        _give_way(partition, Due.EXPIRE_REJECTED, app_id)
 
 
 def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:

@@ -85,15 +85,18 @@ def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
 
 
 @pytest.mark.row(109)
-def test_an_id_that_is_accepted_is_not_listed_as_rejected(driver: Driver) -> None:
-    """Its rejection is over at once, and nothing more is told of it; what has ended under the id
-    stays listed beside the living application."""
+def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> None:
+    """As the events it tells why, for three days, beside the living application of the id, of which the
+    RM then hears nothing."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
+    driver.wait(60.0)
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
-    assert listed(driver, "rejected") == ["two"]
+    assert listed(driver, "rejected") == ["one", "two"]
     assert driver.views.application(DEFAULT, AppId("one")).state == "New"
-    assert driver.do(remove_apps("one")) == []
-    assert messages(driver.wait(TERMINATED_TIME)) == [("Expired", "expireApplication")]
+    driver.do(asks(ask("one", "waits", memory=10**6)))
+    told = driver.wait(TERMINATED_TIME - 60.0)
+    assert (messages(told), listed(driver, "rejected")) == ([("Expired", "expireApplication")], [])
+    assert driver.views.application(DEFAULT, AppId("one")).state == "Accepted"
 
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(30.0)
@@ -101,7 +104,7 @@ def test_an_id_that_is_accepted_is_not_listed_as_rejected(driver: Driver) -> Non
     driver.do(apps(app("job", "nowhere")))
     assert refused_apps(driver.do(apps(app("job", "root.a")))) == {}
     ended = [listed(driver, state) for state in ("active", "rejected", "completed")]
-    assert ended == [["job"], [], ["job"]]
+    assert ended == [["job", "one"], ["job"], ["job"]]
 
 
 @pytest.mark.row(109)

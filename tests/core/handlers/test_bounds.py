@@ -163,11 +163,10 @@ def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
 
 
 def test_rejections_of_one_id_have_one_timer() -> None:
-    """An id that is accepted has no expiry of its rejection, one that is rejected twice has one."""
+    """However often an id is rejected, and accepted between, it has one rejection with one expiry."""
     driver = started()
     for _ in range(30):
         driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.a")), remove_apps("x"))
-        assert not partition(driver).timers.names()
     driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.nosuch")))
     assert len(partition(driver).timers.names()) == len(partition(driver).rejected) == 1
 
