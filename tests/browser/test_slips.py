@@ -12,7 +12,6 @@ from playwright.async_api import Locator, Page, Request, expect
 from structlog.testing import capture_logs
 
 from licorne import Client
-from licorne_core.values.ids import PartitionName
 from licorne_server.services.server import running
 from support.page_in_browser import PARTITION, Town, opened, settings
 from support.peers.town import Shell
@@ -51,12 +50,6 @@ async def dialog_of(page: Page, act: str) -> Locator:
 def confirming(dialog: Locator) -> Locator:
     """The button that does it."""
     return dialog.locator("form .buttons button:not([type=button])")
-
-
-def schedulable(town: Town) -> list[str]:
-    """The nodes that take allocations."""
-    nodes = town.server.scheduler.views.nodes(PartitionName(PARTITION))
-    return [node.node_id for node in nodes if node.schedulable]
 
 
 @every_act
@@ -226,7 +219,7 @@ async def test_the_command_does_what_the_button_does(
     """The line in the dialog, pasted into a shell, has the server do the same for the same reason."""
     await opened(page, town, view)
     shell = Shell(town.server.grpc_address, capsys)
-    told: list[list[dict[str, Any]]] = []
+    told: list[tuple[dict[str, Any], str]] = []
     for does in filter(None, (act, back)):
         dialog = await dialog_of(page, does)
         for label, value in given.items() if does == act else ():
@@ -237,11 +230,11 @@ async def test_the_command_does_what_the_button_does(
         with capture_logs() as lines:
             await confirming(dialog).click()
             await expect(dialog.get_by_role("status")).to_have_class(re.compile("good"))
-        told.append([audited(lines)[-1], command])  # type: ignore[list-item]
+        told.append((audited(lines)[-1], command))
         await page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
     for line, command in told:
-        words = shlex.split(str(command))
+        words = shlex.split(command)
         assert words[0] == "licorne"
         with capture_logs() as lines:
             assert (await shell(*words[1:])).code == 0, command

@@ -53,13 +53,13 @@ def configuration_in(document: Node | None, text: str, report: Report) -> tuple[
         report.raise_problems()
         return None
     report.mark(_PATH, value.line, value.column)
-    _warn_of_others(data, report)
+    _warn_of_others(entries, report)
     return value.text, _places_of(value, text)
 
 
-def _warn_of_others(data: Mapping, report: Report) -> None:
+def _warn_of_others(entries: dict[str, tuple[Scalar, Node]], report: Report) -> None:
     """Warn that one text of a ConfigMap is read, and say where its other keys belong."""
-    others = [key for key in data.entries if key != FILE]
+    others = [key for key in entries if key != FILE]
     extra = [key for key in others if any(stands_for(key, one) for one in EXTRA)]
     if extra:
         rest = f"; keys such as {shown(extra[0])} belong in the extra configuration that an RM registers with"
@@ -71,7 +71,7 @@ def _warn_of_others(data: Mapping, report: Report) -> None:
     for key in others:
         hint = report.hint(key, EXTRA)
         if hint:
-            path, mark = f"{_DATA}.{key}", data.entries[key][0]
+            path, mark = f"{_DATA}.{key}", entries[key][0]
             report.mark(path, mark.line, mark.column)
             report.warn(f"key {shown(key)} means nothing{hint}", path)
 
