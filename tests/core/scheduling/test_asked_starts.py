@@ -94,7 +94,8 @@ def test_one_question_is_open_for_each_start_that_may_be_held() -> None:
     """The next ask is not planned in between: it would hold the only start of `easy`."""
     driver, effects = world(3)
     [(check, _)] = asked(effects)
-    assert asked(driver.do(asks(ask("first", "next", vcore=3, tags={RUNTIME: "5"})))) == []
+    driver.do(apps(app("second", "root.a")))
+    assert asked(driver.do(asks(ask("second", "next", vcore=3, tags={RUNTIME: "5"})))) == []
     assert starts(driver) == []
     answer(driver, check)
     assert starts(driver) == [(10.0, ["n000"])]
