@@ -15,6 +15,7 @@ from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
 from licorne_cli.parsing.completion_scripts import specs_of
 from licorne_core.messages import backfill, fairness, operators, reasons, topology
+from licorne_server.process.watchdog import SHUT
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")
@@ -32,7 +33,7 @@ def test_exit_codes() -> None:
     """The page has exactly the exit codes of the commands."""
     common = {value for name, value in vars(failures).items() if name.isupper()}
     of_plans = {WORSE, INCOMPLETE}
-    codes = common | of_plans | {DIFFERENT, WRONG_USAGE}
+    codes = common | of_plans | {DIFFERENT, WRONG_USAGE, SHUT}
     assert {int(row[0]) for row in PAGE.table("Exit codes")} == codes
 
 

@@ -1,4 +1,4 @@
-"""`licorne serve`: a server in its own process, until a signal or the end of the engine."""
+"""`licorne serve`: a server in its own process, until a signal or a failure."""
 
 import argparse
 import asyncio
@@ -15,16 +15,16 @@ from licorne_cli.output.text import say
 from licorne_server.commands.ports import OFF, Ports
 from licorne_server.commands.serve_options import add_arguments, settings_of
 from licorne_server.process.bounds import raise_file_limit
+from licorne_server.process.doors import doors_of
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.process.watchdog import Watchdog
+from licorne_server.process.watchdog import FAILED, Watchdog
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
 log = structlog.get_logger("core.serve")
 
 OK = 0
-FAILED = 1
 EXAMPLES = (
     ("licorne serve", "for this machine alone"),
     ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
@@ -67,11 +67,11 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
         SettingsError: the server cannot start.
     """
 
-    def end(reason: str) -> None:
+    def end(reason: str, code: int) -> None:
         """End the process from another thread, without the loop."""
         log.critical("server ends itself", reason=reason)
         flush_logs()
-        os._exit(FAILED)
+        os._exit(code)
 
     try:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
@@ -83,8 +83,8 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
         return FAILED
 
 
-async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
-    """Serve until a signal or the end of the engine; returns the exit code."""
+async def _until_the_end(settings: Settings, end: Callable[[str, int], None]) -> int:
+    """Serve until a signal or a failure; returns the exit code."""
     # Slow to import, and not needed for the help.
     from licorne_server.services.server import running
 
@@ -101,7 +101,8 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
     with ExitStack() as watching:
         async with running(settings) as server:
             # Watches until the server has stopped, as a stop may hang too.
-            watchdog = Watchdog(server, settings.stall, end)
+            addresses = (server.grpc_address, server.http_address, server.metrics_address)
+            watchdog = Watchdog(server, settings.stall, end, doors_of(settings, *addresses))
             watchdog.start()
             watching.callback(watchdog.stop)
             loop.add_signal_handler(signal.SIGHUP, server.reload)
@@ -110,6 +111,7 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
             Ports(server.grpc_address, http, server.metrics_address, scheme).announce()
             waits = [asyncio.ensure_future(event.wait()) for event in (signalled, server.failed)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            watchdog.leave_doors()
             for wait in waits:
                 wait.cancel()
-        return FAILED if server.failed.is_set() else OK
+        return watchdog.exit_code if server.failed.is_set() else OK

@@ -1,8 +1,9 @@
-"""Detection of stalls of the event loop and the engine, from a separate thread.
+"""Detection, from a separate thread, of stalls of loop and engine, and of addresses that are shut.
 
 The event loop serves the probes. If the loop stalls, probes get no answer, which a supervisor takes
 for a failure. If only the engine stalls, or has ended, probes answer with the reason. If the stall
-lasts for the same time again, the process ends with an error.
+lasts for the same time again, the process ends with an error. An address that is shut (`doors.py`)
+fails the probes, and the server stops at once: only a restart opens it again.
 
 Time is counted in looks of the watchdog. Between two looks at most twice the usual interval counts,
 so that a pause of the whole process is not mistaken for a stall of the server.
@@ -12,12 +13,14 @@ import asyncio
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
 from typing import Protocol
 
 import structlog
+
+from licorne_server.process.doors import Door
 
 log = structlog.get_logger("core.watchdog")
 
@@ -29,6 +32,9 @@ STOP_SECONDS = 30.0
 """Seconds that a server may take to stop after the end of its engine."""
 
 SHOWN_FRAMES = 20
+
+FAILED, SHUT = 1, 8
+"""Exit codes: the server has failed, an address was shut."""
 
 
 class Turning(Protocol):
@@ -52,7 +58,11 @@ class Watched(Protocol):
 
     @property
     def failed(self) -> asyncio.Event:
-        """Set when the engine has ended unexpectedly."""
+        """Set when only a restart will help: the server stops."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """Set `failed` for a reason, in the loop."""
         ...
 
     def stalled(self, reason: str) -> None:
@@ -61,13 +71,23 @@ class Watched(Protocol):
 
 
 class Watchdog:
-    """Watches a server and the current event loop, from `start` to `stop`."""
+    """Watches a server with its `doors` and the current event loop, from `start` to `stop`."""
 
-    def __init__(self, server: Watched, limit: float, end: Callable[[str], None]) -> None:
+    exit_code: int
+    """What a process with a failed server should end with."""
+
+    def __init__(
+        self, server: Watched, limit: float, end: Callable[[str, int], None], doors: Sequence[Door] = ()
+    ) -> None:
         """Allow stalls of `limit` seconds; 0 for no limit.
 
-        `end` is called with the reason, in the watchdog's thread, if the process has to end.
+        `end` is called with the reason and an exit code, in the watchdog's thread, if the process has
+        to end at once.
         """
+        self.exit_code = FAILED
+        self._doors = doors
+        # False once a server that stops may close its addresses.
+        self._is_asking = True
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -93,16 +113,22 @@ class Watchdog:
         """Stop the thread."""
         self._over.set()
 
+    def leave_doors(self) -> None:
+        """Ask at no address any more, as a server that stops closes them."""
+        self._is_asking = False
+
     def look(self, elapsed: float) -> None:
         """Look once, `elapsed` seconds after the last look."""
         counted = min(elapsed, 2 * self._interval)
         self._look_at_loop(counted)
         self._look_at_engine(counted)
         self._judge(max(self._loop_still, self._engine_still))
+        # A loop that does not turn answers nobody: that is a stall.
+        self._look_at_doors(0.0 if self._loop_still else counted)
         if self._server.failed.is_set():
             self._since_failure += counted
             if self._since_failure >= STOP_SECONDS:
-                self._end("the engine has ended, and the server does not stop")
+                self._end("the server has failed, and does not stop", self.exit_code)
 
     def _run(self) -> None:
         last = monotonic()
@@ -131,6 +157,16 @@ class Watchdog:
         else:
             self._engine_still += counted
 
+    def _look_at_doors(self, counted: float) -> None:
+        for door in self._doors:
+            if not self._is_asking:
+                door.close()
+            elif reason := door.look(counted):
+                self.leave_doors()
+                self.exit_code = SHUT
+                log.critical("address shut", reason=reason)
+                self._call(self._server.fail, reason)
+
     def _judge(self, still: float) -> None:
         """Report the begin or end of a stall; end the process if the stall goes on."""
         if still < self._limit:
@@ -144,7 +180,7 @@ class Watchdog:
             self._call(self._server.stalled, self._reported)
             log.error("server stands still", reason=self._reported, at=self._stack())
         elif still >= 2 * self._limit:
-            self._end(self._reported)
+            self._end(self._reported, self.exit_code)
 
     def _call(self, function: Callable[..., None], *args: str) -> None:
         """Schedule a call in the loop, unless the loop is closed."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
+import structlog
 from google.protobuf.message import Message
 from grpc_health.v1 import health  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc  # type: ignore[import-untyped]
@@ -35,6 +36,14 @@ from licorne_server.wire.responses import nanoseconds
 
 if TYPE_CHECKING:
     from licorne_server.telemetry.tracing.tracing import Tracing
+
+log = structlog.get_logger("core.grpc")
+
+OF_ITS_OWN = (
+    "one malformed request, of anybody who reaches the port, can shut it for all until a restart, for which "
+    "the server ends itself; with the wheel licorne-transport it cannot"
+)
+"""What it means that the wheel is not used."""
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -164,6 +173,9 @@ class GrpcDoor:
         if settings.coordination is not None and settings.shares_ports:
             bind_socket(server, settings.coordination.advertise)
         await server.start()
+        if self.transport == GRPC:
+            tell = log.info if settings.listen.is_loopback else log.warning
+            tell("gRPC is served by its own library", means=OF_ITS_OWN)
         self._connections.start(int(address.rpartition(":")[2]))
         return address
 

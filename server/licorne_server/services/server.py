@@ -93,7 +93,7 @@ class Server:
     metrics_address: str
     """The same for the address of metrics and probes alone."""
     failed: asyncio.Event
-    """Set when the engine has ended by itself: the server should be stopped."""
+    """Set when only a restart will help: the server should be stopped."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Server:
         )
         self._handover = Handover(engine, self.rms, settings.drain, settings.retry_after)
         self._handover.follow(self.ownership)
-        engine.on_failure = self.ownership.on_failure = self._failed
+        engine.on_failure = self.ownership.on_failure = self.fail
         self._access = Access.by(settings)
         self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
         self.members = self._member_calls.http
@@ -341,7 +341,7 @@ class Server:
         """Report a stall of the engine to the supervisor through the probes; empty: its end."""
         self._probes.stalled(reason)
 
-    def _failed(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
         """Report to the supervisor, through the probes, that only a restart will help."""
         self._probes.failed(reason)
         self.failed.set()

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import json
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -17,10 +18,12 @@ from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
-from licorne_server.process.watchdog import STOP_SECONDS, Watchdog
+from licorne_server.process.doors import Door
+from licorne_server.process.watchdog import FAILED, SHUT, STOP_SECONDS, Watchdog
 from licorne_server.services.server import Server
 from licorne_server.wire.errors import Stopped
 from support.patience import PATIENCE
+from support.peers.networks import header_block, headers, raw_connection
 from support.peers.shim import LOOPBACK, Shim, connected, eventually, serving
 from support.server.process_log import opened
 from support.server.server_process import ServerProcess
@@ -54,20 +57,30 @@ class Standing:
         """Note the reason."""
         self.reasons.append(reason)
 
+    def fail(self, reason: str) -> None:
+        """Note the reason, and that it has failed."""
+        self.reasons.append(reason)
+        self.failed.set()
+
 
 class Watching:
     """A watchdog whose looks are made by the test."""
 
-    def __init__(self, limit: float = LIMIT) -> None:
-        """Watch a server that does nothing."""
+    def __init__(self, limit: float = LIMIT, *doors: Door) -> None:
+        """Watch a server that does nothing, and these doors."""
         self.server = Standing()
         self.ended: list[str] = []
-        self._dog = Watchdog(self.server, limit, self.ended.append)
+        self.codes: list[int] = []
+        self.dog = Watchdog(self.server, limit, self._end, doors)
+
+    def _end(self, reason: str, code: int) -> None:
+        self.ended.append(reason)
+        self.codes.append(code)
 
     async def look(self, seconds: float, *, times: int = 1, loop_turns: bool = True) -> None:
         """Look so often, so many seconds after each other."""
         for _ in range(times):
-            self._dog.look(seconds)
+            self.dog.look(seconds)
             if loop_turns:
                 await asyncio.sleep(0)
 
@@ -122,6 +135,44 @@ async def test_a_loop_that_does_not_turn_is_a_standstill() -> None:
     assert watching.ended == ["the event loop has not turned for 30 s"]
 
 
+@pytest.fixture
+def shut() -> Iterator[Door]:
+    """The door of an address at which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        door = Door("grpc", (bound.family, bound.getsockname()), lambda: b"question")
+        yield door
+        door.close()
+
+
+REFUSED = "the grpc address has refused connections for 10 s"
+
+
+async def test_server_whose_address_is_shut_fails_with_a_code_of_its_own(shut: Door) -> None:
+    """It fails once, for that reason; if it does not stop, the process ends, with the same code."""
+    watching = Watching(LIMIT, shut)
+    await watching.look(1.0, times=20)
+    assert (watching.server.reasons, watching.dog.exit_code) == ([REFUSED], SHUT)
+    assert watching.server.failed.is_set()
+    await watching.look(1.0, times=int(STOP_SECONDS))
+    assert (watching.server.reasons, watching.codes[0]) == ([REFUSED], SHUT)
+
+
+async def test_no_address_is_asked_while_the_loop_stands_still(shut: Door) -> None:
+    """A loop that does not turn answers nobody, which is a stall and nothing else."""
+    watching = Watching(LIMIT, shut)
+    await watching.look(1.0, times=25, loop_turns=False)
+    assert (watching.server.reasons, watching.dog.exit_code) == ([], FAILED)
+
+
+async def test_server_that_stops_may_close_its_addresses(shut: Door) -> None:
+    """Addresses are left alone once the server stops."""
+    watching = Watching(LIMIT, shut)
+    watching.dog.leave_doors()
+    await watching.look(1.0, times=30)
+    assert (watching.server.reasons, watching.dog.exit_code) == ([], FAILED)
+
+
 async def test_a_pause_of_the_whole_process_is_no_standstill() -> None:
     """A pause of the process or the machine counts for two looks at most."""
     watching = Watching()
@@ -140,7 +191,7 @@ async def test_without_a_limit_a_standstill_may_last() -> None:
     assert (watching.server.reasons, watching.ended) == ([], [])
     watching.server.failed.set()
     await watching.look(1.0, times=int(STOP_SECONDS))
-    assert watching.ended == ["the engine has ended, and the server does not stop"]
+    assert watching.ended == ["the server has failed, and does not stop"]
 
 
 class StillClock:
@@ -239,6 +290,32 @@ async def test_a_server_that_stands_still_is_seen_by_all_probes() -> None:
             assert await verdicts(server, channel) == (503, f"{STILL}\n", NOT_SERVING)
             server.stalled("")
             assert await verdicts(server, channel) == (200, "ok\n", SERVING)
+
+
+HURRIED = (
+    "import sys; from licorne_cli.commands import main; from licorne_server.process import doors;"
+    "doors.REST_SECONDS = doors.REFUSED_SECONDS = 0.3; sys.exit(main())"
+)
+"""`licorne` that looks at its addresses often."""
+
+
+async def test_a_process_whose_port_is_shut_ends_with_a_code_of_its_own(tmp_path: Path) -> None:
+    """One request can shut the port of gRPC's own server: the log names the port, and the process ends."""
+    program = (sys.executable, "-c", HURRIED)
+    path = tmp_path / "log"
+    with opened(path) as log:
+        flags = ("--transport", "grpc", "--stall", "2")
+        async with (
+            ServerProcess(*flags, stderr=log, program=program) as server,
+            raw_connection(server.target) as stranger,
+        ):
+            await stranger.dealt_with()
+            await stranger.send(headers(header_block("/?/x").replace(b"?", b"\xff")))
+            async with asyncio.timeout(PATIENCE):
+                assert await server.ended() == SHUT
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    [reason] = [entry["reason"] for entry in entries if entry["event"] == "address shut"]
+    assert "the grpc address has refused connections" in reason
 
 
 async def test_a_cancelled_engine_has_failed() -> None:

@@ -9,6 +9,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from licorne_cli.connection.certificates import TRUST, is_of_unknown_authority
+from licorne_cli.output.text import printable
 
 EXAMPLES = (
     ("licorne healthcheck", "the server of this machine, with TLS or without"),
@@ -26,6 +27,9 @@ HERE = ("http://127.0.0.1:9080/livez", "https://127.0.0.1:9080/livez")
 
 PATIENCE = 3.0
 """Timeout in seconds."""
+
+MOST_READ = 1024
+"""Bytes of an answer that are read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +71,15 @@ def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
     return context
 
 
+def _reason(error: urllib.error.HTTPError) -> str:
+    """The first line of the answer, which says why a server is not well; empty if there is none."""
+    try:
+        line = error.read(MOST_READ).decode(errors="replace").partition("\n")[0]
+    except (OSError, HTTPException):
+        return ""
+    return f": {printable(line)}" if line else ""
+
+
 def _problem(url: str, context: ssl.SSLContext) -> str:
     """The reason why the server does not count as alive; empty if it is."""
     try:
@@ -75,7 +88,7 @@ def _problem(url: str, context: ssl.SSLContext) -> str:
     except HTTPException:
         return "no HTTP is spoken there; where there is TLS the URL begins with https"
     except urllib.error.HTTPError as error:
-        return f"status {error.code}"
+        return f"status {error.code}{_reason(error)}"
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):

@@ -1,0 +1,194 @@
+"""Addresses are asked as by a client: which count as shut, and which do not."""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from licorne_server.coordination.options import Coordination
+from licorne_server.process.doors import (
+    REFUSED_SECONDS,
+    REST_SECONDS,
+    SILENT_SECONDS,
+    TRY_SECONDS,
+    Door,
+    doors_of,
+)
+from licorne_server.process.settings import Settings
+from licorne_server.transport import GRPC, LOOP
+from support.peers.shim import LOOPBACK, eventually, serving
+from support.peers.tls import tls
+
+REFUSED = f"the http address has refused connections for {REFUSED_SECONDS:g} s"
+SILENT = f"the http address has not answered for {SILENT_SECONDS:g} s"
+LONG = 3 * (REFUSED_SECONDS + SILENT_SECONDS)
+
+
+class Place:
+    """A listening socket on loopback and its door. Nothing is accepted unless a test does it."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        """Not asked yet."""
+        self.listening = listening
+        place = (listening.family, listening.getsockname())
+        self.door = Door("http", place, lambda: b"question")
+
+    def look(self, seconds: float) -> str:
+        """Look once a second for so long; what the last look says."""
+        said = [self.door.look(1.0) for _ in range(int(seconds))]
+        return said[-1]
+
+    def answer(self, act: Callable[[socket.socket], None] = lambda one: one.sendall(b"answer")) -> None:
+        """Let it connect and ask, and answer by `act`."""
+        assert self.look(REST_SECONDS + 2) == ""
+        connection, _ = self.listening.accept()
+        with connection:
+            assert connection.recv(100) == b"question"
+            act(connection)
+            assert self.door.look(1.0) == ""
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """A socket with room for many connections."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listening:
+        place = Place(listening)
+        yield place
+        place.door.close()
+
+
+def test_address_that_answers_is_open(place: Place) -> None:
+    """Answers, each within its time, keep an address open, whatever they are."""
+    for _ in range(3):
+        place.answer()
+    place.answer(lambda one: one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)))
+    place.answer(lambda one: one.shutdown(socket.SHUT_WR))
+    assert place.look(REST_SECONDS + 2) == ""
+
+
+def test_address_that_refuses_is_shut(place: Place) -> None:
+    """Once nobody listens any more, the address is shut after its time, and not before."""
+    place.answer()
+    place.listening.close()
+    assert place.look(REST_SECONDS + REFUSED_SECONDS - 2) == ""
+    assert place.look(4) == REFUSED
+
+
+def test_socket_that_was_removed_is_shut(tmp_path: Path) -> None:
+    """A Unix socket that nobody finds any more is shut, though the server may still have it."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        place = Place(listening)
+        place.answer()
+        (tmp_path / "socket").unlink()
+        assert place.look(REST_SECONDS + REFUSED_SECONDS + 2) == REFUSED
+
+
+def test_address_that_says_nothing_is_shut(place: Place) -> None:
+    """Connections that get no answer count, over all tries, and an answer starts the time anew."""
+    place.answer()
+    assert place.look(REST_SECONDS + SILENT_SECONDS / 2) == ""
+    for _ in range(int(SILENT_SECONDS / TRY_SECONDS) + 1):
+        place.listening.setblocking(False)
+        try:
+            place.listening.accept()[0].close()
+        except BlockingIOError:
+            break
+    place.listening.setblocking(True)
+    assert place.door.look(1.0) == ""
+    assert place.look(REST_SECONDS + SILENT_SECONDS / 2) == ""
+    assert place.look(SILENT_SECONDS) == SILENT
+
+
+def test_silence_of_an_address_that_never_answered_is_no_evidence(place: Place) -> None:
+    """Something may stand in between from the start, such as a firewall; refusal needs no first answer."""
+    assert place.look(LONG) == ""
+    place.door.close()
+    place.listening.close()
+    assert place.look(REFUSED_SECONDS + 2) == REFUSED
+
+
+def test_full_backlog_is_no_evidence(tmp_path: Path) -> None:
+    """Connections that the kernel has no room for say nothing about the server."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen(0)
+        place = Place(listening)
+        place.answer()
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(str(tmp_path / "socket"))
+            assert place.look(LONG) == ""
+        place.door.close()
+
+
+def test_want_of_descriptors_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that can open no file accepts nothing, and is not ended for that."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    place.answer()
+    monkeypatch.setattr(os, "dup", refuse)
+    assert place.look(LONG) == ""
+    monkeypatch.setattr(socket, "socket", refuse)
+    assert place.look(LONG) == ""
+
+
+WITH = [GRPC, *([LOOP] if find_spec("licorne_transport") else [])]
+"""What can serve gRPC here."""
+
+
+@pytest.mark.parametrize("transport", WITH)
+@pytest.mark.parametrize("secure", [False, True])
+async def test_all_addresses_of_a_server_answer(transport: str, secure: bool) -> None:
+    """gRPC, HTTP and metrics answer, with TLS for which one needs a certificate and without."""
+    of = {"transport": transport, "http": LOOPBACK, "metrics": LOOPBACK, "tls": tls() if secure else None}
+    async with serving(**of) as server:
+        addresses = (server.grpc_address, server.http_address, server.metrics_address)
+        found = doors_of(server.settings, *addresses)
+        assert [door.name for door in found] == ["grpc", "http", "metrics"]
+        for door in found:
+            await eventually(lambda door=door: has_answered(door))  # type: ignore[misc]
+            door.close()
+
+
+def has_answered(door: Door) -> bool:
+    """True after an answer; a look in which time does not pass."""
+    door.look(0.0)
+    return door.has_answered
+
+
+def test_worker_is_asked_at_its_own_sockets(tmp_path: Path) -> None:
+    """The common ports of workers may lead to others; without an address there is no door."""
+    own = {"advertise": f"unix:{tmp_path}/1.grpc", "advertise_http": f"unix:{tmp_path}/1.http"}
+    shared = Settings(coordination=Coordination(backend="local", hosts=("store",), **own), tls=tls())
+    found = doors_of(shared, "127.0.0.1:7070", "127.0.0.1:9080", "127.0.0.1:9090")
+    assert [door.name for door in found] == ["grpc", "http"]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{tmp_path}/1.grpc")
+        listening.listen()
+        found[0].look(0.0)
+        connection, _ = listening.accept()
+        with connection:
+            # In plain text, whatever the common ports have.
+            assert connection.recv(3) == b"PRI"
+        found[0].close()
+    assert [door.name for door in doors_of(Settings(), "127.0.0.1:7070", "", "")] == ["grpc"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_all_interfaces_are_asked_on_loopback(host: str) -> None:
+    """An address of all interfaces is asked at this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host.strip("[]"), 0), family=family) as listening:
+        [door] = doors_of(Settings(), f"{host}:{listening.getsockname()[1]}", "", "")
+        door.look(0.0)
+        connection, _ = listening.accept()
+        connection.close()
+        door.close()
