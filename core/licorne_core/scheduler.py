@@ -150,10 +150,6 @@ class Scheduler:
         """All partitions by normalized name."""
         return self._registry.partitions
 
-    def count_gone(self) -> int:
-        """Number of removed partitions so far: with their RM, replaced, or not configured."""
-        return self._registry.disposal.count
-
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
         """Check an update of the RM with the configuration: the refusal, or None if it is taken.
 

@@ -75,7 +75,7 @@ def talker(answer: bytes) -> Iterator[str]:
     [
         (b"\x15\x03\x03\x00\x02\x02\x46", "no HTTP is spoken there"),
         (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", "503"),
-        (b"HTTP/1.1 503 X\r\nContent-Length: 9\r\n\r\nshut \x1b\nno", "status 503: shut \\x1b\n"),
+        (b"HTTP/1.1 503 X\r\nContent-Length: 9\r\n\r\nshut \x1b\nno", "status 503: shut \\x1b"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "status 204"),
     ],
     ids=["garbage", "ill", "ill, and says why", "something else"],

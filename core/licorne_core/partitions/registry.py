@@ -45,18 +45,15 @@ MOST = 1_000
 class Disposal:
     """The partitions that are gone and still take memory."""
 
-    __slots__ = ("count", "gone")
+    __slots__ = ("gone",)
 
     def __init__(self) -> None:
         """Start empty."""
-        self.count = 0
-        """Number of removed partitions so far."""
         self.gone: deque[Iterator[int]] = deque()
         """Progress of each disposal."""
 
     def add(self, partition: Partition) -> None:
         """Add a removed partition, which must not be used any more."""
-        self.count += 1
         self.gone.append(_take_apart(partition))
 
     def take_apart(self) -> None:

@@ -7,9 +7,10 @@ message gets in or out for a hundred rounds of the loop. This loop takes all byt
 grpc.aio reads. Other sockets are not affected.
 
 A full pass of the garbage collector visits all objects and blocks all work: 0.7 s for 900,000 asks.
-The core never needs a pass, as reference counts free its objects (`tests/properties`). So while RMs
-are connected no pass is made, unless books were deleted and the pass is short. The interpreter's own
-passes are bounded: the latest 10,000 objects, a millisecond.
+The core never needs a pass, as reference counts free its objects (`tests/properties`). Libraries do: a
+cycle that they leave for each connection would be a leak. So a pass that is short is made whatever has
+happened, and a long one only while no RM is connected. The interpreter's own passes are bounded: the
+latest 10,000 objects, a millisecond.
 
 Times in this module are those of the process, not of the server's clock: they measure real work.
 """
@@ -141,37 +142,33 @@ interpreter's default of 5 ms would add up to a tenth of a second, and half a mi
 
 QUIET_SECONDS = 30.0
 WORTH = 10_000
-"""Commands and turns since the last pass that justify another."""
+"""Commands and turns since the last pass that justify a long one."""
 
 SHORT_SECONDS = 0.02
-"""Estimated seconds that a pass may take while an RM is connected."""
+"""Estimated seconds of a pass, at most, that needs no reason and makes RMs wait."""
 
 MOST_PRECISE = 10_000
 """Blocks of memory below which a pass does not measure the time per block."""
 
 
 class Collector:
-    """Makes full passes of garbage collection in idle moments only."""
+    """Makes full passes of garbage collection: short ones by a timer, long ones in idle moments only."""
 
     def __init__(
         self,
         connected: Callable[[], bool] = lambda: False,
-        gone: Callable[[], int] = lambda: 0,
         slow: SlowSteps | None = None,
         quiet: float = QUIET_SECONDS,
     ) -> None:
         """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`.
 
-        `connected` is True if an RM would have to wait for a pass; `gone` is the number of books
-        deleted since the start. Slow passes are noted in `slow`.
+        `connected` is True if an RM would have to wait for a pass. Slow passes are noted in `slow`.
         """
         self._connected = connected
-        self._gone = gone
         self._slow = slow or SlowSteps()
         self._quiet = quiet
         self._last_pass = 0.0
         self._last_work = 0
-        self._last_gone = 0
         # Blocks of memory allocated at start-up, and seconds of a pass per later block.
         self._exempt = 0
         self._block_seconds = 0.0
@@ -180,8 +177,8 @@ class Collector:
         self.seconds = 0.0
         """Duration of all passes, which block the loop, in seconds."""
 
-    def start(self) -> None:
-        """Exempt all objects made so far from passes, and leave full passes to `idle`.
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Exempt all objects made so far from passes, and leave full passes to `idle` and the loop's timer.
 
         Other threads yield the interpreter to the loop after `SWITCH_SECONDS`.
         """
@@ -191,6 +188,13 @@ class Collector:
         gc.set_threshold(YOUNG, NEVER, NEVER)
         sys.setswitchinterval(SWITCH_SECONDS)
         self._last_pass = perf_counter()
+        if loop is not None:
+            self._beat(loop)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make a short pass if one is due, also where nobody gives the engine work; and set the timer."""
+        self.idle(self._last_work)
+        loop.call_later(self._quiet, self._beat, loop)
 
     def reckoned(self) -> float:
         """Estimated seconds of a pass now, from the duration of the last pass.
@@ -202,11 +206,11 @@ class Collector:
     def idle(self, work: int) -> None:
         """Make a pass if it is justified: the engine is idle, and has done `work` so far."""
         now = perf_counter()
-        if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
+        if now - self._last_pass < self._quiet:
             return
-        if self._connected() and (self._gone() == self._last_gone or self.reckoned() > SHORT_SECONDS):
+        if self.reckoned() > SHORT_SECONDS and (self._connected() or work - self._last_work < WORTH):
             return
-        self._last_pass, self._last_work, self._last_gone = now, work, self._gone()
+        self._last_pass, self._last_work = now, work
         spent = self._pass()
         self.passes += 1
         self.seconds += spent

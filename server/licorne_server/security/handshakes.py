@@ -1,11 +1,13 @@
 """TLS handshakes on connections of the loop.
 
 A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all
-reads (`process/fair.py`), by host. A connection may be closed during its handshake to make room.
+reads (`process/fair.py`), by host. A connection may be closed during its handshake to make room, and one
+that waits for its turn has no memory of TLS yet.
 """
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -21,6 +23,11 @@ HANDSHAKE_SECONDS = 0.001
 
 SHUTDOWN_SECONDS = 3.0
 """Seconds that a peer may take to confirm the end of a connection."""
+
+
+MOST, SHARE = 512, 256
+"""Handshakes of an address that have had their turn and wait for the peer, in all and of one host. Each
+takes 300 KB; one of an honest peer takes as long as a few packets on their way."""
 
 
 class Handler(Protocol):
@@ -85,6 +92,7 @@ class Handshake(asyncio.Protocol):
         # A task knows what has cancelled it, and so this: they would keep each other and the connection.
         self._task = None
         self._of.under_way.pop(self, None)
+        self._of.begun.pop(self, None)
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""
@@ -92,9 +100,11 @@ class Handshake(asyncio.Protocol):
         transport.pause_reading()
         waiting = _Waiting()
         try:
-            secure = await self._of.secured(transport, waiting)
+            secure = await self._of.secured(self, transport, waiting)
         except OSError as error:  # what TLS raises, and a timeout, are among them
             log.debug("handshake failed", reason=str(error))
+            # asyncio keeps the error, whose frames keep all of TLS: 300 KB until a pass of the collector.
+            error.__traceback__ = None
             return
         except asyncio.CancelledError:
             transport.abort()
@@ -114,12 +124,15 @@ class Handshakes:
 
     under_way: dict[Handshake, None]
     """Unfinished handshakes, the oldest first."""
+    begun: dict[Handshake, str]
+    """Those of them that have had their turn, each with its host."""
 
     def __init__(
         self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
     ) -> None:
         """Each uses the current `context`, and may take `seconds`."""
         self.under_way = {}
+        self.begun = {}
         self._context = context
         self._time_slices = time_slices
         self._seconds = seconds
@@ -135,8 +148,20 @@ class Handshakes:
         for handshake in list(self.under_way):
             handshake.stop()
 
+    def _make_room(self, host: str) -> None:
+        """End the oldest handshake of the host, or of the host with most, if there are too many."""
+        count = Counter(self.begun.values())
+        crowd = host
+        if count[host] < SHARE:
+            if len(self.begun) < MOST:
+                return
+            crowd, _ = count.most_common(1)[0]
+        oldest = next(each for each, its in self.begun.items() if its == crowd)
+        del self.begun[oldest]
+        oldest.stop()
+
     async def secured(
-        self, transport: asyncio.Transport, protocol: asyncio.Protocol
+        self, handshake: Handshake, transport: asyncio.Transport, protocol: asyncio.Protocol
     ) -> asyncio.Transport | None:
         """The encrypted connection; None if it was closed meanwhile.
 
@@ -144,8 +169,11 @@ class Handshakes:
             OSError: the handshake has failed, or has timed out.
         """
         peer = transport.get_extra_info("peername")
-        async with self._time_slices.slice(peer_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
+        host = peer_of(peer[0]) if peer else ""
+        async with self._time_slices.slice(host, HANDSHAKE_SECONDS):
             context = self._context()
+        self._make_room(host)
+        self.begun[handshake] = host
         return await asyncio.get_running_loop().start_tls(
             transport,
             protocol,

@@ -145,7 +145,7 @@ class Server:
         self.failed = asyncio.Event()
         self._probes = Probes()
         self._calls = Calls()
-        self._collector = Collector(partial(any_connected, self.rms), self.scheduler.count_gone, engine.slow)
+        self._collector = Collector(partial(any_connected, self.rms), engine.slow)
         self._certificate_end = CertificateEnd(settings.tls)
         thread = self.config_thread = ConfigThread()
         self._memories = Memories(views, known, self.clock, self._time_slices, self.ownership.epoch)
@@ -172,7 +172,7 @@ class Server:
         """
         self.changes.configurations.start()
         if self.settings.manage_gc:
-            self._collector.start()
+            self._collector.start(asyncio.get_running_loop())
             self.engine.on_idle = self._collector.idle
         self.engine.on_turn = self._turned
         scheduler = self.scheduler

@@ -1,0 +1,224 @@
+"""Handshakes of TLS, on both ports: what they leave behind, and how many there may be."""
+
+import asyncio
+import gc
+import socket
+import ssl
+import struct
+from asyncio.sslproto import SSLProtocol, _SSLProtocolTransport  # type: ignore[attr-defined]
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from importlib.util import find_spec
+
+import pytest
+from aiohttp.web_protocol import RequestHandler
+
+from licorne_server.process.bounds import PeerBounds
+from licorne_server.security import handshakes
+from licorne_server.security.handshakes import Handshake
+from licorne_server.services.server import Server
+from support.peers.networks import PREFACE, SETTINGS, frame
+from support.peers.shim import LOOPBACK, PATIENCE, eventually, serving
+from support.peers.tls import https, tls
+
+REQUESTS = {"h2": PREFACE + frame(SETTINGS), "http/1.1": b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"}
+PROTOCOLS = [*(["h2"] if find_spec("licorne_transport") else []), "http/1.1"]
+"""What the ports speak whose connections are the loop's own."""
+
+TIMES = 4
+
+
+def hello() -> bytes:
+    """What a client says first."""
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        https().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+    return sent.read()
+
+
+def drained(connection: socket.socket) -> None:
+    """Read until the server closes it."""
+    with suppress(OSError):
+        while connection.recv(65536):
+            pass
+
+
+def secured(connection: socket.socket, name: str, protocol: str) -> ssl.SSLSocket:
+    """A whole handshake, with the certificate of that name."""
+    context = https(name)
+    context.check_hostname = False
+    context.set_alpn_protocols([protocol])
+    return context.wrap_socket(connection)
+
+
+def closed(connection: socket.socket, protocol: str) -> None:
+    """Half a handshake, and an end."""
+    connection.sendall(hello())
+    connection.recv(1)
+
+
+def silent(connection: socket.socket, protocol: str) -> None:
+    """Nothing is said, and the connection is ended."""
+
+
+def cut_short(connection: socket.socket, protocol: str) -> None:
+    """A part of the first record, and an end."""
+    connection.sendall(hello()[:50])
+
+
+def half_closed(connection: socket.socket, protocol: str) -> None:
+    """Half a handshake, the end of what is said, and whatever the server does then."""
+    connection.sendall(hello())
+    connection.shutdown(socket.SHUT_WR)
+    drained(connection)
+
+
+def reset(connection: socket.socket, protocol: str) -> None:
+    """Half a handshake, and a reset."""
+    closed(connection, protocol)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def garbage(connection: socket.socket, protocol: str) -> None:
+    """What is no handshake."""
+    connection.sendall(bytes(500))
+    drained(connection)
+
+
+def timed_out(connection: socket.socket, protocol: str) -> None:
+    """Half a handshake, until the server has had enough."""
+    connection.sendall(hello())
+    drained(connection)
+
+
+def refused(connection: socket.socket, protocol: str) -> None:
+    """A certificate of another authority."""
+    with suppress(OSError), secured(connection, "stranger", protocol) as secure:
+        drained(secure)
+
+
+def whole(connection: socket.socket, protocol: str) -> None:
+    """A whole handshake, and an end without a word."""
+    with secured(connection, "operator", protocol):
+        pass
+
+
+def asked(connection: socket.socket, protocol: str) -> None:
+    """A whole handshake, a request with an answer, and the end as TLS wants it."""
+    with secured(connection, "operator", protocol) as secure:
+        secure.sendall(REQUESTS[protocol])
+        secure.recv(1)
+        with suppress(OSError):
+            secure.unwrap()
+
+
+def asked_and_reset(connection: socket.socket, protocol: str) -> None:
+    """A whole handshake, a request, and a reset."""
+    with secured(connection, "operator", protocol) as secure:
+        secure.sendall(REQUESTS[protocol])
+        secure.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+WAYS = [
+    closed,
+    silent,
+    cut_short,
+    half_closed,
+    reset,
+    garbage,
+    timed_out,
+    refused,
+    whole,
+    asked,
+    asked_and_reset,
+]
+
+
+def kinds() -> tuple[type, ...]:
+    """The classes of what a connection consists of."""
+    found: list[type] = [Handshake, SSLProtocol, _SSLProtocolTransport, ssl.SSLObject, RequestHandler]
+    if find_spec("licorne_transport"):
+        from licorne_server.transport.connection import Connection
+        from licorne_server.transport.streams import Streams
+
+        found += [Connection, Streams]
+    return tuple(found)
+
+
+def left() -> Counter[str]:
+    """What connections consist of, by class, whether anything leads there or not."""
+    of = kinds()
+    return Counter(type(each).__name__ for each in gc.get_objects() if type(each) in of)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No pass of the collector."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server that wants certificates on its gRPC port, and has little patience with handshakes."""
+    async with listening(PeerBounds(handshake=0.2, http_idle=0.2)) as server:
+        yield server
+
+
+def listening(bounds: PeerBounds) -> AbstractAsyncContextManager[Server]:
+    """A server with these bounds."""
+    return serving(http=LOOPBACK, tls=tls(), operators=frozenset({"operator"}), peers=bounds)
+
+
+def place_of(server: Server, protocol: str) -> tuple[str, int]:
+    """Where the server speaks a protocol."""
+    host, _, port = (server.grpc_address if protocol == "h2" else server.http_address).rpartition(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_connection_leaves_nothing_however_it_ends(
+    server: Server, protocol: str, way: Callable[[socket.socket, str], None], uncollected: None
+) -> None:
+    """All of a connection is freed by its end, without a pass of the collector."""
+
+    def connect() -> None:
+        with socket.create_connection(place_of(server, protocol), PATIENCE) as connection:
+            way(connection, protocol)
+
+    await asyncio.to_thread(connect)
+    before = left()
+    for _ in range(TIMES):
+        await asyncio.to_thread(connect)
+    await eventually(lambda: not left() - before)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_handshakes_of_a_host_are_bounded(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that leaves handshakes half done loses the oldest for each new one; others lose none."""
+    monkeypatch.setattr(handshakes, "SHARE", 3)
+    monkeypatch.setattr(handshakes, "MOST", 5)
+    writers = []
+
+    async def begin(server: Server, source: str) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection(*place_of(server, protocol), local_addr=(source, 0))
+        writers.append(writer)
+        writer.write(hello())
+        await reader.read(1)
+        return reader
+
+    async with listening(PeerBounds(handshake=PATIENCE, http_idle=PATIENCE)) as server:
+        others = [await begin(server, "127.0.0.2") for _ in range(2)]
+        mine = [await begin(server, "127.0.0.1") for _ in range(5)]
+        async with asyncio.timeout(PATIENCE):
+            for reader in mine[:2]:
+                with suppress(ConnectionError):
+                    while await reader.read(65536):
+                        pass
+        assert not any(reader.at_eof() for reader in (*others, *mine[2:]))
+        for writer in writers:
+            writer.close()
