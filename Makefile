@@ -168,7 +168,7 @@ dist: install ## into dist/: wheels and sources of client, command line and serv
 	@$(BIN)/uv build --quiet --out-dir dist/pure .
 	@mv dist/pure/*.tar.gz dist
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
-	@if [ -n "$(CARGO)" ]; then $(MAKE) --no-print-directory transport; else echo 'dist: licorne-transport is left out, as there is no cargo'; fi
+	@if [ -n "$(CARGO)" ]; then $(MAKE) --no-print-directory transport; else echo 'dist: licorne-transport is left out, as there is no cargo: a server without it is no server for strangers'; fi
 	@ls dist/*.whl dist/pure/*.whl dist/*.tar.gz
 
 # One wheel fits all versions of Python.
@@ -340,7 +340,7 @@ constraints: ## take the newest versions that fit, and write them down
 	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 
-image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, podman or buildah
+image: $(if $(CARGO),transport) ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, podman or buildah
 	@PYTHON=$(PYTHON) deploy/image/build.sh '$(BASE)' '$(IMAGE)' $(ENGINE)
 
 image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap

@@ -45,6 +45,9 @@ options+=(--secret "id=pip,src=$given/pip.conf")
 
 # HTTP/2 for the server, where `make transport` has built it. An older one is none of this checkout's.
 rm -f deploy/image/wheels/*.whl
-cp dist/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null || true
+if ! cp dist/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null; then
+    echo "image: it is built without licorne-transport, which 'make transport' makes where there is cargo: one malformed" \
+        "request of whoever reaches the port can end gRPC for all until a restart" >&2
+fi
 
 "$engine" build "${options[@]}" --build-arg "BASE=$base" --tag "$image" .

@@ -14,6 +14,7 @@ from licorne_cli.output.text import (
     print_json,
     print_table,
     printable,
+    say,
     to_plain,
 )
 
@@ -128,3 +129,9 @@ def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixtu
 def test_sentences_get_human_amounts(text: str, shown: str) -> None:
     """Amounts in a sentence of the core's are shown in the units of the tables."""
     assert human_text(text) == shown
+
+
+def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name in a message does nothing to the terminal; lines stay lines."""
+    say("no RM \0a\x1b[2J\r\u202eb\nDid you mean c?")
+    assert capsys.readouterr().err == "no RM \\x00a\\x1b[2J\\r\\u202eb\nDid you mean c?\n"

@@ -87,6 +87,17 @@ def test_only_jobs_that_publish_may_write() -> None:
     assert all("check" in jobs()[name]["needs"] for name in ("packages", "image"))
 
 
+def test_published_image_has_the_compiled_transport() -> None:
+    """The wheel is built for each platform, and is in the image, or there is no image."""
+    image = jobs()["image"]
+    assert "compiled" in image["needs"]
+    [built] = [step for step in steps() if "maturin-action" in step.get("uses", "")]
+    assert "--manifest-path transport/Cargo.toml" in built["with"]["args"]
+    [build] = [step["with"] for step in image["steps"] if step.get("id") == "build"]
+    [given] = [step["run"] for step in image["steps"] if "licorne_transport" in step.get("run", "")]
+    assert f"-eq {len(build['platforms'].split(','))}" in given
+
+
 def test_nothing_is_put_into_commands() -> None:
     """Variables reach commands by their environment, where they are no part of the text."""
     assert [line for line in scripts() if "${{" in line] == []

@@ -44,10 +44,15 @@ def read_files(rms: Path) -> list[Revisions]:
     return [_read(folder) for folder in sorted(_folders(rms)) if (folder / "revisions").exists()]
 
 
+def has_marker(rms: Path) -> bool:
+    """True if a database has been read here, after which the marker was made."""
+    return (rms / MARKER / "revisions").exists()
+
+
 def replace_files(rms: Path, format_now: int) -> None:
     """Replace the files by the marker, once. Targets of links are not removed."""
     marker = rms / MARKER / "revisions"
-    if marker.exists():
+    if has_marker(rms):
         return
     for folder in _folders(rms):
         if folder.is_symlink():

@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.earlier_files import read_files, replace_files
+from licorne_server.configurations.earlier_files import has_marker, read_files, replace_files
 from licorne_server.configurations.revisions import (
     Damaged,
     Revisions,
@@ -191,6 +191,8 @@ class StateDir:
             OSError: the database cannot be written.
             SettingsError: the earlier files are damaged.
         """
+        if has_marker(self._path / EARLIER):
+            log.warning("state is missing: all that was applied is gone", file=str(self._file))
         found = read_files(self._path / EARLIER)
         new = self._path / NEW
         # SQLite would apply the journal of an earlier database to the new one.

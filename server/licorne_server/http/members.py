@@ -14,6 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 import aiohttp
@@ -36,6 +37,9 @@ MISSING = "Licorne-Missing-Members"
 """Header of an answer that lacks the part of these members."""
 
 UNIX = "unix:"
+TELL_SECONDS = 60.0
+"""Seconds between two log lines about wrong secrets."""
+
 OK = 200
 
 CONNECT_SECONDS = 2.0
@@ -129,6 +133,8 @@ class Members:
         """`tls` makes the context of a connection to a member whose address begins with ``https``."""
         self.ownership = ownership
         self.secret = ""
+        # Wrong secrets since the log was last told, and when that was.
+        self._wrong, self._told = 0, -TELL_SECONDS
         self.requests = PeerQuota(MAX_REQUESTS, MAX_REQUESTS_OF_PEER, _too_many)
         self._tls = tls
         self._sessions: dict[str, aiohttp.ClientSession] = {}
@@ -173,9 +179,16 @@ class Members:
         # Bytes that are no UTF-8 come as surrogates.
         sent = given[0].encode(errors="surrogateescape")
         if len(given) != 1 or not hmac.compare_digest(sent, self.secret.encode()):
-            log.warning("a wrong secret of the deployment was sent")
+            self._tell_of_wrong_secret()
             return None
         return Passed.read(headers.get(CALLER, ""))
+
+    def _tell_of_wrong_secret(self) -> None:
+        """Tell the log now and then, as anybody may send one with each request."""
+        self._wrong += 1
+        if monotonic() - self._told >= TELL_SECONDS:
+            log.warning("a wrong secret of the deployment was sent", times=self._wrong)
+            self._told, self._wrong = monotonic(), 0
 
     @asynccontextmanager
     async def answer(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from licorne_server.process.folder_lock import FolderLock
 
 OURS_ONLY = 0o700
-_NAME = re.compile(r"([0-9]{6,9})-([0-9]{4,9})\.ljr")
+_NAME = re.compile(r"([0-9]{6,})-([0-9]{4,})\.ljr")
 
 
 class Segment(NamedTuple):

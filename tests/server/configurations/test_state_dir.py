@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.earlier_files import MARKER
@@ -254,7 +255,7 @@ def test_database_that_was_changed_stops_the_start(
 
 
 def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) -> None:
-    """A new database ignores the journal of a removed one."""
+    """A removed database is missed in the log, and a new one ignores its journal."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
     with closing(sqlite3.connect(folder / "state.sqlite", isolation_level=None)) as database:
@@ -270,7 +271,11 @@ def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) ->
     directory.close()
     (folder / "state.sqlite").unlink()
     (folder / "state.sqlite-journal").write_bytes(journal)
-    assert opened()[1] == []
+    with capture_logs() as lines:
+        assert opened()[1] == []
+    [line] = lines
+    assert (line["log_level"], line["file"]) == ("warning", str(folder / "state.sqlite"))
+    assert line["event"] == "state is missing: all that was applied is gone"
     directory, _ = opened()
     directory.write(revisions_of("rm", B))
     assert opened()[1] == [revisions_of("rm", B)]

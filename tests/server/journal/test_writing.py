@@ -19,7 +19,7 @@ from licorne_core.messages.effects import Effect, Registered
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import LicorneError, NotFound
 from licorne_core.values.ids import AppId, RmId
-from licorne_server.journal.folder import Folder
+from licorne_server.journal.folder import Folder, segments
 from licorne_server.journal.inputs import JournaledCore
 from licorne_server.journal.reading import read
 from licorne_server.journal.records import Digest, Header, Input, JournalState, Record
@@ -156,6 +156,16 @@ def test_all_files_of_earlier_runs_count(tmp_path: Path) -> None:
     assert folder.open()
     assert folder.size == sum(path.stat().st_size for path in tmp_path.glob("*.ljr")) == 45
     folder.close()
+
+
+def test_numbers_may_grow_longer(tmp_path: Path) -> None:
+    """A file of the last run with nine digits is followed by one that is found as well."""
+    (tmp_path / "999999999-0001.ljr").touch()
+    folder = Folder(tmp_path, LARGE)
+    assert folder.open()
+    folder.begin(b"start")
+    folder.close()
+    assert [found.run for found in segments(tmp_path)] == [10**9 - 1, 10**9]
 
 
 def test_files_are_of_their_user_alone(tmp_path: Path) -> None:

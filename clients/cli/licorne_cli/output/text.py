@@ -39,10 +39,10 @@ AMOUNTS = re.compile(rf"map\[({_AMOUNT}(?: {_AMOUNT})*)\]")
 
 
 def say(text: str) -> None:
-    """Print a message for people on stderr; a failed write is ignored."""
+    """Print a message for people on stderr, control characters escaped; a failed write is ignored."""
     if sys.stderr is not None:
         with suppress(OSError):
-            print(text, file=sys.stderr)
+            print(*map(printable, text.split("\n")), sep="\n", file=sys.stderr)
 
 
 CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
