@@ -235,7 +235,11 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 programs: install ## are the programs there that tests need beside Python, make and git?
 	@$(BIN)/python tests/programs.py
 
-check: programs lint types imports gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native $(if $(CARGO),test-transport) gate ## all that CI runs
+# Databases are on the network: what cannot be reached is named and counted, and fails only with STRICT.
+audit: install ## known vulnerabilities of the locked packages and crates: make audit STRICT=strict fails for what cannot be looked up
+	@$(BIN)/python .ci/audit.py $(STRICT)
+
+check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native $(if $(CARGO),test-transport) gate ## all that CI runs
 
 lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check
@@ -340,8 +344,8 @@ constraints: ## take the newest versions that fit, and write them down
 	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 
-image: $(if $(CARGO),transport) ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, podman or buildah
-	@PYTHON=$(PYTHON) deploy/image/build.sh '$(BASE)' '$(IMAGE)' $(ENGINE)
+image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, podman or buildah
+	@PYTHON=$(PYTHON) CARGO='$(CARGO)' deploy/image/build.sh '$(BASE)' '$(IMAGE)' $(ENGINE)
 
 image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap
 	@deploy/image/base.sh localhost/licorne-base $(ENGINE)

@@ -43,7 +43,8 @@ if [ -f "$authorities" ]; then
 fi
 options+=(--secret "id=pip,src=$given/pip.conf")
 
-# HTTP/2 for the server, where `make transport` has built it. An older one is none of this checkout's.
+# HTTP/2 for the server. An older one is none of this checkout's.
+if [ -n "${CARGO:-}" ]; then make --no-print-directory transport; fi
 rm -f deploy/image/wheels/*.whl
 if ! cp dist/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null; then
     echo "image: it is built without licorne-transport, which 'make transport' makes where there is cargo: one malformed" \
