@@ -10,6 +10,7 @@ RESET: Final = 4
 REFUSED: Final = 5
 WRITABLE: Final = 6
 DONE: Final = 7
+MOST_VALUES: Final = 64
 
 class Connection:
     """The server's side of one connection: bytes in, events and bytes out."""

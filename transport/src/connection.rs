@@ -29,6 +29,13 @@ const MOST_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes of the head of a request.
 const MOST_HEADERS: u32 = 16 * 1024;
 
+/// Values of a request's headers, which the caller has to decode one by one.
+pub const MOST_VALUES: usize = 64;
+
+/// What bytes in small frames of data may be accounted for beyond their own, within h2 and in calls that
+/// have ended. Frames that were handed over are taken off again.
+const SMALL_FRAMES: usize = 64 * STREAM_WINDOW as usize;
+
 /// Bytes of responses within h2, for each stream.
 const SEND_BUFFER: usize = 64 * 1024;
 
@@ -64,9 +71,7 @@ impl Connection {
             .initial_window_size(STREAM_WINDOW)
             // No stream that is not read can keep others of its connection from being read.
             .initial_connection_window_size(STREAM_WINDOW.saturating_mul(max_streams).min(MOST_WINDOW))
-            // Small frames are handed over at once, and do not wait within h2. Those to calls that have
-            // ended would use up its budget in the life of a connection.
-            .data_frame_budget(usize::MAX)
+            .data_frame_budget(SMALL_FRAMES)
             .max_header_list_size(MOST_HEADERS)
             .max_send_buffer_size(SEND_BUFFER)
             .handshake(pipe.clone());
@@ -287,12 +292,19 @@ impl Connection {
     }
 }
 
-/// What the caller is told of a request: its method, its path, and its metadata as text.
-fn opened(request: &Request<RecvStream>) -> (&str, &str, Pairs) {
-    let pairs = request.headers().iter();
+/// What the caller is told of a request: its method, its path, its headers as text, and the number of
+/// their values. Of too many values there is only the number.
+fn opened(request: &Request<RecvStream>) -> (&str, &str, Pairs, usize) {
+    let values = request.headers().iter().map(|(name, value)| values(name, value)).sum();
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let metadata = pairs.map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
-    (request.method().as_str(), request.uri().path(), metadata)
+    let pairs = request.headers().iter().filter(|_| values <= MOST_VALUES);
+    let headers = pairs.map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+    (request.method().as_str(), request.uri().path(), headers, values)
+}
+
+/// The number of values of a header: a binary one may have several, with commas between them.
+fn values(name: &HeaderName, value: &HeaderValue) -> usize {
+    if name.as_str().ends_with("-bin") { value.as_bytes().split(|byte| *byte == b',').count() } else { 1 }
 }
 
 fn response(metadata: Pairs) -> PyResult<Response<()>> {

@@ -4,7 +4,8 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-/// A call has begun: its path, and its metadata as pairs of text.
+/// A call has begun: its method, its path, its headers as pairs of text, and the number of their values.
+/// Of more than `MOST_VALUES` there are no pairs.
 pub const OPENED: u8 = 0;
 /// Messages have come: a list of bytes.
 pub const MESSAGES: u8 = 1;

@@ -16,5 +16,6 @@ fn licorne_transport(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for (name, kind) in events::KINDS {
         module.add(name, kind)?;
     }
+    module.add("MOST_VALUES", connection::MOST_VALUES)?;
     module.add_class::<connection::Connection>()
 }

@@ -297,9 +297,9 @@ class CallGuard(grpc.aio.ServerInterceptor):
         link.called()
         begin, code = perf_counter(), grpc.StatusCode.OK.name
         self._measures.begin(method)
-        if self._tracing is not None:
-            self._tracing.called(context.invocation_metadata() or ())
         try:
+            if self._tracing is not None:
+                self._tracing.called(context.invocation_metadata() or ())
             if method.service in OPEN_TO_ALL:
                 peer = peer_of(host_of(context.peer()))
             else:

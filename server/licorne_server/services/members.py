@@ -249,7 +249,7 @@ class MembersService:
             self._of_rms.discard(call)
 
     async def _carry_out(self, call: PackedCall, opening: pb.Open, context: PassedContext) -> None:
-        details = Details(opening.method, context.invocation_metadata())
+        details = Details(opening.method)
         found = [handler for each in self._handlers if (handler := each.service(details)) is not None]
         if not found:
             text = f"{opening.method} is not served"

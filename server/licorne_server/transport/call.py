@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, NoReturn, Protocol
 
@@ -15,8 +15,10 @@ from licorne_server.transport.metadata import (
     Metadata,
     MetadataError,
     Packed,
+    Pairs,
     TooLarge,
     Unpacking,
+    received,
     sent,
     trailers,
 )
@@ -81,10 +83,9 @@ class ServerTransport(Protocol):
 class Details(grpc.HandlerCallDetails):
     """A call as gRPC describes it to interceptors."""
 
-    def __init__(self, method: str, metadata: Metadata = ()) -> None:
+    def __init__(self, method: str) -> None:
         """`method` is the path, such as ``/licorne.v1.Admin/DrainNode``."""
         self.method = method
-        self.invocation_metadata = metadata
 
 
 class Context:
@@ -127,11 +128,12 @@ class Call(Context):
     """True once its status was sent, or nobody waits for one."""
 
     def __init__(
-        self, transport: ServerTransport, stream: int, method: str, metadata: Metadata, unpacking: Unpacking
+        self, transport: ServerTransport, stream: int, method: str, headers: Pairs, unpacking: Unpacking
     ) -> None:
         """`method` is the path, such as ``/licorne.v1.State/GetServer``."""
         self.method = method
-        self.invocation = metadata
+        self._headers = headers
+        self._metadata: Metadata | None = None
         self.is_over = False
         self._transport = transport
         self._stream = stream
@@ -156,8 +158,18 @@ class Call(Context):
         return self._transport.peer
 
     def invocation_metadata(self) -> Metadata:
-        """The caller's metadata."""
-        return self.invocation
+        """The caller's metadata, which is decoded when somebody asks for it.
+
+        Raises:
+            grpc.aio.AbortError: it breaks gRPC's rules.
+        """
+        if self._metadata is None:
+            try:
+                self._metadata = received(self._headers)
+            except MetadataError as error:
+                self.status = Status(grpc.StatusCode.INTERNAL, str(error))
+                raise grpc.aio.AbortError from None
+        return self._metadata
 
     def auth_context(self) -> dict[str, list[bytes]]:
         """Names in the caller's certificate, by gRPC's names for their kinds."""
@@ -291,7 +303,7 @@ class Call(Context):
     async def _served(self, find: Callable[[Any], Awaitable[Any]]) -> grpc.Status:
         """Carry out the handler; returns the status of the call."""
         try:
-            handler = await find(Details(self.method, self.invocation))
+            handler = await find(Details(self.method))
             if handler is None:
                 return Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
             await carry_out(handler, self)
@@ -341,7 +353,7 @@ async def carry_out(handler: Any, call: Call) -> None:
     call.pack = handler.response_serializer
     unpack: Callable[[bytes], Any] = handler.request_deserializer or bytes
     if handler.request_streaming:
-        request: Any = _requests(call, unpack)
+        request: Any = _Requests(call, unpack)
         serve = handler.stream_stream if handler.response_streaming else handler.stream_unary
     else:
         raw = await call.read()
@@ -359,9 +371,21 @@ async def carry_out(handler: Any, call: Call) -> None:
             await call.write(response)
 
 
-async def _requests(call: Call, unpack: Callable[[bytes], Any]) -> AsyncIterator[Any]:
-    while (raw := await call.read()) is not grpc.aio.EOF:
-        yield unpack(raw)
+class _Requests:
+    """The messages of a call in order."""
+
+    def __init__(self, call: Call, unpack: Callable[[bytes], Any]) -> None:
+        self._call = call
+        self._unpack = unpack
+
+    def __aiter__(self) -> "_Requests":
+        return self
+
+    async def __anext__(self) -> Any:
+        raw = await self._call.read()
+        if raw is grpc.aio.EOF:
+            raise StopAsyncIteration
+        return self._unpack(raw)
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -9,16 +9,7 @@ import grpc
 import licorne_transport as http2
 
 from licorne_server.transport.call import Call, Status, too_large
-from licorne_server.transport.metadata import (
-    Metadata,
-    MetadataError,
-    Packed,
-    Pairs,
-    Unpacking,
-    header,
-    received,
-    timeout,
-)
+from licorne_server.transport.metadata import MetadataError, Packed, Pairs, Unpacking, header, timeout
 
 PROTOCOL_ERROR = 0x1  # of HTTP/2
 _METHOD = "POST"
@@ -128,25 +119,24 @@ class Streams:
         self._forget(stream)
         self._soon()
 
-    def _begin(self, stream: int, method: str, path: str, headers: Pairs) -> None:
-        """Begin a call, or refuse it."""
+    def _begin(self, stream: int, method: str, path: str, headers: Pairs, values: int) -> None:
+        """Begin a call, or refuse it. Its metadata is not decoded here: nothing is known of its caller."""
+        unpacking = Unpacking(header(headers, "grpc-encoding"), self._calls.max_message)
+        call = self._open[stream] = Call(self, stream, path, headers, unpacking)
+        if values > http2.MOST_VALUES:
+            text = f"the headers have {values} values, and at most {http2.MOST_VALUES} are taken"
+            call.end(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, text))
+            return
         if method != _METHOD or not header(headers, "content-type").startswith(_CONTENT_TYPE):
+            self._forget(stream)
             self._wire.reset(stream, PROTOCOL_ERROR)
             self._soon()
             return
-        seconds: float | None = None
-        problem = ""
-        metadata: Metadata = ()
         try:
-            metadata = received(headers)
-            if given := header(headers, "grpc-timeout"):
-                seconds = timeout(given)
+            given = header(headers, "grpc-timeout")
+            seconds = timeout(given) if given else None
         except MetadataError as error:
-            problem = str(error)
-        unpacking = Unpacking(header(headers, "grpc-encoding"), self._calls.max_message)
-        call = self._open[stream] = Call(self, stream, path, metadata, unpacking)
-        if problem:
-            call.end(Status(grpc.StatusCode.INTERNAL, problem))
+            call.end(Status(grpc.StatusCode.INTERNAL, str(error)))
             return
         self._calls.begin(call, seconds)
 

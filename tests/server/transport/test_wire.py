@@ -11,26 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.peers.networks import (
-    ACK,
     DATA,
     END_HEADERS,
     GOAWAY,
     HEADERS,
     MORE,
     PING,
-    PREFACE,
     RESET,
-    SETTINGS,
     UNKNOWN,
     WINDOW,
     frame,
     header_block,
 )
-from support.peers.raw_grpc import data, literal, opening, packed
+from support.peers.raw_grpc import GREETING, data, literal, opening, packed
 
 pytestmark = pytest.mark.transport
 
-GREETING = PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK)
 MOST = 64 * 1024
 HEAD = [("content-type", "application/grpc")]
 OUTGOING = 512 * 1024
@@ -208,6 +204,9 @@ FLOODS = {
     + frame(MORE, HUGE[:10_000], stream=1) * 100,
     "refused streams": b"".join(opening(stream, "Any") for stream in range(1, 4_000, 2)),
     "empty frames": opening(1, "Any") + frame(DATA, stream=1) * 1_000,
+    "small frames to an ended call": opening(1, "Any")
+    + frame(RESET, (8).to_bytes(4), stream=1)
+    + data(1, b"x") * 70_000,
     "garbage for headers": frame(HEADERS, b"\xff" * 100, stream=1, flags=END_HEADERS),
     "windows": opening(1, "Any") + frame(WINDOW, (2**31 - 1).to_bytes(4)) * 3,
 }

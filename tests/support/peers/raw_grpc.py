@@ -38,6 +38,9 @@ OPTIONS = {
 }
 """Options with which nothing happens by itself."""
 
+GREETING = PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK)
+"""What HTTP/2 wants to hear first."""
+
 LOCAL = Address(host="127.0.0.1", port=0)
 HUFFMAN = ["00000", "00001", "00010", "011001", "011010", "011011", "011100", "011101", "011110", "011111"]
 """The digits as HPACK packs them."""
