@@ -2,16 +2,34 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from attacks.conftest import Check
-from support.peers.networks import HEADERS, PREFACE, RESET, SETTINGS, RawHttp2, frame, header_block
+from licorne_server.transport import GRPC, LOOP, served_by
+from support.peers.networks import (
+    DATA,
+    END_HEADERS,
+    HEADERS,
+    PREFACE,
+    RESET,
+    SETTINGS,
+    RawHttp2,
+    frame,
+    header_block,
+)
 from support.peers.shim import eventually
 from support.server.server_process import ServerProcess
 
 STREAMS = 16
 """How many streams a connection may have at once."""
+
+TRANSPORTS = sorted({GRPC, served_by(LOOP)})
+UNARY, WATCH = "/licorne.v1.State/ListRms", "/licorne.v1.State/WatchEvents"
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+HALF = b"\0\0\1\0\0" + bytes(1_000)
+"""The begin of a message of 64 KiB."""
 
 Opener = Callable[[ServerProcess], Awaitable[RawHttp2]]
 
@@ -54,6 +72,35 @@ async def test_silent_stream_ends(opened: Opener) -> None:
         await connection.begin()
         await connection.call(1)
         await eventually(lambda: RESET in connection.kinds)
+
+
+async def ends_unfinished(connection: RawHttp2, path: str) -> None:
+    """Make a call whose message does not become whole, and wait until the server has ended it."""
+    await connection.begin()
+    opening = frame(HEADERS, header_block(path), stream=1, flags=END_HEADERS)
+    await connection.send(opening + frame(DATA, HALF, stream=1))
+    await eventually(lambda: RESET in connection.kinds)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
+    """A call whose request does not become whole is ended after the time that `--first-message` gives it."""
+    async with ServerProcess("--first-message", "0.1", "--transport", transport) as server:
+        for path in (UNARY, WATCH, REFLECTION, "/grpc.health.v1.Health/Check"):
+            await ends_unfinished(await opened(server), path)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_caller_is_known_before_its_request_is_whole(
+    opened: Opener, tmp_path: Path, transport: str
+) -> None:
+    """Without a token a call is ended at once, however little of its request has come."""
+    token = tmp_path / "token"
+    token.write_text("a-long-secret-of-an-operator")
+    flags = ("--operator-token", str(token), "--insecure", "--transport", transport)
+    async with ServerProcess(*flags) as server:
+        for path in (UNARY, WATCH):
+            await ends_unfinished(await opened(server), path)
 
 
 @pytest.mark.slow

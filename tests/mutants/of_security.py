@@ -67,6 +67,21 @@ SECURITY = (
         ("test_viewers",),
     ),
     Defect(
+        "requests-take-their-time",
+        "CallGuard._first_of",
+        swap("self . _seconds", "None"),
+        "half a request stays in memory for as long as its caller likes",
+        ("test_silence::test_unfinished_request_ends",),
+        nth=1,
+    ),
+    Defect(
+        "half-a-message-is-a-callers",
+        "connections:Link.called",
+        swap("self . open += 1", "self.was_heard, self.open = True, self.open + 1"),
+        "a connection from which no whole message has come may send twice as much",
+        ("security/test_connections",),
+    ),
+    Defect(
         "any-secret-is-a-members",
         "Members.trusted",
         never("compare_digest"),

@@ -144,7 +144,9 @@ def _add_peers(of: Options) -> None:
     of.several("--operator-token", "FILE", text, Path)
     text = "a file with a bearer token that may see every RM and change nothing"
     of.several("--viewer-token", "FILE", text, Path)
-    of.seconds("--first-message", usual.first_message, "how long a stream may stay open without a message")
+    of.seconds(
+        "--first-message", usual.first_message, "how long a call may stay open without a whole message"
+    )
     of.seconds("--idle", usual.idle, "how long a gRPC connection may stay open without a call")
     text = "gRPC connections at a time; fewer if the limit of open files is low"
     of.count("--max-connections", usual.connections, text)

@@ -26,7 +26,7 @@ class PeerBounds:
     """Bounds of all peers together; `fair.PeerQuota` gives each peer its share. Times in seconds."""
 
     first_message: float = 30.0
-    """Seconds that a stream may stay open without a message."""
+    """Seconds that a call may stay open without a whole message."""
     idle: float = 300.0
     """Seconds that a gRPC connection may stay open without a call."""
     handshake: float = 20.0

@@ -47,15 +47,14 @@ MESSAGE_BYTES = 128
 """Bytes allowed for a message in addition to its own: frames, TLS records, flow control."""
 
 STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
-"""Unexplained bytes of a connection without calls, at most. A unary call is counted only after its
-whole message has arrived."""
+"""Unexplained bytes of a connection from which no whole message has come, at most."""
 
 STRANGER_ANSWERS = 128 * 1024
 """Bytes sent to a connection without calls, at most: the handshake, answers to frames. The flow
 control of its first message, whatever its size, takes a tenth."""
 
 CALLER_BYTES = 16 * 1024 * 1024
-"""Unexplained bytes of a connection with calls: messages on their way, and one refused for its size."""
+"""Unexplained bytes of any other connection: messages on their way, and one refused for its size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
 """Additional bytes per stream of an RM: a message may be on its way while another is read."""
@@ -97,9 +96,12 @@ class Link:
     """Received bytes explained by calls."""
     resets: int
     """Calls cancelled by the peer."""
+    was_heard: bool
+    """True once a whole message of a call has come."""
 
     def __init__(self) -> None:
         """Start without calls."""
+        self.was_heard = False
         self.open = 0
         self.streams = 0
         self.calls = 0
@@ -118,6 +120,7 @@ class Link:
 
     def heard(self, messages: int, size: int) -> None:
         """Count messages of `size` bytes in all from the peer."""
+        self.was_heard = True
         self.explained += size + size // 8 + messages * MESSAGE_BYTES
 
     def told(self, size: int) -> None:
@@ -158,7 +161,7 @@ class Connection:
         resets = link.resets - self.resets
         self.resets = link.resets
         self.reset_debt = max(0, self.reset_debt + resets - int(FORGIVEN_RESETS * seconds))
-        allowed = CALLER_BYTES + STREAM_BYTES * link.streams if link.calls else STRANGER_BYTES
+        allowed = CALLER_BYTES + STREAM_BYTES * link.streams if link.was_heard else STRANGER_BYTES
         if answered > STRANGER_ANSWERS and not link.calls:
             return "many answers and no call"
         if self.debt > allowed:

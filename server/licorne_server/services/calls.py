@@ -156,6 +156,24 @@ def _status(error: Exception) -> CallError:
             return CallError(grpc.StatusCode.INTERNAL, message)
 
 
+Take = Callable[[Any, Link], Awaitable[Any]]
+"""Gives the request of a call on a connection, of what its handler was called with."""
+
+
+async def _given(request: Any, _: Link) -> Any:
+    """The request itself, where it was there before the call was known."""
+    return request
+
+
+def _writing(serve: Any) -> Any:
+    """Have the answer of a unary method written, as a method of streams does."""
+
+    async def handle(requests: Any, context: Any) -> None:
+        await context.write(await serve(requests, context))
+
+    return _with_status(handle)
+
+
 OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
 """Services that need no authentication of callers: probes have no token, and members have a secret."""
 
@@ -212,45 +230,89 @@ class CallGuard(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
-        """The handler of a call, behind this guard."""
+        """The handler of a call over the wire, behind this guard.
+
+        It reads the request by itself: its caller is known, and has its place, before the message is whole.
+        """
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
-        method: str = handler_call_details.method
+        guarded = self.guarded(handler, handler_call_details.method, self._request)
+        serve = guarded.unary_stream or guarded.stream_stream or _writing(guarded.unary_unary)
+        kinds = {"unary_unary": None, "unary_stream": None, "stream_stream": serve}
+        return handler._replace(request_streaming=True, response_streaming=True, **kinds)
+
+    def guarded(self, handler: Any, method: str, take: Take = _given) -> Any:
+        """A handler behind this guard; `take` makes its request of what it is called with."""
         if handler.unary_unary is not None:
             called = Method.of(method, "unary")
-            return handler._replace(unary_unary=self._unary(handler.unary_unary, called))
-        field = "unary_stream" if handler.unary_stream is not None else "stream_stream"
-        serve = getattr(handler, field)
-        own = field == "stream_stream" and method.split("/")[1] in self._own
-        guarded = self._generator if inspect.isasyncgenfunction(serve) else self._streaming
-        called = Method.of(method, "bidi_stream" if field == "stream_stream" else "server_stream")
-        return handler._replace(**{field: guarded(serve, called, None if own else self._watchers)})
+            return handler._replace(unary_unary=self._unary(handler.unary_unary, called, take))
+        if handler.unary_stream is not None:
+            called = Method.of(method, "server_stream")
+            serve = self._streaming(handler.unary_stream, called, self._watchers, take)
+            return handler._replace(unary_stream=serve)
+        called = Method.of(method, "bidi_stream")
+        quota = None if method.split("/")[1] in self._own else self._watchers
+        if inspect.isasyncgenfunction(handler.stream_stream):
+            return handler._replace(stream_stream=self._generator(handler.stream_stream, called, quota))
+        return handler._replace(stream_stream=self._streaming(handler.stream_stream, called, quota, _given))
 
-    def _unary(self, serve: Any, method: Method) -> Any:
-        async def handle(request: Any, context: Any) -> Any:
+    async def _request(self, requests: AsyncIterator[Any], link: Link) -> Any:
+        """The request of a call that has one, of those that the wire gives.
+
+        Raises:
+            CallError: there is none, or it did not come in time.
+        """
+        request = await self._first_of(requests)
+        if request is None:
+            raise CallError(grpc.StatusCode.INTERNAL, "the call has ended without a request")
+        link.heard(1, _size(request))
+        return request
+
+    async def _first_of(self, requests: AsyncIterator[Any]) -> Any:
+        """The first request of a call; None if it has ended without one.
+
+        Raises:
+            CallError: it did not come in time.
+        """
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await anext(aiter(requests), None)
+        except TimeoutError:
+            message = f"no whole message came for {self._seconds:g} s after the call was opened"
+            raise unavailable(message, 0.0) from None
+
+    async def _timely(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The requests of a call, of which the first has to come in time."""
+        first = await self._first_of(requests)
+        if first is not None:
+            yield first
+        async for request in requests:
+            yield request
+
+    def _unary(self, serve: Any, method: Method, take: Take) -> Any:
+        async def handle(requests: Any, context: Any) -> Any:
             with self._entered(context, method, self._calls) as link:
-                answer = await serve(request, context)
-                link.heard(1, _size(request))
+                answer = await serve(await take(requests, link), context)
                 link.told(_size(answer))
                 return answer
 
         return _with_status(handle)
 
-    def _streaming(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
-        async def handle(request: Any, context: Any) -> None:
-            with self._entered(context, method, quota):
+    def _streaming(self, serve: Any, method: Method, quota: PeerQuota | None, take: Take) -> Any:
+        async def handle(requests: Any, context: Any) -> None:
+            with self._entered(context, method, quota) as link:
                 async with self._open(context, method):
-                    await serve(request, context)
+                    await serve(await take(requests, link), context)
 
         return _with_status(handle)
 
     def _generator(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
-        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+        async def handle(requests: Any, context: Any) -> AsyncIterator[Any]:
             try:
                 with self._entered(context, method, quota):
                     async with self._open(context, method):
-                        async for answer in serve(request, context):
+                        async for answer in serve(self._timely(requests), context):
                             yield answer
             except grpc.aio.AbortError:
                 raise

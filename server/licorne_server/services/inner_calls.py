@@ -47,11 +47,8 @@ class InnerCalls:
         async def handler(details: Details) -> Any:
             return next(found for each in handlers if (found := each.service(details)) is not None)
 
-        async def passing(details: Details) -> Any:
-            return await forwarding.intercept_service(handler, details)
-
         async def guarded(details: Details) -> Any:
-            return await guard.intercept_service(passing, details)
+            return guard.guarded(await forwarding.intercept_service(handler, details), details.method)
 
         self._find = guarded
 

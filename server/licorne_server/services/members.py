@@ -254,11 +254,7 @@ class MembersService:
         if not found:
             text = f"{opening.method} is not served"
             await context.abort_with_status(CallError(grpc.StatusCode.UNIMPLEMENTED, text).status())
-
-        async def continuation(_: object) -> Any:
-            return found[0]
-
-        handler = await self._guard.intercept_service(continuation, details)
+        handler = self._guard.guarded(found[0], opening.method)
         if handler.stream_stream is not None:
             self._of_rms.add(call)
             await handler.stream_stream(None, context)

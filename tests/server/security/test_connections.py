@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import pytest
@@ -17,6 +17,8 @@ from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 MUCH = "more bytes than its calls explain"
 ANSWERS = "many answers and no call"
 RESETS = "too many calls cancelled"
+CALLED = connections.CALL_BYTES + connections.MESSAGE_BYTES
+"""Bytes that a call with an empty message explains."""
 
 
 def found(link: Link) -> Connection:
@@ -37,20 +39,25 @@ def test_what_calls_explain_is_never_too_much() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "streams", "allowed"),
+    ("calls", "messages", "streams", "allowed"),
     [
-        (0, 0, connections.STRANGER_BYTES),
-        (1, 0, connections.CALLER_BYTES + connections.CALL_BYTES),
-        (1, 1, connections.CALLER_BYTES + connections.CALL_BYTES + MAX_MESSAGE_BYTES),
+        (0, 0, 0, connections.STRANGER_BYTES),
+        (1, 0, 0, connections.STRANGER_BYTES + connections.CALL_BYTES),
+        (1, 1, 0, connections.CALLER_BYTES + CALLED),
+        (1, 1, 1, connections.CALLER_BYTES + CALLED + MAX_MESSAGE_BYTES),
     ],
-    ids=["stranger", "caller", "stream"],
+    ids=["stranger", "half a message", "caller", "stream"],
 )
-def test_bytes_that_no_call_explains_are_bounded(calls: int, streams: int, allowed: int) -> None:
-    """Unexplained bytes are bounded, with and without calls."""
+def test_bytes_that_no_call_explains_are_bounded(
+    calls: int, messages: int, streams: int, allowed: int
+) -> None:
+    """Unexplained bytes are bounded, more tightly before a whole message of a call has come."""
     for surplus, reason in ((0, ""), (1, MUCH)):
         link = Link()
         for _ in range(calls):
             link.called()
+        for _ in range(messages):
+            link.heard(1, 0)
         link.streams = streams
         assert found(link).judge(allowed + surplus, 0.0) == reason
 
@@ -98,12 +105,6 @@ def test_cancelled_calls_are_bounded() -> None:
     assert tally.judge(0, 1.0) == RESETS
 
 
-class Details(NamedTuple):
-    """Details of a call before it is served."""
-
-    method: str
-
-
 class Context:
     """A call of a peer with an address and nothing else."""
 
@@ -121,11 +122,8 @@ async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets:
         await answered.wait()
         return request
 
-    async def found(details: Details) -> Any:
-        return grpc.unary_unary_rpc_method_handler(serve)
-
     call_guard = CallGuard(Access(), known, bounds, frozenset())
-    handler = await call_guard.intercept_service(found, Details("/service/method"))
+    handler = call_guard.guarded(grpc.unary_unary_rpc_method_handler(serve), "/service/method")
     call = asyncio.create_task(handler.unary_unary(b"", Context()))
     await asyncio.sleep(0)
     if cancelled:
