@@ -36,6 +36,9 @@ pub const MOST_VALUES: usize = 64;
 /// have ended. Frames that were handed over are taken off again.
 const SMALL_FRAMES: usize = 64 * STREAM_WINDOW as usize;
 
+/// Calls that begin in one step. Others that have come wait within h2 for the next one.
+const MOST_OPENED: usize = 4;
+
 /// Bytes of responses within h2, for each stream.
 const SEND_BUFFER: usize = 64 * 1024;
 
@@ -57,6 +60,8 @@ pub struct Connection {
     streams: BTreeMap<u32, Stream>,
     /// Bytes of a message, at most.
     most: usize,
+    /// Calls that have begun in this step.
+    opened: usize,
     /// True after a panic.
     has_failed: bool,
 }
@@ -81,6 +86,7 @@ impl Connection {
             pings: None,
             streams: BTreeMap::new(),
             most: max_message,
+            opened: 0,
             has_failed: false,
         }
     }
@@ -101,6 +107,18 @@ impl Connection {
     #[getter]
     fn busy(&self) -> bool {
         matches!(&self.phase, Phase::Open(open) if open.has_streams())
+    }
+
+    /// True if calls may wait for the next step.
+    #[getter]
+    fn has_more(&self) -> bool {
+        self.opened == MOST_OPENED && !self.closed()
+    }
+
+    /// Streams of which some bytes have come, and no whole message; and the number of these bytes.
+    fn unfinished(&self) -> Vec<(u32, usize)> {
+        let sizes = self.streams.iter().map(|(id, stream)| (*id, stream.unfinished()));
+        sizes.filter(|(_, size)| *size > 0).collect()
     }
 
     /// Read what was received; returns what has happened.
@@ -224,6 +242,7 @@ impl Connection {
 
     fn advance_all<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut events = Events::new(py);
+        self.opened = 0;
         loop {
             let before = (events.len(), self.pipe.buffers().outgoing.len());
             self.accept(&mut events)?;
@@ -256,9 +275,15 @@ impl Connection {
             }
         }
         while let Phase::Open(connection) = &mut self.phase {
-            match connection.poll_accept(context) {
+            let accepted = if self.opened < MOST_OPENED {
+                connection.poll_accept(context)
+            } else {
+                connection.poll_closed(context).map(|_| None)
+            };
+            match accepted {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.opened += 1;
                     let id = respond.stream_id().into();
                     events.add(id, OPENED, opened(&request))?;
                     self.streams.insert(id, Stream::new(id, request.into_body(), respond));

@@ -47,6 +47,8 @@ pub struct Stream {
     held: usize,
     /// Bytes of new window since the last `advance`.
     released: usize,
+    /// True once a whole message has come.
+    was_heard: bool,
     unsent: BytesMut,
     trailers: Option<HeaderMap>,
     /// True while the writer waits.
@@ -65,6 +67,7 @@ impl Stream {
             owed: 0,
             held: 0,
             released: 0,
+            was_heard: false,
             unsent: BytesMut::new(),
             trailers: None,
             blocked: false,
@@ -93,9 +96,16 @@ impl Stream {
         Ok(self.blocked)
     }
 
-    /// End the response behind what waits.
+    /// End the response behind what waits. Nothing more is read.
     pub fn finish(&mut self, trailers: HeaderMap) {
         self.trailers = Some(trailers);
+        self.receive = None;
+        self.partial = BytesMut::new();
+    }
+
+    /// Bytes of the first message, while it is not whole.
+    pub fn unfinished(&self) -> usize {
+        if self.was_heard { 0 } else { self.partial.len() }
     }
 
     /// Reset it.
@@ -200,6 +210,7 @@ impl Stream {
             } else {
                 events.add(self.id, COMPRESSED, message)?;
             }
+            self.was_heard = true;
             self.held += HEAD + size;
             rest = behind;
         }

@@ -6,7 +6,7 @@ Also here:
 * `State.GetServer`: facts about the server, for any caller.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
@@ -64,6 +64,7 @@ def server_of(
     interceptors: Sequence[grpc.aio.ServerInterceptor],
     options: Sequence[tuple[str, int]],
     time_slices: TimeSlices,
+    is_short: Callable[[], object],
 ) -> Transport:
     """A server without services, whose calls pass the interceptors in order; with `options` of gRPC.
 
@@ -75,7 +76,7 @@ def server_of(
         return AioTransport(interceptors, every)
     from licorne_server.transport.server import LoopTransport
 
-    return LoopTransport(interceptors, every, time_slices)
+    return LoopTransport(interceptors, every, time_slices, is_short)
 
 
 def bind(server: Transport, settings: Settings) -> str:
@@ -137,12 +138,14 @@ class GrpcDoor:
         calls: Calls,
         tracing: "Tracing | None",
         time_slices: TimeSlices,
+        is_short: Callable[[], object],
     ) -> None:
         """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them.
 
-        Handshakes take turns with reads in `time_slices`.
+        Handshakes take turns with reads in `time_slices`. `is_short` is true while memory is.
         """
         self._time_slices = time_slices
+        self._is_short = is_short
         self.transport = served_by(settings.transport)
         self.inner = InnerCalls()
         self._settings = settings
@@ -159,7 +162,8 @@ class GrpcDoor:
         """
         settings = self._settings
         interceptors = [self.guard, members.forwarding]
-        server = server_of(settings, interceptors, self._connections.options(), self._time_slices)
+        options = self._connections.options()
+        server = server_of(settings, interceptors, options, self._time_slices, self._is_short)
         handlers = [service.handler() for service in services]
         server.add_generic_rpc_handlers(handlers)
         await members.start(self.guard, handlers, server)

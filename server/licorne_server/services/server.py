@@ -139,7 +139,8 @@ class Server:
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._followed
         self.rms.on_forgotten = self._forgotten
-        self.memory = Memory(settings.rms.memory, self.engine.post)
+        memory = self.memory = Memory(settings.rms.memory, self.engine.post)
+        shortage = partial(getattr, memory, "shortage")
         self.eviction = Eviction(engine, self.rms, views, self.clock, settings.rms.forget_after)
         self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
@@ -150,7 +151,7 @@ class Server:
         thread = self.config_thread = ConfigThread()
         self._memories = Memories(views, known, self.clock, self._time_slices, self.ownership.epoch)
         self._admission = Admission(
-            engine, self.rms, thread, self.eviction, known, self._memories, settings.rms, self._shortage
+            engine, self.rms, thread, self.eviction, known, self._memories, settings.rms, shortage
         )
         self.changes = Changes(engine, self.rms, known, thread, self.clock, self.scheduler.refusal_of)
         self.budgets = MemberBudgets(
@@ -158,7 +159,8 @@ class Server:
         )
         self.copies = self._copies()
         self.periodics = Periodics(settings, views, known.find, self.clock, self._time_slices)
-        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing, self._time_slices)
+        slices = self._time_slices
+        self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing, slices, shortage)
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
         self._http: HttpServer | None = None
@@ -296,9 +298,6 @@ class Server:
         """The RM is not in the core any more."""
         self._log_levels.forget(rm_id)
         self.budgets.forget(rm_id)
-
-    def _shortage(self) -> str:
-        return self.memory.shortage
 
     def _copies(self) -> Copies:
         pauses = Pauses(self.settings.rms.plan_pause, lambda: self.memory.resident)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import licorne_transport as http2
 import structlog
 
+from licorne_server.transport.rounds import CALL_WORK, STEP_BYTES, Rounds
 from licorne_server.transport.streams import Calls, Streams
 
 log = structlog.get_logger("core.transport")
@@ -26,6 +27,8 @@ class Owner(Calls, Protocol):
 
     max_streams: int
     """Calls of one connection at a time."""
+    rounds: Rounds
+    """Turns of all connections."""
 
     def opened(self, connection: "Connection") -> bool:
         """A connection was made; false if there are too many."""
@@ -45,6 +48,8 @@ class Connection(asyncio.BufferedProtocol):
     """When it was made, in seconds of the process' clock."""
     heard_at: float
     """When something was last received."""
+    is_waiting: bool
+    """True while it waits for its turn to go on with what it has received."""
 
     def __init__(self, owner: Owner, buffer: memoryview) -> None:
         """`buffer` is shared by all connections, as the loop reads one after the other."""
@@ -56,7 +61,9 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         # None before and behind its life.
         self._transport: asyncio.Transport | None = None
-        self._is_flushing = self._is_paused = self._is_closing = False
+        self._unread = b""
+        self.is_waiting = self._is_flushing = self._is_paused = self._is_closing = False
+        self._is_reading = True
 
     @property
     def is_greeted(self) -> bool:
@@ -92,14 +99,14 @@ class Connection(asyncio.BufferedProtocol):
         """Begin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.streams.peer = peer_name(transport.get_extra_info("peername"))
-        self.streams.secure = transport.get_extra_info("ssl_object")
+        peer = peer_name(transport.get_extra_info("peername"))
+        self.streams.meet(peer, transport.get_extra_info("ssl_object"))
         if not self._owner.opened(self):
             transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to read to."""
-        return self._buffer
+        return self._buffer[: self._owner.rounds.room]
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much was read."""
@@ -108,31 +115,58 @@ class Connection(asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         """Something was read."""
         self.heard_at = monotonic()
-        self._carry_out(partial(self._http2.feed, data))
-        self._soon()
-
-    def eof_received(self) -> None:
-        """The peer sends nothing more, and gets nothing more either: gRPC knows no such half."""
+        self._unread += data
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone, and with it all calls."""
         self._transport = None
+        self._is_closing = True
         self.streams.close()
         self._owner.closed(self)
 
     def pause_writing(self) -> None:
         """The peer does not read. What it asks is not read either, as it would want answers."""
         self._is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._read_or_not()
 
     def resume_writing(self) -> None:
         """The peer reads again. That is a sign of life, and none of it was read meanwhile."""
         self.heard_at = monotonic()
         self._is_paused = False
-        if self._transport is not None:
-            self._transport.resume_reading()
+        self._read_or_not()
         self._soon()
+
+    # Its turns.
+
+    def go_on(self) -> int:
+        """Read a part of what was received; returns the work of it and of the calls that have begun."""
+        data, self._unread = self._unread[:STEP_BYTES], self._unread[STEP_BYTES:]
+        begun = self.streams.begun
+        self._carry_out(partial(self._http2.feed, data))
+        self.streams.count_unfinished()
+        self._soon()
+        self.is_waiting = not self._is_closing and (bool(self._unread) or self._http2.has_more)
+        self._read_or_not()
+        return len(data) + CALL_WORK * (self.streams.begun - begun)
+
+    def _wait(self) -> None:
+        """Go on in its turn, which may be at once. Nothing is received while it waits."""
+        if not self.is_waiting:
+            self.is_waiting = True
+            self._owner.rounds.wait(self.streams.line, self)
+            self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        """Receive, unless the peer does not read, or what was received waits."""
+        reads = not (self._is_paused or self.is_waiting)
+        if reads is self._is_reading or self._transport is None or self._is_closing:
+            return
+        self._is_reading = reads
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     # Between both.
 
@@ -144,7 +178,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._is_flushing = False
-        self._carry_out(self._http2.advance)
+        if not self.is_waiting:
+            self._carry_out(self._http2.advance)
+            if self._http2.has_more:
+                self._wait()
         self._write()
 
     def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:

@@ -19,6 +19,8 @@ from licorne_server.security.handshakes import Handshakes
 from licorne_server.security.tls import Certificates
 from licorne_server.transport.call import Call, Status
 from licorne_server.transport.connection import READ_BYTES, Connection
+from licorne_server.transport.rounds import Rounds
+from licorne_server.transport.unfinished import Unfinished
 
 LONGEST_LOOK, LOOKS = 1.0, 4
 """Seconds between two looks at all connections, at most; and looks within the shortest of their limits."""
@@ -37,17 +39,22 @@ class LoopTransport:
 
     max_streams: int
     max_message: int
+    rounds: Rounds
+    unfinished: Unfinished
 
     def __init__(
         self,
         interceptors: Sequence[grpc.aio.ServerInterceptor],
         options: Sequence[tuple[str, int]],
         time_slices: TimeSlices,
+        is_short: Callable[[], object] = bool,
     ) -> None:
         """Calls pass the interceptors in order; `options` are gRPC's, and all of them count.
 
-        Handshakes of TLS take turns with reads in `time_slices`.
+        Handshakes of TLS take turns with reads in `time_slices`. `is_short` is true while memory is.
         """
+        self.rounds = Rounds()
+        self.unfinished = Unfinished(is_short)
         self._time_slices = time_slices
         given = dict(options)
         self.max_streams = given["grpc.max_concurrent_streams"]
@@ -209,6 +216,7 @@ class LoopTransport:
             now = monotonic()
             for connection in tuple(self._connections):
                 self._limits.hold(connection, now)
+            self.unfinished.drop()
 
     def _is_busy(self) -> bool:
         """True while a call is under way, or a response has not left whole."""

@@ -7,9 +7,14 @@ from typing import Any, Protocol
 
 import grpc
 import licorne_transport as http2
+import structlog
 
+from licorne_server.process.bounds import host_of, peer_of
 from licorne_server.transport.call import Call, Status, too_large
 from licorne_server.transport.metadata import MetadataError, Packed, Pairs, Unpacking, header, timeout
+from licorne_server.transport.unfinished import Unfinished
+
+log = structlog.get_logger("core.transport")
 
 PROTOCOL_ERROR = 0x1  # of HTTP/2
 _METHOD = "POST"
@@ -23,6 +28,8 @@ class Calls(Protocol):
 
     max_message: int
     """Bytes of a message, at most."""
+    unfinished: Unfinished
+    """Messages of all connections that are not whole."""
 
     def begin(self, call: Call, seconds: float | None) -> None:
         """Carry out a call, which may take so many seconds."""
@@ -34,6 +41,12 @@ class Streams:
 
     peer: str
     """The peer's address, as gRPC writes it."""
+    host: str
+    """The peer's host, for what is bounded by host."""
+    is_known: bool
+    """True once something is known of the peer: a certificate, or a whole message that was taken."""
+    begun: int
+    """Calls that have begun."""
     idle_since: float
     """When the last call ended, in seconds of the process' clock."""
 
@@ -42,13 +55,25 @@ class Streams:
 
     def __init__(self, calls: Calls, wire: http2.Connection, soon: Callable[[], None]) -> None:
         """Over `wire`, before anything is known of the peer; `soon` has it written before long."""
-        self.peer = ""
+        self.peer = self.host = ""
         self.secure = None
+        self.is_known = self._is_certified = False
+        self.begun = self._unfinished = 0
         self.idle_since = monotonic()
         self._calls = calls
         self._wire = wire
         self._soon = soon
         self._open: dict[int, Call] = {}
+
+    def meet(self, peer: str, secure: ssl.SSLObject | None) -> None:
+        """Note who the peer is: its address, as gRPC writes it, and what has its certificate."""
+        self.peer, self.host, self.secure = peer, peer_of(host_of(peer)), secure
+        self.is_known = self._is_certified = any(self.auth_context().values())
+
+    @property
+    def line(self) -> str:
+        """Connections that take turns with others as one: those of a host, known ones apart."""
+        return f"{self.host} known" if self.is_known else self.host
 
     @property
     def is_idle(self) -> bool:
@@ -70,6 +95,24 @@ class Streams:
         calls, self._open, self._soon = self._open, {}, _nothing
         for call in calls.values():
             call.end(None)
+        self._count(0)
+
+    def count_unfinished(self) -> None:
+        """Count what has come of messages that are not whole, unless the peer has a certificate."""
+        if not self._is_certified:
+            self._count(sum(size for _, size in self._wire.unfinished()))
+
+    def drop_unfinished(self, reason: str) -> None:
+        """End the calls of which no message is whole."""
+        for stream, _ in self._wire.unfinished():
+            if (call := self._open.get(stream)) is not None:
+                call.end(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, reason))
+        log.warning("unfinished messages dropped", peer=self.peer, reason=reason)
+
+    def _count(self, size: int) -> None:
+        if size != self._unfinished:
+            self._unfinished = size
+            self._calls.unfinished.count(self.host, self, size)
 
     def carry_out(self, events: list[tuple[int, int, Any]]) -> None:
         """Carry out what has happened on the wire."""
@@ -110,6 +153,7 @@ class Streams:
 
     def consumed(self, stream: int, messages: int, size: int) -> None:
         """Messages were read, so that the peer may send more."""
+        self.is_known = True
         if self._wire.consumed(stream, messages, size):
             self._soon()
 
@@ -121,6 +165,7 @@ class Streams:
 
     def _begin(self, stream: int, method: str, path: str, headers: Pairs, values: int) -> None:
         """Begin a call, or refuse it. Its metadata is not decoded here: nothing is known of its caller."""
+        self.begun += 1
         unpacking = Unpacking(header(headers, "grpc-encoding"), self._calls.max_message)
         call = self._open[stream] = Call(self, stream, path, headers, unpacking)
         if values > http2.MOST_VALUES:
@@ -143,6 +188,7 @@ class Streams:
     def _forget(self, stream: int) -> None:
         self._open.pop(stream, None)
         self.idle_since = monotonic()
+        self.count_unfinished()
 
     def _refusal(self, size: int, flag: int) -> grpc.Status:
         if flag > 1:

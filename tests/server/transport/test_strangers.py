@@ -1,15 +1,21 @@
 """What somebody of whom nothing is known can make the server do costs little."""
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
 import licorne_transport as http2
 import pytest
 
+from licorne_server.transport import unfinished
 from licorne_server.transport.call import Call
+from licorne_server.transport.connection import Connection
+from licorne_server.transport.rounds import CALL_WORK, ROUND_WORK, STEP_BYTES, Rounds
 from licorne_server.transport.streams import Streams
-from support.peers.networks import END_HEADERS, HEADERS, frame, header_block
+from licorne_server.transport.unfinished import Unfinished
+from support.peers.networks import DATA, END_HEADERS, HEADERS, RESET, frame, header_block
 from support.peers.raw_grpc import GREETING, calling, data, frames_to, literal, opening, packed, serving
+from support.peers.shim import eventually
 
 pytestmark = pytest.mark.transport
 
@@ -24,6 +30,7 @@ class Begun:
     """Takes calls, and carries none out."""
 
     max_message = MOST
+    unfinished = Unfinished(bool)
 
     def __init__(self) -> None:
         """None has begun."""
@@ -71,8 +78,8 @@ def test_costly_headers_are_counted_and_not_decoded(
     monkeypatch.setattr(Call, "end", lambda call, status: refused.append(status))
     monkeypatch.setattr("licorne_server.transport.metadata.base64", None)
     events = wire.feed(blocks(name, value, times))
-    while more := wire.advance():
-        events += more
+    while wire.has_more:
+        events += wire.feed(b"")
     values = times * (value.count(b",") + 1) + 2
     assert [payload[2:] for _, kind, payload in events if kind == http2.OPENED] == [([], values)] * STREAMS
     streams.carry_out(events)
@@ -121,11 +128,126 @@ def test_large_message_in_small_frames_is_read() -> None:
     """A slow client that cuts a message into far more small frames than may wait loses nothing."""
     connection = http2.Connection(STREAMS, MOST)
     connection.feed(GREETING + opening(1, "Any"))
-    body = packed(bytes(1024 * 1024))
-    size, found = 10, []
-    small = b"".join(data(1, body[at : at + size]) for at in range(0, len(body), size))
+    body = packed(bytes(300 * 1024))
+    size, found = 4, []
+    small = b"".join(frame(DATA, body[at : at + size], stream=1) for at in range(0, len(body), size))
     for at in range(0, len(small), 64 * 1024):
         found += connection.feed(small[at : at + 64 * 1024])
         connection.take()
     assert [(kind, payload) for _, kind, payload in found] == [(http2.MESSAGES, [body[5:]])]
     assert not connection.closed
+
+
+async def test_work_of_a_read_is_bounded() -> None:
+    """Many connections with many small frames and calls in one read: no round of the loop does much of it."""
+    work: list[int] = []
+
+    class Counting(Rounds):
+        def _work(self) -> None:
+            before = len(work)
+            super()._work()
+            assert sum(work[before:]) < 2 * ROUND_WORK
+
+    go_on = Connection.go_on
+
+    def counted(connection: Connection) -> int:
+        work.append(go_on(connection))
+        return work[-1]
+
+    async with serving({}) as (transport, address), AsyncExitStack() as stack:
+        transport.rounds = Counting()
+        every = [await stack.enter_async_context(frames_to(address)) for _ in range(8)]
+        for frames in every:
+            await frames.dealt_with()
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(Connection, "go_on", counted)
+        calls = b"".join(opening(stream, "None", ends=True) for stream in range(3, 3 + 2 * STREAMS - 2, 2))
+        for frames in every:
+            begun = packed(bytes(MOST // 2))[:5]
+            frames.send(opening(1, "None"), data(1, begun), data(1, b"x") * 20_000, calls)
+        for frames in every:
+            await frames.until(lambda got: got.ends and got.stream == 2 * STREAMS - 1)
+    assert max(work) <= STEP_BYTES + 4 * CALL_WORK
+
+
+class Reading:
+    """A method that reads its request, and one that answers at once."""
+
+    def __init__(self) -> None:
+        """Nothing was read."""
+        self.handlers: dict[str, Any] = {"Echo": grpc.unary_unary_rpc_method_handler(self.echo)}
+
+    async def echo(self, request: bytes, context: Any) -> bytes:
+        """The request back."""
+        return request
+
+
+async def test_unfinished_messages_of_strangers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest calls whose message is not whole end for newer ones, and whole messages are served."""
+    each = 100_000
+    monkeypatch.setattr(unfinished, "EACH", each)
+    size = each // 4
+    half = data(1, packed(bytes(2 * size))[:size])
+    async with serving(Reading().handlers) as (transport, address), AsyncExitStack() as stack:
+        every = [await stack.enter_async_context(frames_to(address)) for _ in range(7)]
+        for frames in every:
+            frames.send(opening(1, "Echo"), half)
+            await frames.dealt_with()
+            assert transport.unfinished.total <= each
+        for frames in every[:3]:
+            [*_, end] = await frames.until(lambda got: got.ends)
+            assert end.has_status(CODE.RESOURCE_EXHAUSTED)
+        async with calling(address) as channel:
+            assert await channel.unary_unary("/test/Echo")(b"on") == b"on"
+        rest = packed(bytes(2 * size))[size:]
+        for frames in every[3:]:
+            frames.send(data(1, rest, ends=True))
+            [*_, end] = await frames.until(lambda got: got.ends)
+            assert end.has_status(CODE.OK)
+        assert transport.unfinished.total == 0
+
+
+@pytest.mark.parametrize("how", ["reset", "loss", "deadline"])
+async def test_unfinished_messages_are_counted_while_they_are_there(how: str) -> None:
+    """However a call ends, its unfinished message does not count any more."""
+    more = literal("grpc-timeout", b"20m") if how == "deadline" else b""
+    async with serving(Reading().handlers) as (transport, address):
+        async with frames_to(address) as frames:
+            frames.send(opening(1, "Echo", more=more), data(1, packed(bytes(9_000))[:4_000]))
+            if how != "deadline":
+                await frames.dealt_with()
+                assert transport.unfinished.total == 4_000
+            if how == "reset":
+                frames.send(frame(RESET, (8).to_bytes(4), stream=1))
+            if how != "loss":
+                await eventually(lambda: transport.unfinished.total == 0)
+        await eventually(lambda: transport.unfinished.total == 0)
+
+
+class Certified:
+    """The part of a TLS connection that has the names of the peer's certificate, if it has any."""
+
+    def __init__(self, *names: str) -> None:
+        """These are its DNS names."""
+        self._names = names
+
+    def getpeercert(self) -> dict[str, Any]:
+        """The certificate."""
+        return {"subjectAltName": tuple(("DNS", name) for name in self._names)}
+
+
+@pytest.mark.parametrize("names", [(), ("rm.example",)])
+def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
+    """It takes turns apart from strangers of its host from the start, and what it has sent does not count."""
+    begun = Begun()
+    begun.unfinished = Unfinished(bool)
+    wire = http2.Connection(STREAMS, MOST)
+    streams = Streams(begun, wire, lambda: None)
+    secure: Any = Certified(*names)
+    streams.meet("ipv4:10.0.0.1:5000", secure)
+    assert streams.line == ("10.0.0.1 known" if names else "10.0.0.1")
+    streams.carry_out(wire.feed(GREETING + opening(1, "Any") + data(1, packed(bytes(99))[:50])))
+    streams.count_unfinished()
+    assert begun.unfinished.total == (0 if names else 50)
+    # A message of any of its calls that was taken makes it known as well.
+    streams.consumed(1, 1, 1)
+    assert streams.line == "10.0.0.1 known"

@@ -53,6 +53,8 @@ def fed(connection: http2.Connection, *chunks: bytes) -> tuple[Events, bytes]:
     sent = b""
     for chunk in chunks:
         events += connection.feed(chunk)
+        while connection.has_more:
+            events += connection.feed(b"")
         sent += connection.take()
     return events, sent
 

@@ -1,0 +1,78 @@
+"""How much is done for all connections together in one round of the loop.
+
+What costs a client little may cost the server much: 64 KiB of small frames take 2 ms, and a call of 50 bytes
+takes all that a call takes. So the work of a round is bounded. Connections with more to do wait for the next
+round, and everything else on the loop has its turn before. Hosts take turns, and those of whose callers
+something is known are apart from strangers.
+"""
+
+import asyncio
+from typing import Protocol
+
+from licorne_server.process.fair import RoundRobin
+
+ROUND_WORK = 64 * 1024
+"""Work of a round, at most, and that of one step more. A byte that was read is one."""
+
+CALL_WORK = 4 * 1024
+"""Work of a call that begins."""
+
+STEP_BYTES = 16 * 1024
+"""Bytes of a step of a connection, at most."""
+
+LEAST_BYTES = 1024
+"""Bytes that a connection may read when the work of the round is done."""
+
+
+class Worker(Protocol):
+    """A connection that has something to do."""
+
+    is_waiting: bool
+    """True while it has something to do."""
+
+    def go_on(self) -> int:
+        """Do a step; returns the work of it."""
+        ...
+
+
+class Rounds:
+    """The work of the present round."""
+
+    def __init__(self) -> None:
+        """Nothing is done yet."""
+        self._left = ROUND_WORK
+        self._waiting: RoundRobin[str, tuple[str, Worker]] = RoundRobin()
+        self._loop = asyncio.get_running_loop()
+        # True while the next round has yet to be told.
+        self._is_told = False
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be read next."""
+        return max(self._left, LEAST_BYTES)
+
+    def wait(self, line: str, worker: Worker) -> None:
+        """Have a connection do what it has to, in this round or when it is its turn.
+
+        Connections of one line are served in the order of arrival; lines take turns.
+        """
+        self._waiting.put(line, (line, worker))
+        self._work()
+
+    def _work(self) -> None:
+        while self._waiting.size and self._left > 0:
+            line, worker = self._waiting.take()
+            self._left -= worker.go_on()
+            if worker.is_waiting:
+                self._waiting.put(line, (line, worker))
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Begin a round."""
+        was_idle = self._left == ROUND_WORK
+        self._left = ROUND_WORK
+        self._is_told = False
+        if not was_idle:
+            self._work()

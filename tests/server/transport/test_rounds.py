@@ -1,0 +1,80 @@
+"""Rounds of the loop: what all connections together may have done in one."""
+
+import asyncio
+
+import pytest
+
+from licorne_server.transport.rounds import CALL_WORK, LEAST_BYTES, ROUND_WORK, STEP_BYTES, Rounds
+
+
+class Turns:
+    """Counts rounds of the loop, and the work that connections do in each."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.rounds = Rounds()
+        self.work: list[int] = [0]
+        self.order: list[str] = []
+
+    async def pass_by(self, count: int) -> None:
+        """Let rounds pass."""
+        for _ in range(count):
+            self.work.append(0)
+            await asyncio.sleep(0)
+
+
+class Busy:
+    """A connection with so many steps to do, each of the same work."""
+
+    def __init__(self, name: str, turns: Turns, steps: int, work: int) -> None:
+        """Nothing is done yet."""
+        self._name = name
+        self._turns = turns
+        self._steps = steps
+        self._work = work
+        self.is_waiting = True
+
+    def go_on(self) -> int:
+        """Do a step."""
+        self._turns.work[-1] += self._work
+        self._turns.order.append(self._name)
+        self._steps -= 1
+        self.is_waiting = self._steps > 0
+        return self._work
+
+
+@pytest.mark.parametrize("work", [256, LEAST_BYTES, STEP_BYTES, STEP_BYTES + 4 * CALL_WORK])
+async def test_work_of_a_round_is_bounded(work: int) -> None:
+    """A round has its work and one step more, however many connections have something to do."""
+    turns = Turns()
+    steps = 3
+    connections = 10 * ROUND_WORK // work // steps
+    for number in range(connections):
+        turns.rounds.wait("host", Busy(str(number), turns, steps, work))
+    await turns.pass_by(40)
+    assert len(turns.order) == connections * steps
+    assert max(turns.work) < ROUND_WORK + work
+    assert turns.work[-1] == 0
+
+
+async def test_lines_take_turns() -> None:
+    """A connection of a second line goes on before what others of the first have waiting."""
+    turns = Turns()
+    for _ in range(9):
+        turns.rounds.wait("crowd", Busy("crowd", turns, 1, ROUND_WORK))
+    turns.rounds.wait("other", Busy("other", turns, 1, 1))
+    await turns.pass_by(20)
+    assert turns.order.index("other") <= 2
+    assert turns.order.count("crowd") == 9
+
+
+async def test_little_is_read_when_the_round_is_done() -> None:
+    """A connection may read as much as there is work left, and little behind that."""
+    turns = Turns()
+    assert turns.rounds.room == ROUND_WORK
+    turns.rounds.wait("host", Busy("a", turns, 1, ROUND_WORK - 2 * LEAST_BYTES))
+    assert turns.rounds.room == 2 * LEAST_BYTES
+    turns.rounds.wait("host", Busy("b", turns, 1, ROUND_WORK))
+    assert turns.rounds.room == LEAST_BYTES
+    await turns.pass_by(1)
+    assert turns.rounds.room == ROUND_WORK

@@ -1,0 +1,105 @@
+"""Unfinished messages of strangers: who has to give theirs up, and when."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_server.transport.unfinished import EACH, SHORT, TOTAL, Unfinished
+from licorne_server.wire.caps import MAX_MESSAGE_BYTES
+
+
+class Holder:
+    """A connection that notes what it is told."""
+
+    def __init__(self, name: str, dropped: list[str]) -> None:
+        """Nothing has come of its message."""
+        self._name = name
+        self._dropped = dropped
+
+    def drop_unfinished(self, reason: str) -> None:
+        """Note that it has lost its message."""
+        self._dropped.append(self._name)
+
+
+class Crowd:
+    """Hosts whose connections each have a whole message but for its last byte."""
+
+    def __init__(self, is_short: Callable[[], bool] = lambda: False) -> None:
+        """Nobody has come yet."""
+        self.dropped: list[str] = []
+        self.unfinished = Unfinished(is_short)
+
+    def comes(self, host: str, number: int, size: int = MAX_MESSAGE_BYTES - 1) -> Holder:
+        """One more connection of a host, which gets so far."""
+        holder = Holder(f"{host}{number}", self.dropped)
+        self.unfinished.count(host, holder, size)
+        return holder
+
+
+MESSAGES = EACH // (MAX_MESSAGE_BYTES - 1)
+"""Connections that a host may have so."""
+
+
+def test_host_with_too_much_loses_its_oldest() -> None:
+    """The oldest connections of a host give up for its newest, and those of others keep what they have."""
+    crowd = Crowd()
+    crowd.comes("b", 0)
+    for number in range(MESSAGES + 3):
+        crowd.comes("a", number)
+    assert crowd.dropped == ["a0", "a1", "a2"]
+    assert crowd.unfinished.total == (MESSAGES + 1) * (MAX_MESSAGE_BYTES - 1)
+
+
+def test_age_is_that_of_the_first_byte() -> None:
+    """A connection that gets on slowly does not become younger by that; one that was whole begins anew."""
+    crowd = Crowd()
+    first, second = (crowd.comes("a", number, 1) for number in range(2))
+    for size in range(2, 9):
+        crowd.unfinished.count("a", first, size)
+        crowd.unfinished.count("a", second, size)
+    crowd.unfinished.count("a", first, 0)
+    crowd.unfinished.count("a", first, 1)
+    for number in range(2, 2 + MESSAGES):
+        crowd.comes("a", number)
+    crowd.comes("a", 9)
+    assert crowd.dropped == ["a1", "a0", "a2"][: len(crowd.dropped)]
+    assert crowd.dropped[0] == "a1"
+
+
+def test_total_is_bounded_and_the_greediest_host_pays() -> None:
+    """When all together have too much, the host with most loses its oldest, and a newcomer stays."""
+    crowd = Crowd()
+    hosts = "abcdefgh"
+    for number in range(MESSAGES):
+        for host in hosts:
+            crowd.comes(host, number)
+    assert crowd.unfinished.total <= TOTAL
+    before = len(crowd.dropped)
+    crowd.comes("newcomer", 0)
+    assert len(crowd.dropped) <= before + 1
+    assert not any(name.startswith("newcomer") for name in crowd.dropped)
+
+
+@pytest.mark.parametrize("size", [1, MAX_MESSAGE_BYTES - 1])
+def test_short_memory_leaves_room_for_one_message(size: int) -> None:
+    """While memory is short strangers have room for one message, at the next look too."""
+    short = False
+    crowd = Crowd(lambda: short)
+    for number in range(MESSAGES):
+        crowd.comes("a", number)
+    assert not crowd.dropped
+    short = True
+    crowd.unfinished.drop()
+    assert len(crowd.dropped) == MESSAGES - 1
+    crowd.comes("b", 0, size)
+    assert crowd.unfinished.total <= SHORT
+    assert "b0" not in crowd.dropped
+
+
+def test_nothing_is_kept_of_who_has_gone() -> None:
+    """A connection without an unfinished message takes no room."""
+    crowd = Crowd()
+    holders = [crowd.comes("a", number, 9) for number in range(3)]
+    for holder in holders:
+        crowd.unfinished.count("a", holder, 0)
+    assert (crowd.unfinished.total, crowd.dropped) == (0, [])
