@@ -64,7 +64,7 @@ def server_of(
     interceptors: Sequence[grpc.aio.ServerInterceptor],
     options: Sequence[tuple[str, int]],
     time_slices: TimeSlices,
-    is_short: Callable[[], object],
+    is_short: Callable[[], object] = bool,
 ) -> Transport:
     """A server without services, whose calls pass the interceptors in order; with `options` of gRPC.
 

@@ -81,7 +81,9 @@ class ServerTransport(Protocol):
 
 
 class Details(grpc.HandlerCallDetails):
-    """A call as gRPC describes it to interceptors."""
+    """A call as gRPC describes it to interceptors, but for its metadata, which has a cost: see `Call`."""
+
+    invocation_metadata = ()
 
     def __init__(self, method: str) -> None:
         """`method` is the path, such as ``/licorne.v1.Admin/DrainNode``."""

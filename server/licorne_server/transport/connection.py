@@ -10,7 +10,7 @@ from urllib.parse import quote
 import licorne_transport as http2
 import structlog
 
-from licorne_server.transport.rounds import CALL_WORK, STEP_BYTES, Rounds
+from licorne_server.transport.rounds import CALL_WORK, Rounds
 from licorne_server.transport.streams import Calls, Streams
 
 log = structlog.get_logger("core.transport")
@@ -140,14 +140,15 @@ class Connection(asyncio.BufferedProtocol):
     # Its turns.
 
     def go_on(self) -> int:
-        """Read a part of what was received; returns the work of it and of the calls that have begun."""
-        data, self._unread = self._unread[:STEP_BYTES], self._unread[STEP_BYTES:]
+        """Go on with what was received; returns the work of it and of the calls that have begun."""
+        data, self._unread = self._unread, b""
         begun = self.streams.begun
         self._carry_out(partial(self._http2.feed, data))
         self.streams.count_unfinished()
         self._soon()
-        self.is_waiting = not self._is_closing and (bool(self._unread) or self._http2.has_more)
-        self._read_or_not()
+        self.is_waiting = self._http2.has_more and not self._is_closing
+        if self.is_waiting is self._is_reading:
+            self._read_or_not()
         return len(data) + CALL_WORK * (self.streams.begun - begun)
 
     def _wait(self) -> None:
@@ -155,7 +156,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_waiting:
             self.is_waiting = True
             self._owner.rounds.wait(self.streams.line, self)
-            self._read_or_not()
+            if self.is_waiting:
+                self._read_or_not()
 
     def _read_or_not(self) -> None:
         """Receive, unless the peer does not read, or what was received waits."""

@@ -12,13 +12,11 @@ from typing import Protocol
 from licorne_server.process.fair import RoundRobin
 
 ROUND_WORK = 64 * 1024
-"""Work of a round, at most, and that of one step more. A byte that was read is one."""
+"""Work of a round, at most, and that of one step more. A byte that was read is one. No connection reads
+more than what is left."""
 
 CALL_WORK = 4 * 1024
 """Work of a call that begins."""
-
-STEP_BYTES = 16 * 1024
-"""Bytes of a step of a connection, at most."""
 
 LEAST_BYTES = 1024
 """Bytes that a connection may read when the work of the round is done."""
@@ -56,15 +54,24 @@ class Rounds:
 
         Connections of one line are served in the order of arrival; lines take turns.
         """
-        self._waiting.put(line, (line, worker))
-        self._work()
+        if self._left <= 0:
+            self._waiting.put(line, (line, worker))
+            return
+        self._step(line, worker)
+        self._tell()
+
+    def _step(self, line: str, worker: Worker) -> None:
+        self._left -= worker.go_on()
+        if worker.is_waiting:
+            self._waiting.put(line, (line, worker))
 
     def _work(self) -> None:
         while self._waiting.size and self._left > 0:
-            line, worker = self._waiting.take()
-            self._left -= worker.go_on()
-            if worker.is_waiting:
-                self._waiting.put(line, (line, worker))
+            self._step(*self._waiting.take())
+        self._tell()
+
+    def _tell(self) -> None:
+        """Have the next round begin when it does."""
         if not self._is_told:
             self._is_told = True
             self._loop.call_soon(self._begin)

@@ -43,8 +43,9 @@ class Streams:
     """The peer's address, as gRPC writes it."""
     host: str
     """The peer's host, for what is bounded by host."""
-    is_known: bool
-    """True once something is known of the peer: a certificate, or a whole message that was taken."""
+    line: str
+    """Connections that take turns with others as one: those of a host, and apart from them those of whose
+    peer something is known: a certificate, or that a whole message of it was taken."""
     begun: int
     """Calls that have begun."""
     idle_since: float
@@ -55,9 +56,9 @@ class Streams:
 
     def __init__(self, calls: Calls, wire: http2.Connection, soon: Callable[[], None]) -> None:
         """Over `wire`, before anything is known of the peer; `soon` has it written before long."""
-        self.peer = self.host = ""
+        self.peer = self.host = self.line = ""
         self.secure = None
-        self.is_known = self._is_certified = False
+        self._is_known = self._is_certified = False
         self.begun = self._unfinished = 0
         self.idle_since = monotonic()
         self._calls = calls
@@ -67,13 +68,11 @@ class Streams:
 
     def meet(self, peer: str, secure: ssl.SSLObject | None) -> None:
         """Note who the peer is: its address, as gRPC writes it, and what has its certificate."""
-        self.peer, self.host, self.secure = peer, peer_of(host_of(peer)), secure
-        self.is_known = self._is_certified = any(self.auth_context().values())
-
-    @property
-    def line(self) -> str:
-        """Connections that take turns with others as one: those of a host, known ones apart."""
-        return f"{self.host} known" if self.is_known else self.host
+        self.peer, self.secure = peer, secure
+        self.host = self.line = peer_of(host_of(peer))
+        self._is_certified = any(self.auth_context().values())
+        if self._is_certified:
+            self._know()
 
     @property
     def is_idle(self) -> bool:
@@ -100,7 +99,8 @@ class Streams:
     def count_unfinished(self) -> None:
         """Count what has come of messages that are not whole, unless the peer has a certificate."""
         if not self._is_certified:
-            self._count(sum(size for _, size in self._wire.unfinished()))
+            found = self._wire.unfinished()
+            self._count(sum(size for _, size in found) if found else 0)
 
     def drop_unfinished(self, reason: str) -> None:
         """End the calls of which no message is whole."""
@@ -108,6 +108,10 @@ class Streams:
             if (call := self._open.get(stream)) is not None:
                 call.end(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, reason))
         log.warning("unfinished messages dropped", peer=self.peer, reason=reason)
+
+    def _know(self) -> None:
+        self._is_known = True
+        self.line = f"{self.host} known"
 
     def _count(self, size: int) -> None:
         if size != self._unfinished:
@@ -153,7 +157,8 @@ class Streams:
 
     def consumed(self, stream: int, messages: int, size: int) -> None:
         """Messages were read, so that the peer may send more."""
-        self.is_known = True
+        if not self._is_known:
+            self._know()
         if self._wire.consumed(stream, messages, size):
             self._soon()
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from licorne_server.transport.rounds import CALL_WORK, LEAST_BYTES, ROUND_WORK, STEP_BYTES, Rounds
+from licorne_server.transport.rounds import CALL_WORK, LEAST_BYTES, ROUND_WORK, Rounds
 
 
 class Turns:
@@ -43,12 +43,12 @@ class Busy:
         return self._work
 
 
-@pytest.mark.parametrize("work", [256, LEAST_BYTES, STEP_BYTES, STEP_BYTES + 4 * CALL_WORK])
+@pytest.mark.parametrize("work", [256, LEAST_BYTES, 4 * CALL_WORK, ROUND_WORK + 4 * CALL_WORK])
 async def test_work_of_a_round_is_bounded(work: int) -> None:
     """A round has its work and one step more, however many connections have something to do."""
     turns = Turns()
     steps = 3
-    connections = 10 * ROUND_WORK // work // steps
+    connections = max(9, 10 * ROUND_WORK // work // steps)
     for number in range(connections):
         turns.rounds.wait("host", Busy(str(number), turns, steps, work))
     await turns.pass_by(40)

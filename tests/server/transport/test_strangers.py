@@ -1,6 +1,8 @@
 """What somebody of whom nothing is known can make the server do costs little."""
 
+import base64
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from typing import Any
 
 import grpc
@@ -10,7 +12,7 @@ import pytest
 from licorne_server.transport import unfinished
 from licorne_server.transport.call import Call
 from licorne_server.transport.connection import Connection
-from licorne_server.transport.rounds import CALL_WORK, ROUND_WORK, STEP_BYTES, Rounds
+from licorne_server.transport.rounds import CALL_WORK, ROUND_WORK, Rounds
 from licorne_server.transport.streams import Streams
 from licorne_server.transport.unfinished import Unfinished
 from support.peers.networks import DATA, END_HEADERS, HEADERS, RESET, frame, header_block
@@ -141,12 +143,12 @@ def test_large_message_in_small_frames_is_read() -> None:
 async def test_work_of_a_read_is_bounded() -> None:
     """Many connections with many small frames and calls in one read: no round of the loop does much of it."""
     work: list[int] = []
+    rounds: list[int] = []
 
     class Counting(Rounds):
-        def _work(self) -> None:
-            before = len(work)
-            super()._work()
-            assert sum(work[before:]) < 2 * ROUND_WORK
+        def _begin(self) -> None:
+            rounds.append(sum(work))
+            super()._begin()
 
     go_on = Connection.go_on
 
@@ -166,7 +168,8 @@ async def test_work_of_a_read_is_bounded() -> None:
             frames.send(opening(1, "None"), data(1, begun), data(1, b"x") * 20_000, calls)
         for frames in every:
             await frames.until(lambda got: got.ends and got.stream == 2 * STREAMS - 1)
-    assert max(work) <= STEP_BYTES + 4 * CALL_WORK
+    assert max(work) <= ROUND_WORK + 4 * CALL_WORK
+    assert max(after - before for before, after in pairwise([0, *rounds, sum(work)])) < 2 * ROUND_WORK
 
 
 class Reading:
@@ -251,3 +254,25 @@ def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
     # A message of any of its calls that was taken makes it known as well.
     streams.consumed(1, 1, 1)
     assert streams.line == "10.0.0.1 known"
+
+
+def test_costliest_headers_that_are_taken_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a call that is let in no more values are decoded than one may have, when they are asked for."""
+    decoded: list[str] = []
+
+    def decode(value: str, *, validate: bool) -> bytes:
+        decoded.append(value)
+        return b""
+
+    monkeypatch.setattr(base64, "b64decode", decode)
+    begun = Begun()
+    wire = http2.Connection(STREAMS, MOST)
+    streams = Streams(begun, wire, lambda: None)
+    most = http2.MOST_VALUES - 2
+    streams.carry_out(wire.feed(GREETING + blocks("k-bin", b"AA," * (most - 1) + b"AA", 1)))
+    while wire.has_more:
+        streams.carry_out(wire.feed(b""))
+    assert (len(begun.calls), decoded) == (STREAMS, [])
+    for call in begun.calls * 2:
+        assert len(call.invocation_metadata()) == most
+    assert len(decoded) == STREAMS * most
