@@ -76,4 +76,18 @@ CLIENT = (
         "the room of a preempted allocation is given away while it still runs",
         ("client/test_gangs",),
     ),
+    Defect(
+        "token-where-a-server-says",
+        "Addresses.tell",
+        swap("filter ( self . _may_dial , sound )", "sound"),
+        "a token goes in the clear to whatever address a server tells",
+        ("client/test_addresses",),
+    ),
+    Defect(
+        "dead-members-hold-up-the-living",
+        "Addresses._living",
+        swap("self . _silent . get ( address , now ) <= now", "True"),
+        "a client whose member died dials it again and again while another one answers",
+        ("client/test_addresses",),
+    ),
 )

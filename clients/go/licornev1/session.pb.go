@@ -438,6 +438,7 @@ type UpdateResponse struct {
 	//	*UpdateResponse_PreemptionChecks
 	//	*UpdateResponse_Notice
 	//	*UpdateResponse_PreemptionNotices
+	//	*UpdateResponse_OtherMembers
 	Message       isUpdateResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -652,6 +653,15 @@ func (x *UpdateResponse) GetPreemptionNotices() *PreemptionNotices {
 	return nil
 }
 
+func (x *UpdateResponse) GetOtherMembers() *OtherMembers {
+	if x != nil {
+		if x, ok := x.Message.(*UpdateResponse_OtherMembers); ok {
+			return x.OtherMembers
+		}
+	}
+	return nil
+}
+
 type isUpdateResponse_Message interface {
 	isUpdateResponse_Message()
 }
@@ -721,6 +731,10 @@ type UpdateResponse_PreemptionNotices struct {
 	PreemptionNotices *PreemptionNotices `protobuf:"bytes,21,opt,name=preemption_notices,json=preemptionNotices,proto3,oneof"`
 }
 
+type UpdateResponse_OtherMembers struct {
+	OtherMembers *OtherMembers `protobuf:"bytes,22,opt,name=other_members,json=otherMembers,proto3,oneof"`
+}
+
 func (*UpdateResponse_Welcome) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_Nodes) isUpdateResponse_Message() {}
@@ -752,6 +766,8 @@ func (*UpdateResponse_PreemptionChecks) isUpdateResponse_Message() {}
 func (*UpdateResponse_Notice) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_PreemptionNotices) isUpdateResponse_Message() {}
+
+func (*UpdateResponse_OtherMembers) isUpdateResponse_Message() {}
 
 // Opens a stream.
 type Hello struct {
@@ -1038,6 +1054,8 @@ type Welcome struct {
 	Redirect string `protobuf:"bytes,5,opt,name=redirect,proto3" json:"redirect,omitempty"`
 	// The version of the server, such as "0.3.0".
 	ServerVersion string `protobuf:"bytes,6,opt,name=server_version,json=serverVersion,proto3" json:"server_version,omitempty"`
+	// Where else this RM may connect, see OtherMembers. Empty from a server that shares its RMs with nobody.
+	OtherMembers  []string `protobuf:"bytes,7,rep,name=other_members,json=otherMembers,proto3" json:"other_members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,6 +1132,60 @@ func (x *Welcome) GetServerVersion() string {
 	return ""
 }
 
+func (x *Welcome) GetOtherMembers() []string {
+	if x != nil {
+		return x.OtherMembers
+	}
+	return nil
+}
+
+// The other members have changed since the welcome. It is sent to every RM.
+type OtherMembers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `host:port` of each, in the order in which to dial them when no server answers at the RM's own address:
+	// 16 at the most, with 260 bytes at the most. They take the place of those that were told before.
+	Addresses     []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OtherMembers) Reset() {
+	*x = OtherMembers{}
+	mi := &file_licorne_v1_session_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OtherMembers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OtherMembers) ProtoMessage() {}
+
+func (x *OtherMembers) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OtherMembers.ProtoReflect.Descriptor instead.
+func (*OtherMembers) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *OtherMembers) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 // What follows, up to ReplayEnd, is all that the RM has. Nothing of the RM is scheduled between them.
 type ReplayBegin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1123,7 +1195,7 @@ type ReplayBegin struct {
 
 func (x *ReplayBegin) Reset() {
 	*x = ReplayBegin{}
-	mi := &file_licorne_v1_session_proto_msgTypes[6]
+	mi := &file_licorne_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1207,7 @@ func (x *ReplayBegin) String() string {
 func (*ReplayBegin) ProtoMessage() {}
 
 func (x *ReplayBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[6]
+	mi := &file_licorne_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1220,7 @@ func (x *ReplayBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayBegin.ProtoReflect.Descriptor instead.
 func (*ReplayBegin) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 // Ends a replay with the counts of what was sent, so that a loss cannot pass unseen.
@@ -1164,7 +1236,7 @@ type ReplayEnd struct {
 
 func (x *ReplayEnd) Reset() {
 	*x = ReplayEnd{}
-	mi := &file_licorne_v1_session_proto_msgTypes[7]
+	mi := &file_licorne_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1248,7 @@ func (x *ReplayEnd) String() string {
 func (*ReplayEnd) ProtoMessage() {}
 
 func (x *ReplayEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[7]
+	mi := &file_licorne_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1261,7 @@ func (x *ReplayEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayEnd.ProtoReflect.Descriptor instead.
 func (*ReplayEnd) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReplayEnd) GetNodes() uint32 {
@@ -1227,7 +1299,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_licorne_v1_session_proto_msgTypes[8]
+	mi := &file_licorne_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1311,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[8]
+	mi := &file_licorne_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1324,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReplayResult) GetComplete() bool {
@@ -1279,7 +1351,7 @@ type PredicateChecks struct {
 
 func (x *PredicateChecks) Reset() {
 	*x = PredicateChecks{}
-	mi := &file_licorne_v1_session_proto_msgTypes[9]
+	mi := &file_licorne_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1363,7 @@ func (x *PredicateChecks) String() string {
 func (*PredicateChecks) ProtoMessage() {}
 
 func (x *PredicateChecks) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[9]
+	mi := &file_licorne_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1376,7 @@ func (x *PredicateChecks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredicateChecks.ProtoReflect.Descriptor instead.
 func (*PredicateChecks) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PredicateChecks) GetChecks() []*PredicateCheck {
@@ -1342,7 +1414,7 @@ type PredicateCheck struct {
 
 func (x *PredicateCheck) Reset() {
 	*x = PredicateCheck{}
-	mi := &file_licorne_v1_session_proto_msgTypes[10]
+	mi := &file_licorne_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1426,7 @@ func (x *PredicateCheck) String() string {
 func (*PredicateCheck) ProtoMessage() {}
 
 func (x *PredicateCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[10]
+	mi := &file_licorne_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1439,7 @@ func (x *PredicateCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredicateCheck.ProtoReflect.Descriptor instead.
 func (*PredicateCheck) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PredicateCheck) GetId() uint64 {
@@ -1429,7 +1501,7 @@ type PredicateAnswers struct {
 
 func (x *PredicateAnswers) Reset() {
 	*x = PredicateAnswers{}
-	mi := &file_licorne_v1_session_proto_msgTypes[11]
+	mi := &file_licorne_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1513,7 @@ func (x *PredicateAnswers) String() string {
 func (*PredicateAnswers) ProtoMessage() {}
 
 func (x *PredicateAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[11]
+	mi := &file_licorne_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1526,7 @@ func (x *PredicateAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredicateAnswers.ProtoReflect.Descriptor instead.
 func (*PredicateAnswers) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PredicateAnswers) GetAnswers() []*PredicateAnswer {
@@ -1477,7 +1549,7 @@ type PredicateAnswer struct {
 
 func (x *PredicateAnswer) Reset() {
 	*x = PredicateAnswer{}
-	mi := &file_licorne_v1_session_proto_msgTypes[12]
+	mi := &file_licorne_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1561,7 @@ func (x *PredicateAnswer) String() string {
 func (*PredicateAnswer) ProtoMessage() {}
 
 func (x *PredicateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[12]
+	mi := &file_licorne_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1574,7 @@ func (x *PredicateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredicateAnswer.ProtoReflect.Descriptor instead.
 func (*PredicateAnswer) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PredicateAnswer) GetId() uint64 {
@@ -1530,7 +1602,7 @@ type NodeRefusal struct {
 
 func (x *NodeRefusal) Reset() {
 	*x = NodeRefusal{}
-	mi := &file_licorne_v1_session_proto_msgTypes[13]
+	mi := &file_licorne_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1614,7 @@ func (x *NodeRefusal) String() string {
 func (*NodeRefusal) ProtoMessage() {}
 
 func (x *NodeRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[13]
+	mi := &file_licorne_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1627,7 @@ func (x *NodeRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRefusal.ProtoReflect.Descriptor instead.
 func (*NodeRefusal) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeRefusal) GetNodeId() string {
@@ -1582,7 +1654,7 @@ type PreemptionChecks struct {
 
 func (x *PreemptionChecks) Reset() {
 	*x = PreemptionChecks{}
-	mi := &file_licorne_v1_session_proto_msgTypes[14]
+	mi := &file_licorne_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1666,7 @@ func (x *PreemptionChecks) String() string {
 func (*PreemptionChecks) ProtoMessage() {}
 
 func (x *PreemptionChecks) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[14]
+	mi := &file_licorne_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1679,7 @@ func (x *PreemptionChecks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionChecks.ProtoReflect.Descriptor instead.
 func (*PreemptionChecks) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PreemptionChecks) GetChecks() []*PreemptionCheck {
@@ -1635,7 +1707,7 @@ type PreemptionCheck struct {
 
 func (x *PreemptionCheck) Reset() {
 	*x = PreemptionCheck{}
-	mi := &file_licorne_v1_session_proto_msgTypes[15]
+	mi := &file_licorne_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1719,7 @@ func (x *PreemptionCheck) String() string {
 func (*PreemptionCheck) ProtoMessage() {}
 
 func (x *PreemptionCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[15]
+	mi := &file_licorne_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1732,7 @@ func (x *PreemptionCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionCheck.ProtoReflect.Descriptor instead.
 func (*PreemptionCheck) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PreemptionCheck) GetId() uint64 {
@@ -1719,7 +1791,7 @@ type NodeVictims struct {
 
 func (x *NodeVictims) Reset() {
 	*x = NodeVictims{}
-	mi := &file_licorne_v1_session_proto_msgTypes[16]
+	mi := &file_licorne_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1803,7 @@ func (x *NodeVictims) String() string {
 func (*NodeVictims) ProtoMessage() {}
 
 func (x *NodeVictims) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[16]
+	mi := &file_licorne_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1816,7 @@ func (x *NodeVictims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVictims.ProtoReflect.Descriptor instead.
 func (*NodeVictims) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeVictims) GetNodeId() string {
@@ -1778,7 +1850,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_licorne_v1_session_proto_msgTypes[17]
+	mi := &file_licorne_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1862,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[17]
+	mi := &file_licorne_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1875,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Victim) GetApplicationId() string {
@@ -1829,7 +1901,7 @@ type PreemptionAnswers struct {
 
 func (x *PreemptionAnswers) Reset() {
 	*x = PreemptionAnswers{}
-	mi := &file_licorne_v1_session_proto_msgTypes[18]
+	mi := &file_licorne_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1913,7 @@ func (x *PreemptionAnswers) String() string {
 func (*PreemptionAnswers) ProtoMessage() {}
 
 func (x *PreemptionAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[18]
+	mi := &file_licorne_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1926,7 @@ func (x *PreemptionAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionAnswers.ProtoReflect.Descriptor instead.
 func (*PreemptionAnswers) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PreemptionAnswers) GetAnswers() []*PreemptionAnswer {
@@ -1877,7 +1949,7 @@ type PreemptionAnswer struct {
 
 func (x *PreemptionAnswer) Reset() {
 	*x = PreemptionAnswer{}
-	mi := &file_licorne_v1_session_proto_msgTypes[19]
+	mi := &file_licorne_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1961,7 @@ func (x *PreemptionAnswer) String() string {
 func (*PreemptionAnswer) ProtoMessage() {}
 
 func (x *PreemptionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[19]
+	mi := &file_licorne_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1974,7 @@ func (x *PreemptionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionAnswer.ProtoReflect.Descriptor instead.
 func (*PreemptionAnswer) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PreemptionAnswer) GetId() uint64 {
@@ -1931,7 +2003,7 @@ type NodeNeed struct {
 
 func (x *NodeNeed) Reset() {
 	*x = NodeNeed{}
-	mi := &file_licorne_v1_session_proto_msgTypes[20]
+	mi := &file_licorne_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2015,7 @@ func (x *NodeNeed) String() string {
 func (*NodeNeed) ProtoMessage() {}
 
 func (x *NodeNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[20]
+	mi := &file_licorne_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2028,7 @@ func (x *NodeNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeNeed.ProtoReflect.Descriptor instead.
 func (*NodeNeed) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodeNeed) GetNodeId() string {
@@ -1987,7 +2059,7 @@ type PreemptionNotices struct {
 
 func (x *PreemptionNotices) Reset() {
 	*x = PreemptionNotices{}
-	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	mi := &file_licorne_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2071,7 @@ func (x *PreemptionNotices) String() string {
 func (*PreemptionNotices) ProtoMessage() {}
 
 func (x *PreemptionNotices) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	mi := &file_licorne_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2084,7 @@ func (x *PreemptionNotices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionNotices.ProtoReflect.Descriptor instead.
 func (*PreemptionNotices) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PreemptionNotices) GetPartitionName() string {
@@ -2055,7 +2127,7 @@ type PreemptionNotice struct {
 
 func (x *PreemptionNotice) Reset() {
 	*x = PreemptionNotice{}
-	mi := &file_licorne_v1_session_proto_msgTypes[22]
+	mi := &file_licorne_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2139,7 @@ func (x *PreemptionNotice) String() string {
 func (*PreemptionNotice) ProtoMessage() {}
 
 func (x *PreemptionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[22]
+	mi := &file_licorne_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2152,7 @@ func (x *PreemptionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionNotice.ProtoReflect.Descriptor instead.
 func (*PreemptionNotice) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PreemptionNotice) GetApplicationId() string {
@@ -2141,7 +2213,7 @@ type NoticeAnswers struct {
 
 func (x *NoticeAnswers) Reset() {
 	*x = NoticeAnswers{}
-	mi := &file_licorne_v1_session_proto_msgTypes[23]
+	mi := &file_licorne_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2225,7 @@ func (x *NoticeAnswers) String() string {
 func (*NoticeAnswers) ProtoMessage() {}
 
 func (x *NoticeAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[23]
+	mi := &file_licorne_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2238,7 @@ func (x *NoticeAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAnswers.ProtoReflect.Descriptor instead.
 func (*NoticeAnswers) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NoticeAnswers) GetAnswers() []*NoticeAnswer {
@@ -2191,7 +2263,7 @@ type NoticeAnswer struct {
 
 func (x *NoticeAnswer) Reset() {
 	*x = NoticeAnswer{}
-	mi := &file_licorne_v1_session_proto_msgTypes[24]
+	mi := &file_licorne_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2275,7 @@ func (x *NoticeAnswer) String() string {
 func (*NoticeAnswer) ProtoMessage() {}
 
 func (x *NoticeAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[24]
+	mi := &file_licorne_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2288,7 @@ func (x *NoticeAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAnswer.ProtoReflect.Descriptor instead.
 func (*NoticeAnswer) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NoticeAnswer) GetPartitionName() string {
@@ -2257,7 +2329,7 @@ type ContainerStates struct {
 
 func (x *ContainerStates) Reset() {
 	*x = ContainerStates{}
-	mi := &file_licorne_v1_session_proto_msgTypes[25]
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2341,7 @@ func (x *ContainerStates) String() string {
 func (*ContainerStates) ProtoMessage() {}
 
 func (x *ContainerStates) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[25]
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2354,7 @@ func (x *ContainerStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStates.ProtoReflect.Descriptor instead.
 func (*ContainerStates) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ContainerStates) GetStates() []*si.UpdateContainerSchedulingStateRequest {
@@ -2304,7 +2376,7 @@ type Events struct {
 
 func (x *Events) Reset() {
 	*x = Events{}
-	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2388,7 @@ func (x *Events) String() string {
 func (*Events) ProtoMessage() {}
 
 func (x *Events) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2401,7 @@ func (x *Events) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Events.ProtoReflect.Descriptor instead.
 func (*Events) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Events) GetFirstId() uint64 {
@@ -2359,7 +2431,7 @@ type StateDumpWanted struct {
 
 func (x *StateDumpWanted) Reset() {
 	*x = StateDumpWanted{}
-	mi := &file_licorne_v1_session_proto_msgTypes[27]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2443,7 @@ func (x *StateDumpWanted) String() string {
 func (*StateDumpWanted) ProtoMessage() {}
 
 func (x *StateDumpWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[27]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2456,7 @@ func (x *StateDumpWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpWanted.ProtoReflect.Descriptor instead.
 func (*StateDumpWanted) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StateDumpWanted) GetId() uint64 {
@@ -2416,7 +2488,7 @@ type StateDump struct {
 
 func (x *StateDump) Reset() {
 	*x = StateDump{}
-	mi := &file_licorne_v1_session_proto_msgTypes[28]
+	mi := &file_licorne_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2500,7 @@ func (x *StateDump) String() string {
 func (*StateDump) ProtoMessage() {}
 
 func (x *StateDump) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[28]
+	mi := &file_licorne_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2513,7 @@ func (x *StateDump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDump.ProtoReflect.Descriptor instead.
 func (*StateDump) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StateDump) GetId() uint64 {
@@ -2474,7 +2546,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_licorne_v1_session_proto_msgTypes[29]
+	mi := &file_licorne_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2558,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[29]
+	mi := &file_licorne_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2571,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 // Something that the RM should know. Nothing was refused, and the stream goes on.
@@ -2516,7 +2588,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_licorne_v1_session_proto_msgTypes[30]
+	mi := &file_licorne_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2600,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[30]
+	mi := &file_licorne_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2613,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Notice) GetCode() string {
@@ -2567,7 +2639,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_licorne_v1_session_proto_msgTypes[31]
+	mi := &file_licorne_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2651,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[31]
+	mi := &file_licorne_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2664,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 // The core is about to stop: finish, close, and come back after a while.
@@ -2606,7 +2678,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_licorne_v1_session_proto_msgTypes[32]
+	mi := &file_licorne_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2690,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[32]
+	mi := &file_licorne_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2703,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Drain) GetReason() string {
@@ -2660,7 +2732,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_licorne_v1_session_proto_msgTypes[33]
+	mi := &file_licorne_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2744,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[33]
+	mi := &file_licorne_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2757,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2727,7 +2799,7 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"state_dump\x18\x0e \x01(\v2\x15.licorne.v1.StateDumpH\x00R\tstateDump\x12N\n" +
 	"\x12preemption_answers\x18\x0f \x01(\v2\x1d.licorne.v1.PreemptionAnswersH\x00R\x11preemptionAnswers\x12B\n" +
 	"\x0enotice_answers\x18\x10 \x01(\v2\x19.licorne.v1.NoticeAnswersH\x00R\rnoticeAnswersB\t\n" +
-	"\amessageJ\x04\b\f\x10\r\"\xbd\b\n" +
+	"\amessageJ\x04\b\f\x10\r\"\xfe\b\n" +
 	"\x0eUpdateResponse\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -2749,7 +2821,8 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x11state_dump_wanted\x18\x12 \x01(\v2\x1b.licorne.v1.StateDumpWantedH\x00R\x0fstateDumpWanted\x12K\n" +
 	"\x11preemption_checks\x18\x13 \x01(\v2\x1c.licorne.v1.PreemptionChecksH\x00R\x10preemptionChecks\x12,\n" +
 	"\x06notice\x18\x14 \x01(\v2\x12.licorne.v1.NoticeH\x00R\x06notice\x12N\n" +
-	"\x12preemption_notices\x18\x15 \x01(\v2\x1d.licorne.v1.PreemptionNoticesH\x00R\x11preemptionNoticesB\t\n" +
+	"\x12preemption_notices\x18\x15 \x01(\v2\x1d.licorne.v1.PreemptionNoticesH\x00R\x11preemptionNotices\x12?\n" +
+	"\rother_members\x18\x16 \x01(\v2\x18.licorne.v1.OtherMembersH\x00R\fotherMembersB\t\n" +
 	"\amessageJ\x04\b\x0e\x10\x0f\"\xb1\x02\n" +
 	"\x05Hello\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
@@ -2774,14 +2847,17 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x15deadline_milliseconds\x18\x01 \x01(\rR\x14deadlineMilliseconds\x121\n" +
 	"\tfail_mode\x18\x02 \x01(\x0e2\x14.licorne.v1.FailModeR\bfailMode\x12.\n" +
 	"\bclass_by\x18\x03 \x01(\x0e2\x13.licorne.v1.ClassByR\aclassBy\x12%\n" +
-	"\x0ejudges_victims\x18\x04 \x01(\bR\rjudgesVictims\"\xd3\x01\n" +
+	"\x0ejudges_victims\x18\x04 \x01(\bR\rjudgesVictims\"\xf8\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aresumed\x18\x01 \x01(\bR\aresumed\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12+\n" +
 	"\x11heartbeat_seconds\x18\x03 \x01(\rR\x10heartbeatSeconds\x12\x1b\n" +
 	"\tmax_items\x18\x04 \x01(\rR\bmaxItems\x12\x1a\n" +
 	"\bredirect\x18\x05 \x01(\tR\bredirect\x12%\n" +
-	"\x0eserver_version\x18\x06 \x01(\tR\rserverVersion\"\r\n" +
+	"\x0eserver_version\x18\x06 \x01(\tR\rserverVersion\x12#\n" +
+	"\rother_members\x18\a \x03(\tR\fotherMembers\",\n" +
+	"\fOtherMembers\x12\x1c\n" +
+	"\taddresses\x18\x01 \x03(\tR\taddresses\"\r\n" +
 	"\vReplayBegin\"g\n" +
 	"\tReplayEnd\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\rR\x05nodes\x12\"\n" +
@@ -2904,7 +2980,7 @@ func file_licorne_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_licorne_v1_session_proto_goTypes = []any{
 	(FailMode)(0),                                    // 0: licorne.v1.FailMode
 	(ClassBy)(0),                                     // 1: licorne.v1.ClassBy
@@ -2914,99 +2990,101 @@ var file_licorne_v1_session_proto_goTypes = []any{
 	(*Callbacks)(nil),                                // 5: licorne.v1.Callbacks
 	(*Predicates)(nil),                               // 6: licorne.v1.Predicates
 	(*Welcome)(nil),                                  // 7: licorne.v1.Welcome
-	(*ReplayBegin)(nil),                              // 8: licorne.v1.ReplayBegin
-	(*ReplayEnd)(nil),                                // 9: licorne.v1.ReplayEnd
-	(*ReplayResult)(nil),                             // 10: licorne.v1.ReplayResult
-	(*PredicateChecks)(nil),                          // 11: licorne.v1.PredicateChecks
-	(*PredicateCheck)(nil),                           // 12: licorne.v1.PredicateCheck
-	(*PredicateAnswers)(nil),                         // 13: licorne.v1.PredicateAnswers
-	(*PredicateAnswer)(nil),                          // 14: licorne.v1.PredicateAnswer
-	(*NodeRefusal)(nil),                              // 15: licorne.v1.NodeRefusal
-	(*PreemptionChecks)(nil),                         // 16: licorne.v1.PreemptionChecks
-	(*PreemptionCheck)(nil),                          // 17: licorne.v1.PreemptionCheck
-	(*NodeVictims)(nil),                              // 18: licorne.v1.NodeVictims
-	(*Victim)(nil),                                   // 19: licorne.v1.Victim
-	(*PreemptionAnswers)(nil),                        // 20: licorne.v1.PreemptionAnswers
-	(*PreemptionAnswer)(nil),                         // 21: licorne.v1.PreemptionAnswer
-	(*NodeNeed)(nil),                                 // 22: licorne.v1.NodeNeed
-	(*PreemptionNotices)(nil),                        // 23: licorne.v1.PreemptionNotices
-	(*PreemptionNotice)(nil),                         // 24: licorne.v1.PreemptionNotice
-	(*NoticeAnswers)(nil),                            // 25: licorne.v1.NoticeAnswers
-	(*NoticeAnswer)(nil),                             // 26: licorne.v1.NoticeAnswer
-	(*ContainerStates)(nil),                          // 27: licorne.v1.ContainerStates
-	(*Events)(nil),                                   // 28: licorne.v1.Events
-	(*StateDumpWanted)(nil),                          // 29: licorne.v1.StateDumpWanted
-	(*StateDump)(nil),                                // 30: licorne.v1.StateDump
-	(*Heartbeat)(nil),                                // 31: licorne.v1.Heartbeat
-	(*Notice)(nil),                                   // 32: licorne.v1.Notice
-	(*Ack)(nil),                                      // 33: licorne.v1.Ack
-	(*Drain)(nil),                                    // 34: licorne.v1.Drain
-	(*Goodbye)(nil),                                  // 35: licorne.v1.Goodbye
-	(*si.NodeRequest)(nil),                           // 36: si.v1.NodeRequest
-	(*si.ApplicationRequest)(nil),                    // 37: si.v1.ApplicationRequest
-	(*si.AllocationRequest)(nil),                     // 38: si.v1.AllocationRequest
-	(*si.NodeResponse)(nil),                          // 39: si.v1.NodeResponse
-	(*si.ApplicationResponse)(nil),                   // 40: si.v1.ApplicationResponse
-	(*si.AllocationResponse)(nil),                    // 41: si.v1.AllocationResponse
-	(*si.RegisterResourceManagerRequest)(nil),        // 42: si.v1.RegisterResourceManagerRequest
-	(*si.UpdateContainerSchedulingStateRequest)(nil), // 43: si.v1.UpdateContainerSchedulingStateRequest
-	(*si.EventRecord)(nil),                           // 44: si.v1.EventRecord
+	(*OtherMembers)(nil),                             // 8: licorne.v1.OtherMembers
+	(*ReplayBegin)(nil),                              // 9: licorne.v1.ReplayBegin
+	(*ReplayEnd)(nil),                                // 10: licorne.v1.ReplayEnd
+	(*ReplayResult)(nil),                             // 11: licorne.v1.ReplayResult
+	(*PredicateChecks)(nil),                          // 12: licorne.v1.PredicateChecks
+	(*PredicateCheck)(nil),                           // 13: licorne.v1.PredicateCheck
+	(*PredicateAnswers)(nil),                         // 14: licorne.v1.PredicateAnswers
+	(*PredicateAnswer)(nil),                          // 15: licorne.v1.PredicateAnswer
+	(*NodeRefusal)(nil),                              // 16: licorne.v1.NodeRefusal
+	(*PreemptionChecks)(nil),                         // 17: licorne.v1.PreemptionChecks
+	(*PreemptionCheck)(nil),                          // 18: licorne.v1.PreemptionCheck
+	(*NodeVictims)(nil),                              // 19: licorne.v1.NodeVictims
+	(*Victim)(nil),                                   // 20: licorne.v1.Victim
+	(*PreemptionAnswers)(nil),                        // 21: licorne.v1.PreemptionAnswers
+	(*PreemptionAnswer)(nil),                         // 22: licorne.v1.PreemptionAnswer
+	(*NodeNeed)(nil),                                 // 23: licorne.v1.NodeNeed
+	(*PreemptionNotices)(nil),                        // 24: licorne.v1.PreemptionNotices
+	(*PreemptionNotice)(nil),                         // 25: licorne.v1.PreemptionNotice
+	(*NoticeAnswers)(nil),                            // 26: licorne.v1.NoticeAnswers
+	(*NoticeAnswer)(nil),                             // 27: licorne.v1.NoticeAnswer
+	(*ContainerStates)(nil),                          // 28: licorne.v1.ContainerStates
+	(*Events)(nil),                                   // 29: licorne.v1.Events
+	(*StateDumpWanted)(nil),                          // 30: licorne.v1.StateDumpWanted
+	(*StateDump)(nil),                                // 31: licorne.v1.StateDump
+	(*Heartbeat)(nil),                                // 32: licorne.v1.Heartbeat
+	(*Notice)(nil),                                   // 33: licorne.v1.Notice
+	(*Ack)(nil),                                      // 34: licorne.v1.Ack
+	(*Drain)(nil),                                    // 35: licorne.v1.Drain
+	(*Goodbye)(nil),                                  // 36: licorne.v1.Goodbye
+	(*si.NodeRequest)(nil),                           // 37: si.v1.NodeRequest
+	(*si.ApplicationRequest)(nil),                    // 38: si.v1.ApplicationRequest
+	(*si.AllocationRequest)(nil),                     // 39: si.v1.AllocationRequest
+	(*si.NodeResponse)(nil),                          // 40: si.v1.NodeResponse
+	(*si.ApplicationResponse)(nil),                   // 41: si.v1.ApplicationResponse
+	(*si.AllocationResponse)(nil),                    // 42: si.v1.AllocationResponse
+	(*si.RegisterResourceManagerRequest)(nil),        // 43: si.v1.RegisterResourceManagerRequest
+	(*si.UpdateContainerSchedulingStateRequest)(nil), // 44: si.v1.UpdateContainerSchedulingStateRequest
+	(*si.EventRecord)(nil),                           // 45: si.v1.EventRecord
 }
 var file_licorne_v1_session_proto_depIdxs = []int32{
 	4,  // 0: licorne.v1.UpdateRequest.hello:type_name -> licorne.v1.Hello
-	36, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
-	37, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
-	38, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
-	8,  // 4: licorne.v1.UpdateRequest.replay_begin:type_name -> licorne.v1.ReplayBegin
-	9,  // 5: licorne.v1.UpdateRequest.replay_end:type_name -> licorne.v1.ReplayEnd
-	31, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
-	33, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
-	35, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
-	13, // 9: licorne.v1.UpdateRequest.predicate_answers:type_name -> licorne.v1.PredicateAnswers
-	30, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
-	20, // 11: licorne.v1.UpdateRequest.preemption_answers:type_name -> licorne.v1.PreemptionAnswers
-	25, // 12: licorne.v1.UpdateRequest.notice_answers:type_name -> licorne.v1.NoticeAnswers
+	37, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
+	38, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
+	39, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
+	9,  // 4: licorne.v1.UpdateRequest.replay_begin:type_name -> licorne.v1.ReplayBegin
+	10, // 5: licorne.v1.UpdateRequest.replay_end:type_name -> licorne.v1.ReplayEnd
+	32, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
+	34, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
+	36, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
+	14, // 9: licorne.v1.UpdateRequest.predicate_answers:type_name -> licorne.v1.PredicateAnswers
+	31, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
+	21, // 11: licorne.v1.UpdateRequest.preemption_answers:type_name -> licorne.v1.PreemptionAnswers
+	26, // 12: licorne.v1.UpdateRequest.notice_answers:type_name -> licorne.v1.NoticeAnswers
 	7,  // 13: licorne.v1.UpdateResponse.welcome:type_name -> licorne.v1.Welcome
-	39, // 14: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
-	40, // 15: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
-	41, // 16: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
-	10, // 17: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
-	31, // 18: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
-	33, // 19: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
-	34, // 20: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
-	35, // 21: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
-	27, // 22: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
-	28, // 23: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
-	11, // 24: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
-	29, // 25: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
-	16, // 26: licorne.v1.UpdateResponse.preemption_checks:type_name -> licorne.v1.PreemptionChecks
-	32, // 27: licorne.v1.UpdateResponse.notice:type_name -> licorne.v1.Notice
-	23, // 28: licorne.v1.UpdateResponse.preemption_notices:type_name -> licorne.v1.PreemptionNotices
-	42, // 29: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
-	5,  // 30: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
-	6,  // 31: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
-	0,  // 32: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
-	1,  // 33: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
-	12, // 34: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
-	14, // 35: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
-	15, // 36: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
-	17, // 37: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
-	18, // 38: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
-	19, // 39: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
-	21, // 40: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
-	22, // 41: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
-	24, // 42: licorne.v1.PreemptionNotices.notices:type_name -> licorne.v1.PreemptionNotice
-	19, // 43: licorne.v1.PreemptionNotices.withdrawn:type_name -> licorne.v1.Victim
-	26, // 44: licorne.v1.NoticeAnswers.answers:type_name -> licorne.v1.NoticeAnswer
-	43, // 45: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
-	44, // 46: licorne.v1.Events.records:type_name -> si.v1.EventRecord
-	2,  // 47: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
-	3,  // 48: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
-	48, // [48:49] is the sub-list for method output_type
-	47, // [47:48] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	40, // 14: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
+	41, // 15: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
+	42, // 16: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
+	11, // 17: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
+	32, // 18: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
+	34, // 19: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
+	35, // 20: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
+	36, // 21: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
+	28, // 22: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
+	29, // 23: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
+	12, // 24: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
+	30, // 25: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
+	17, // 26: licorne.v1.UpdateResponse.preemption_checks:type_name -> licorne.v1.PreemptionChecks
+	33, // 27: licorne.v1.UpdateResponse.notice:type_name -> licorne.v1.Notice
+	24, // 28: licorne.v1.UpdateResponse.preemption_notices:type_name -> licorne.v1.PreemptionNotices
+	8,  // 29: licorne.v1.UpdateResponse.other_members:type_name -> licorne.v1.OtherMembers
+	43, // 30: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
+	5,  // 31: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
+	6,  // 32: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
+	0,  // 33: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
+	1,  // 34: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
+	13, // 35: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
+	15, // 36: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
+	16, // 37: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
+	18, // 38: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
+	19, // 39: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
+	20, // 40: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
+	22, // 41: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
+	23, // 42: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
+	25, // 43: licorne.v1.PreemptionNotices.notices:type_name -> licorne.v1.PreemptionNotice
+	20, // 44: licorne.v1.PreemptionNotices.withdrawn:type_name -> licorne.v1.Victim
+	27, // 45: licorne.v1.NoticeAnswers.answers:type_name -> licorne.v1.NoticeAnswer
+	44, // 46: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
+	45, // 47: licorne.v1.Events.records:type_name -> si.v1.EventRecord
+	2,  // 48: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
+	3,  // 49: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
+	49, // [49:50] is the sub-list for method output_type
+	48, // [48:49] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_session_proto_init() }
@@ -3046,6 +3124,7 @@ func file_licorne_v1_session_proto_init() {
 		(*UpdateResponse_PreemptionChecks)(nil),
 		(*UpdateResponse_Notice)(nil),
 		(*UpdateResponse_PreemptionNotices)(nil),
+		(*UpdateResponse_OtherMembers)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3053,7 +3132,7 @@ func file_licorne_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_session_proto_rawDesc), len(file_licorne_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

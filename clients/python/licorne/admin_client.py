@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from grpc import aio
 
 from licorne import fields, wire
+from licorne.addresses import Target
 from licorne.application_calls import ApplicationCalls
 from licorne.calls import TIMEOUT, Calls, Standalone, check_arguments
 from licorne.channel import Dialer
@@ -327,14 +328,15 @@ class Admin(Standalone, AdminCalls):
 
     def __init__(
         self,
-        target: str,
+        target: Target,
         *,
         rm_id: str = "",
         tls: TlsConfig | None = None,
         token: Token | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """Connect with the first call; `target` is ``host:port``.
+        """Connect with the first call; `target` is ``host:port``, or several of a deployment, of which the
+        first one with a server is asked: separated by commas, or as a list.
 
         `rm_id` names the RM of the calls. `timeout` is in seconds, for each call; plans and
         configuration calls may take 90 s in any case.

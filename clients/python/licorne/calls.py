@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc import aio
 
-from licorne.channel import Dialer, config_error, reason_of, text_of
+from licorne.channel import Dialer, config_error, connects, reason_of, text_of
 from licorne.errors import (
     CallFailed,
     Closed,
@@ -138,6 +138,8 @@ class _Line:
 
     channel: aio.Channel
     address: str
+    wanted: str
+    """The address that was to be used; `address` is another one where no server answered there."""
     users: int = 0
 
 
@@ -178,8 +180,11 @@ class Calls:
     ) -> Response:
         """The answer to one request, within `at_least` seconds if that is more than usual."""
         limit = max(at_least, self.timeout)
-        async with self._used(limit) as channel:
-            answer = await method(channel)(request, timeout=limit, metadata=self._dialer.metadata())
+        ends = asyncio.get_running_loop().time() + limit
+        async with self._used(limit) as line:
+            metadata = self._dialer.metadata(line.address)
+            left = max(0.0, ends - asyncio.get_running_loop().time())
+            answer = await method(line.channel)(request, timeout=left, metadata=metadata)
             _note_missing(answer)
             return answer
 
@@ -191,10 +196,11 @@ class Calls:
     ) -> list[T]:
         """The items of all pages of a list. The deadline is for each page."""
         found: list[T] = []
-        async with self._used(self.timeout) as channel:
+        async with self._used(self.timeout) as line:
             while True:
-                call = method(channel)
-                page = await call(request, timeout=self.timeout, metadata=self._dialer.metadata())
+                call = method(line.channel)
+                metadata = self._dialer.metadata(line.address)
+                page = await call(request, timeout=self.timeout, metadata=metadata)
                 _note_missing(page)
                 found += items(page)
                 if not page.next_page_token:
@@ -213,8 +219,8 @@ class Calls:
         With `may_rest` that is so for the first one only: the others come when there is news.
         """
         limit: float | None = self.timeout
-        async with self._used(self.timeout) as channel:
-            call = method(channel)(request, metadata=self._dialer.metadata())
+        async with self._used(self.timeout) as line:
+            call = method(line.channel)(request, metadata=self._dialer.metadata(line.address))
             responses = aiter(call)
             try:
                 while True:
@@ -229,13 +235,13 @@ class Calls:
                 call.cancel()
 
     @asynccontextmanager
-    async def _used(self, limit: float) -> AsyncIterator[aio.Channel]:
+    async def _used(self, limit: float) -> AsyncIterator[_Line]:
         """The channel, for calls of `limit` seconds; what goes wrong is an error of the client."""
         self._check()
         line = None
         try:
-            line = await self._present()
-            yield line.channel
+            line = await self._present(limit)
+            yield line
         except aio.AioRpcError as error:
             if error.code() in ANEW:
                 self._give_up(line)
@@ -260,18 +266,40 @@ class Calls:
                 if line is not self._line and not line.users:
                     await line.channel.close()
 
-    async def _present(self) -> _Line:
+    async def _present(self, limit: float) -> _Line:
         """The channel to the present address, with one user more."""
         line = self._line
-        if line is not None and line.address == self._dialer.address:
+        if line is not None and line.wanted == self._dialer.addresses.current:
             line.users += 1
             return line
-        older, line = line, _Line(self._dialer.channel(), self._dialer.address, users=1)
-        self._line = line
+        line = await self._opened(limit)
+        line.users = 1
+        older, self._line = self._line, line
         # Calls that still use the old channel close it.
         if older is not None and not older.users:
             await older.channel.close()
+        # The client may have been closed meanwhile.
+        self._check()
         return line
+
+    async def _opened(self, limit: float) -> _Line:
+        """A channel to the present address, or to the first of the others with a server.
+
+        Nothing is sent before there is a connection, so that no call is made twice. With one address nobody
+        waits for that.
+        """
+        first, *others = addresses = self._dialer.addresses.known()
+        for address in addresses if others else ():
+            channel = self._dialer.channel(address)
+            connected = False
+            try:
+                connected = await connects(channel, limit / 2 / len(addresses))
+            finally:
+                if not connected:
+                    await channel.close()
+            if connected:
+                return _Line(channel, address, first)
+        return _Line(self._dialer.channel(first), first, first)
 
     def _give_up(self, line: _Line | None) -> None:
         """Open another channel for the next call: it reads certificates anew, and never waits."""

@@ -1,5 +1,6 @@
 """The gRPC channel, the client's errors for its status codes, and the back-off between attempts."""
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -10,6 +11,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo  # typ
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from grpc import aio
 
+from licorne.addresses import Addresses, Target, addresses_of
 from licorne.errors import (
     ConfigInvalid,
     LicorneError,
@@ -59,27 +61,49 @@ def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
 
 
 class Dialer:
-    """Opens channels to one address, with the credentials of the caller."""
+    """Opens channels to the addresses of a server, with the credentials of the caller."""
 
-    def __init__(self, target: str, tls: TlsConfig | None, token: Token | None) -> None:
-        """Connect nothing. Raises ValueError for a token without TLS."""
-        check_token(token, tls, target)
-        self.address = target
-        """Address to connect to, ``host:port``; it may be changed."""
+    def __init__(self, target: Target, tls: TlsConfig | None, token: Token | None) -> None:
+        """Connect nothing. Raises what `addresses_of` does, and ValueError for a token without TLS."""
+        given = addresses_of(target)
         self._tls = tls
         self._token = token
+        for address in given:
+            check_token(token, tls, address)
+        self.addresses = Addresses(given, self._may_dial)
 
-    def channel(self) -> aio.Channel:
-        """A new channel to the present address. Raises OSError for unreadable certificates."""
-        return open_channel(self.address, self._tls)
-
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Credentials of every call. Raises what `authorization` does."""
+    def _may_dial(self, address: str) -> bool:
+        """False where a token would travel without TLS."""
         try:
-            check_token(self._token, self._tls, self.address)
+            check_token(self._token, self._tls, address)
+        except ValueError:
+            return False
+        return True
+
+    def channel(self, address: str) -> aio.Channel:
+        """A new channel to an address. Raises OSError for unreadable certificates."""
+        return open_channel(address, self._tls)
+
+    def metadata(self, address: str) -> tuple[tuple[str, str], ...]:
+        """Credentials of every call to an address. Raises what `authorization` does."""
+        try:
+            check_token(self._token, self._tls, address)
         except ValueError as error:
             raise Unauthorized(str(error)) from None
         return authorization(self._token)
+
+
+async def connects(channel: aio.Channel, patience: float) -> bool:
+    """True if a channel has a connection within so many seconds."""
+    state = channel.get_state(try_to_connect=True)
+    try:
+        async with asyncio.timeout(patience):
+            while state in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+                await channel.wait_for_state_change(state)
+                state = channel.get_state()
+    except TimeoutError:
+        return False
+    return state is grpc.ChannelConnectivity.READY
 
 
 def refusal(error: aio.AioRpcError) -> LicorneError | None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from licorne import wire
+from licorne.addresses import Target
 from licorne.admin_client import AdminCalls
 from licorne.cache import Cache
 from licorne.callbacks import (
@@ -69,7 +70,7 @@ class Client:
 
     def __init__(
         self,
-        target: str,
+        target: Target,
         *,
         rm_id: str,
         config: str = "",
@@ -97,9 +98,12 @@ class Client:
     ) -> None:
         """Make a client; it connects when it is entered with ``async with``.
 
-        `target` is ``host:port``. `config` is the YAML text of the queues; empty means the
-        server's default. `instance` must rise with every start of the RM's process, because
-        the server refuses lower ones; by default it is the time in nanoseconds.
+        `target` is ``host:port``, or several addresses of one deployment: separated by commas, or as a list.
+        They are tried in turn, and so are those of the other members that the server tells.
+
+        `config` is the YAML text of the queues; empty means the server's default. `instance` must rise
+        with every start of the RM's process, because the server refuses lower ones; by default it is the
+        time in nanoseconds.
 
         `token` is a bearer token that identifies this RM, where it has no certificate: a file, or a
         function that returns the token. Without `tls` it is sent to this machine only.

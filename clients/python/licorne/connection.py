@@ -8,7 +8,14 @@ from grpc import aio
 
 from licorne.channel import Backoff, Dialer, refusal, text_of, wanted_wait
 from licorne.client_context import ClientContext
-from licorne.errors import ConfigInvalid, ConnectionLost, LicorneError, ProtocolError, RegistrationInvalid
+from licorne.errors import (
+    ConfigInvalid,
+    ConnectionLost,
+    LicorneError,
+    ProtocolError,
+    RegistrationInvalid,
+    SessionFenced,
+)
 from licorne.options import RetryConfig
 from licorne.stream import GRACE, Stream
 from licorne.v1.session_pb2_grpc import SessionStub
@@ -33,10 +40,8 @@ class Connection:
     def __init__(self, context: ClientContext, dialer: Dialer, retry: RetryConfig) -> None:
         """Open nothing before `start`."""
         self._context = context
-        self._target = dialer.address
-        """The address that the caller gave."""
         self._dialer = dialer
-        """Has the address to connect to: the target, or where it has redirected us."""
+        self._addresses = dialer.addresses
         self._retry = retry
         self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
@@ -73,7 +78,7 @@ class Connection:
         except LicorneError as error:
             failure = error
         except Exception as error:
-            LOG.exception("the client of %s fails on a defect of its own", self._target)
+            LOG.exception("the client of %s fails on a defect of its own", self._addresses)
             failure = LicorneError(f"a defect of the client: {error!r}")
         finally:
             self._context.end(failure)
@@ -95,22 +100,23 @@ class Connection:
             self._context.stats.streams += 1
             # Each stream has a channel of its own. So a try is never answered by the failure of an
             # earlier one, and reads certificates that may have been renewed.
-            async with self._dialer.channel() as channel:
-                call = SessionStub(channel).Update(metadata=self._dialer.metadata())
-                stream = Stream(self._context, call)
+            address = self._addresses.current
+            async with self._dialer.channel(address) as channel:
+                call = SessionStub(channel).Update(metadata=self._dialer.metadata(address))
+                stream = Stream(self._context, call, self._addresses)
                 await stream.run()
         except aio.AioRpcError as error:
             return self._ended(stream, error)
         except ProtocolError as error:
             return self._refused(stream, error)
         except (ConnectionLost, OSError) as error:
-            self._lost(stream, str(error))
-            return self._backoff.next()
+            return 0.0 if self._lost(stream, str(error), answered=False) else self._backoff.next()
         if stream.redirect:
             return self._redirected(stream.redirect)
         self._backoff.reset()
         self._redirects = 0
         self._down_since = asyncio.get_running_loop().time()
+        self._addresses.left(self._down_since)
         return self._backoff.told(stream.retry_after or self._retry.initial)
 
     def _redirected(self, address: str) -> float:
@@ -121,9 +127,9 @@ class Connection:
         """
         self._redirects += 1
         wait = self._backoff.next() if self._redirects > 1 else 0.0
-        LOG.info("redirected from %s to %s, waiting %.3f s", self._dialer.address, address, wait)
+        LOG.info("redirected from %s to %s, waiting %.3f s", self._addresses.current, address, wait)
         self._check_patience(f"redirected {self._redirects} times, to {address} last")
-        self._dialer.address = address
+        self._addresses.redirected(address)
         return wait
 
     def _check_patience(self, reason: str) -> None:
@@ -131,7 +137,7 @@ class Connection:
         patience = self._retry.give_up_after
         down = asyncio.get_running_loop().time() - self._down_since
         if patience is not None and down >= patience:
-            raise ConnectionLost(f"no session with {self._target} for {patience} s: {reason}")
+            raise ConnectionLost(f"no session with {self._addresses} for {patience} s: {reason}")
 
     def _ended(self, stream: Stream | None, error: aio.AioRpcError) -> float:
         """Decide what follows a stream that ended with a status.
@@ -141,13 +147,21 @@ class Connection:
         refused = refusal(error)
         if isinstance(refused, MAY_PASS):
             return self._refused(stream, refused)
-        if refused is not None:
+        if refused is not None and not self._is_foreign(stream, refused):
             raise refused from error
-        self._lost(stream, text_of(error))
         wait = wanted_wait(error)
+        answered = wait is not None or error.code() is not grpc.StatusCode.UNAVAILABLE
+        at_once = self._lost(stream, text_of(error), answered=answered)
         if wait is not None:
             return self._backoff.told(wait)
+        if at_once:
+            return 0.0
         return self._backoff.next(exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    def _is_foreign(self, stream: Stream | None, refused: LicorneError) -> bool:
+        """True if what a server has refused says nothing about ours: only another one has named it."""
+        welcomed = stream is not None and stream.welcomed_at is not None
+        return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
     def _refused(self, stream: Stream | None, error: LicorneError) -> float:
         """Decide what follows a refused message. Returns and raises what `_ended` does.
@@ -157,6 +171,9 @@ class Connection:
         the last refusal, a replay takes the place of the resumption. If that was refused too, it
         would be refused for ever.
         """
+        if self._is_foreign(stream, error):
+            self._lost(stream, str(error), answered=True)
+            return self._backoff.next()
         context = self._context
         live = stream is not None and stream.was_live
         reached = (context.stats.replayed, context.session.processed if live else None)
@@ -166,20 +183,23 @@ class Connection:
             raise error
         if again or not live:
             context.give_up_session()
-        self._lost(stream, f"a message was refused, and is sent again: {error}")
+        self._lost(stream, f"a message was refused, and is sent again: {error}", answered=True)
         return self._backoff.next()
 
-    def _lost(self, stream: Stream | None, reason: str) -> None:
-        """Note the failure of a stream, or to open one.
+    def _lost(self, stream: Stream | None, reason: str, *, answered: bool) -> bool:
+        """Note the failure of a stream, or to open one, and go on to the next address.
 
-        Raises ConnectionLost after `give_up_after` seconds without a session.
+        Returns True if that is to be dialed at once, see `Addresses.failed`. Raises ConnectionLost after
+        `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
-        LOG.warning(NO_CONNECTION, self._dialer.address, reason)
+        LOG.warning(NO_CONNECTION, self._addresses.current, reason)
         if stream is not None and stream.welcomed_at is not None:
             self._backoff.lasted(now - stream.welcomed_at)
             self._redirects = 0
             self._down_since = now
         self._check_patience(reason)
-        # The target knows where to redirect us now.
-        self._dialer.address = self._target
+        if stream is not None and stream.welcomed_at is not None:
+            self._addresses.lost()
+            return False
+        return self._addresses.failed(now, answered=answered)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from grpc import aio
 
+from licorne.addresses import Target
 from licorne.calls import TIMEOUT, Calls, Standalone, check_arguments
 from licorne.channel import Dialer
 from licorne.errors import NotFound
@@ -271,7 +272,7 @@ class State(Standalone, StateCalls):
 
     def __init__(
         self,
-        target: str,
+        target: Target,
         *,
         rm_id: str = "",
         tls: TlsConfig | None = None,
@@ -279,7 +280,8 @@ class State(Standalone, StateCalls):
         timeout: float = TIMEOUT,
         retry: RetryConfig | None = None,
     ) -> None:
-        """Connect with the first call; `target` is ``host:port``.
+        """Connect with the first call; `target` is ``host:port``, or several of a deployment, of which the
+        first one with a server is asked: separated by commas, or as a list.
 
         `rm_id` names the RM that the calls are about; without it they are about all, or about the
         one that registered first. `timeout` is in seconds, for each call. `retry` says how soon

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import grpc
 from grpc import aio
 
+from licorne.addresses import Addresses
 from licorne.callbacks import (
     container_states,
     event_records,
@@ -42,9 +43,10 @@ SILENCE = 3
 class Stream:
     """One RPC of the session."""
 
-    def __init__(self, context: ClientContext, call: Call) -> None:
-        """Use `call` for the client of that context."""
+    def __init__(self, context: ClientContext, call: Call, addresses: Addresses) -> None:
+        """Use `call` for the client of that context. `addresses` learn of other members."""
         self._context = context
+        self._addresses = addresses
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._heartbeat = 30.0
@@ -120,6 +122,7 @@ class Stream:
         self._max_items = welcome.max_items or self._max_items
         repeats = context.session.welcome(response)
         self.welcomed_at = self._loop.time()
+        self._addresses.welcomed(welcome.other_members)
         context.stats.welcomed += 1
         context.outgoing.open(self._max_items)
         if repeats is None:
@@ -191,6 +194,8 @@ class Stream:
                 self._check(response)
             case "container_states" | "preemption_notices" | "events" | "state_dump_wanted":
                 self._call_back(response)
+            case "other_members":
+                self._addresses.tell(response.other_members.addresses)
             case "notice":
                 LOG.warning("%s: %s", response.notice.code, response.notice.message)
             case "drain":

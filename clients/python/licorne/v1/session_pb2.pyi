@@ -187,6 +187,7 @@ class UpdateResponse(_message.Message):
     PREEMPTION_CHECKS_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
     PREEMPTION_NOTICES_FIELD_NUMBER: _builtins.int
+    OTHER_MEMBERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
@@ -231,6 +232,8 @@ class UpdateResponse(_message.Message):
     def notice(self) -> Global___Notice: ...
     @_builtins.property
     def preemption_notices(self) -> Global___PreemptionNotices: ...
+    @_builtins.property
+    def other_members(self) -> Global___OtherMembers: ...
     def __init__(
         self,
         *,
@@ -254,12 +257,13 @@ class UpdateResponse(_message.Message):
         preemption_checks: Global___PreemptionChecks | None = ...,
         notice: Global___Notice | None = ...,
         preemption_notices: Global___PreemptionNotices | None = ...,
+        other_members: Global___OtherMembers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "preemption_notices", b"preemption_notices", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "other_members", b"other_members", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "preemption_notices", b"preemption_notices", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "number", b"number", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "preemption_notices", b"preemption_notices", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "number", b"number", "other_members", b"other_members", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "preemption_notices", b"preemption_notices", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks", "notice", "preemption_notices"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks", "notice", "preemption_notices", "other_members"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -416,6 +420,7 @@ class Welcome(_message.Message):
     MAX_ITEMS_FIELD_NUMBER: _builtins.int
     REDIRECT_FIELD_NUMBER: _builtins.int
     SERVER_VERSION_FIELD_NUMBER: _builtins.int
+    OTHER_MEMBERS_FIELD_NUMBER: _builtins.int
     resumed: _builtins.bool
     """True: the session goes on; what was not acknowledged follows. False: the RM was registered
     anew, everything of it was dropped, and its replay is wanted.
@@ -432,6 +437,10 @@ class Welcome(_message.Message):
     """
     server_version: _builtins.str
     """The version of the server, such as "0.3.0"."""
+    @_builtins.property
+    def other_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where else this RM may connect, see OtherMembers. Empty from a server that shares its RMs with nobody."""
+
     def __init__(
         self,
         *,
@@ -441,14 +450,41 @@ class Welcome(_message.Message):
         max_items: _builtins.int = ...,
         redirect: _builtins.str = ...,
         server_version: _builtins.str = ...,
+        other_members: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds", "max_items", b"max_items", "redirect", b"redirect", "resume_token", b"resume_token", "resumed", b"resumed", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds", "max_items", b"max_items", "other_members", b"other_members", "redirect", b"redirect", "resume_token", b"resume_token", "resumed", b"resumed", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
+
+@_typing.final
+class OtherMembers(_message.Message):
+    """The other members have changed since the welcome. It is sent to every RM."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADDRESSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """`host:port` of each, in the order in which to dial them when no server answers at the RM's own address:
+        16 at the most, with 260 bytes at the most. They take the place of those that were told before.
+        """
+
+    def __init__(
+        self,
+        *,
+        addresses: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OtherMembers: _TypeAlias = OtherMembers  # noqa: Y015
 
 @_typing.final
 class ReplayBegin(_message.Message):

@@ -1,0 +1,166 @@
+"""Where to connect: the addresses that the caller gave, and those that the server's members tell.
+
+The order is that of the contract in `clients/README.md`.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from licorne.values import shown
+
+MOST_TOLD = 16
+"""Addresses of other members that are kept."""
+LONGEST_TOLD = 260
+"""Characters of such an address: a name of DNS with a port."""
+PASSED_OVER = 15.0
+"""Seconds for which an address without a server is passed over, if there is another one: longer than
+most leases, after which another member serves what the lost one did."""
+SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
+"""Targets in gRPC's own words, which nobody but gRPC can check."""
+
+_TOLD = re.compile(r"(?:\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):[0-9]{1,5}")
+_GIVEN = re.compile(r"(?:\[[^\]\s]+\]|[^:/\[\]\s]+)(?::([0-9]{1,5}))?")
+MAX_PORT = 65_535
+
+Target = str | Sequence[str]
+"""One address, ``host:port``, or several: separated by commas, as a list, or both."""
+
+
+def addresses_of(target: Target) -> tuple[str, ...]:
+    """The addresses of a target, in order and each once.
+
+    Raises TypeError if it is neither a text nor a list of texts, and ValueError for what is no address.
+    """
+    entries: object = [target] if isinstance(target, str) else target
+    if not isinstance(entries, Sequence) or not all(isinstance(entry, str) for entry in entries):
+        raise TypeError(f"target is {shown(target)}: it must be host:port, or a list of such texts")
+    found = [address.strip() for entry in entries for address in entry.split(",")]
+    if not found:
+        raise ValueError("target is empty: it must name an address, host:port")
+    for address in found:
+        if not is_address(address):
+            within = "" if address == target else f", within {shown(target)}"
+            raise ValueError(f"target is {shown(address)}{within}: it must be host:port")
+    return tuple(dict.fromkeys(found))
+
+
+def is_address(text: str) -> bool:
+    """True for ``host:port`` or ``host``, and for what only gRPC understands."""
+    if text.startswith(SCHEMES) and text.isprintable() and " " not in text:
+        return text not in SCHEMES
+    parts = _GIVEN.fullmatch(text)
+    if parts is not None:
+        return parts[1] is None or 0 < int(parts[1]) <= MAX_PORT
+    return text.count(":") > 1 and _is_ip(text)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Addresses:
+    """Says which address to connect to next. All times are seconds of one clock.
+
+    A round begins where the client was welcomed last. The addresses that the caller gave follow, and then
+    those of the other members, as that member told them.
+    """
+
+    def __init__(self, given: Sequence[str], may_dial: Callable[[str], bool] = lambda _: True) -> None:
+        """Begin with the first of those `given`. `may_dial` is asked about what servers tell."""
+        self.given = tuple(given)
+        self.current = self.given[0]
+        """The address to connect to."""
+        self._may_dial = may_dial
+        self._told: tuple[str, ...] = ()
+        self._home = self.current
+        """Where the client was welcomed last."""
+        self._left = list(self.given[1:])
+        """What follows in this round."""
+        self._redirected_by = ""
+        """The address that has redirected us to the current one; empty if none has."""
+        self._silent: dict[str, float] = {}
+        """The times until which addresses are passed over, as no server answered there."""
+
+    def __str__(self) -> str:
+        """The addresses that the caller gave."""
+        return ", ".join(self.given)
+
+    def known(self) -> list[str]:
+        """The current address, and then all others in the order of a round."""
+        return list(dict.fromkeys((self.current, self._home, *self.given, *self._told)))
+
+    def welcomed(self, told: Iterable[str]) -> None:
+        """Note that the server at the current address serves us, and the other members that it tells."""
+        self._home, self._redirected_by = self.current, ""
+        self._silent.pop(self.current, None)
+        self.tell(told)
+
+    def tell(self, told: Iterable[str]) -> None:
+        """Take the addresses of the other members in place of those before.
+
+        What is no ``host:port`` or too long is left out, and so is what comes behind the first `MOST_TOLD`.
+        """
+        few = dict.fromkeys(islice(told, MOST_TOLD))
+        sound = (address for address in few if len(address) <= LONGEST_TOLD and _TOLD.fullmatch(address))
+        self._told = tuple(filter(self._may_dial, sound))
+        known = self.known()
+        self._silent = {address: until for address, until in self._silent.items() if address in known}
+
+    def redirected(self, address: str) -> None:
+        """Go on where the server has sent us."""
+        self._redirected_by = self._redirected_by or self.current
+        self.current = address
+
+    def lost(self) -> None:
+        """Begin a round: the stream that was welcomed has ended."""
+        self._begin(self._round())
+
+    def left(self, now: float) -> None:
+        """The same, of a server that has said that it is about to stop: it comes last."""
+        first, *others = self._round()
+        self._begin([*self._living(others, now), first])
+
+    def failed(self, now: float, *, answered: bool) -> bool:
+        """Go on to the next address: there was no welcome. Returns True if it is to be dialed at once.
+
+        `answered` says that there is a server. Who has redirected us knows best where to send us next.
+        """
+        if answered:
+            self._silent.pop(self.current, None)
+        elif self.current in self._round():
+            self._silent[self.current] = now + PASSED_OVER
+        if self._redirected_by:
+            self.current, self._redirected_by = self._redirected_by, ""
+            return False
+        if not self._left:
+            order = self._round()
+            self._begin(self._living(order, now) or order)
+            return False
+        self.current = self._left.pop(0)
+        return not answered
+
+    def refused(self) -> bool:
+        """Forget the current address if only another server has told it, and return True if so.
+
+        It may be anybody's by now. Follow by `failed`.
+        """
+        if self._redirected_by or self.current not in self._told or self.current in (self._home, *self.given):
+            return False
+        self._told = tuple(address for address in self._told if address != self.current)
+        return True
+
+    def _round(self) -> list[str]:
+        return list(dict.fromkeys((self._home, *self.given, *self._told)))
+
+    def _living(self, addresses: Iterable[str], now: float) -> list[str]:
+        return [address for address in addresses if self._silent.get(address, now) <= now]
+
+    def _begin(self, addresses: list[str]) -> None:
+        self._redirected_by = ""
+        self.current, *self._left = addresses

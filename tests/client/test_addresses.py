@@ -1,0 +1,235 @@
+"""Where a client connects: the addresses that it was given, and those of other members that it was told."""
+
+import asyncio
+import re
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne import Admin, Client, ConnectionLost, Node, State, Unauthorized
+from licorne.addresses import LONGEST_TOLD, MOST_TOLD, PASSED_OVER, Addresses, addresses_of
+from licorne_server.testing import serve
+from support.peers.scripted import QUICK, ScriptedStream, scripted
+from support.peers.shim import eventually
+from support.surroundings import CLOSED
+
+CLOSED_TOO = "127.0.0.2:1"
+"""Nobody listens there either."""
+
+
+@pytest.mark.parametrize(
+    ("target", "addresses"),
+    [
+        ("a:1", ("a:1",)),
+        ("a:1,b:2", ("a:1", "b:2")),
+        (" a:1 , b:2 ", ("a:1", "b:2")),
+        (["a:1", "b:2,c:3"], ("a:1", "b:2", "c:3")),
+        (("a:1", "b:2", "a:1"), ("a:1", "b:2")),
+        ("[::1]:7070,host", ("[::1]:7070", "host")),
+        ("::1", ("::1",)),
+        ("unix:/run/licorne,dns:///b:2", ("unix:/run/licorne", "dns:///b:2")),
+    ],
+)
+def test_a_target_may_be_a_list(target: Any, addresses: tuple[str, ...]) -> None:
+    """Addresses are separated by commas, or given as a list, or both, and each counts once."""
+    assert addresses_of(target) == addresses
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("", "target is '': it must be host:port"),
+        ("a:1,,b:2", "target is '', within 'a:1,,b:2': it must be host:port"),
+        ("a:1,b:x", "target is 'b:x', within 'a:1,b:x': it must be host:port"),
+        (["a:1", "b:70000"], "target is 'b:70000', within ['a:1', 'b:70000']: it must be host:port"),
+        ("b:0", "target is 'b:0': it must be host:port"),
+        ("http://a:1", "target is 'http://a:1': it must be host:port"),
+        ("a 1", "target is 'a 1': it must be host:port"),
+        ("1:2:3", "target is '1:2:3': it must be host:port"),
+        ("unix:", "target is 'unix:': it must be host:port"),
+        ([], "target is empty: it must name an address, host:port"),
+    ],
+)
+def test_a_bad_address_is_named(target: Any, said: str) -> None:
+    """What cannot be an address is refused before anything is connected, by all clients."""
+    for client in (lambda: Client(target, rm_id="rm1"), lambda: State(target), lambda: Admin(target)):
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            client()
+
+
+@pytest.mark.parametrize("target", [7070, None, ["a:1", 7070], b"a:1"])
+def test_a_target_of_another_type_is_refused(target: Any) -> None:
+    """The error says what a target is."""
+    with pytest.raises(TypeError, match="must be host:port, or a list of such texts"):
+        Client(target, rm_id="rm1")
+
+
+def test_the_order_is_home_given_told() -> None:
+    """A round begins where the client was welcomed last, and has every address once."""
+    addresses = Addresses(["a:1", "b:1"])
+    assert addresses.failed(0.0, answered=True) is False
+    assert addresses.current == "b:1"
+    addresses.welcomed(["c:1", "a:1", "d:1"])
+    addresses.lost()
+    dialed = [addresses.current]
+    for _ in range(4):
+        addresses.failed(0.0, answered=True)
+        dialed.append(addresses.current)
+    assert dialed == ["b:1", "a:1", "c:1", "d:1", "b:1"]
+
+
+def test_only_a_whole_round_without_a_server_is_followed_by_a_wait() -> None:
+    """Each server is dialed as often as if the client knew no other one, and none later."""
+    addresses = Addresses(["a:1", "b:1", "c:1"])
+    at_once = [addresses.failed(0.0, answered=False) for _ in range(6)]
+    assert at_once == [True, True, False, True, True, False]
+    assert addresses.current == "a:1"
+
+
+def test_an_address_without_a_server_is_passed_over_while_another_one_answers() -> None:
+    """The dead do not hold up the living, and are tried again later."""
+    addresses = Addresses(["a:1", "b:1", "c:1"])
+    addresses.failed(0.0, answered=False)
+    dialed = []
+    for now in (1.0, 2.0, 3.0, PASSED_OVER, PASSED_OVER + 1, PASSED_OVER + 2):
+        dialed.append(addresses.current)
+        assert not addresses.failed(now, answered=True)
+    assert dialed == ["b:1", "c:1", "b:1", "c:1", "a:1", "b:1"]
+
+
+def test_a_failure_behind_a_redirect_brings_back_to_who_has_redirected() -> None:
+    """That one knows where to send the client next; a welcome there makes it the first of a round."""
+    addresses = Addresses(["a:1", "b:1"])
+    addresses.redirected("c:1")
+    addresses.redirected("d:1")
+    assert addresses.failed(0.0, answered=False) is False
+    assert addresses.current == "a:1"
+    addresses.redirected("d:1")
+    addresses.welcomed([])
+    addresses.lost()
+    assert addresses.known() == ["d:1", "a:1", "b:1"]
+
+
+def test_a_server_that_is_about_to_stop_comes_last() -> None:
+    """The others are there; with one address there is no other one."""
+    addresses = Addresses(["a:1"])
+    addresses.welcomed([])
+    addresses.left(0.0)
+    assert addresses.current == "a:1"
+    addresses.welcomed(["b:1", "c:1"])
+    addresses.left(0.0)
+    assert addresses.current == "b:1"
+    addresses.failed(0.0, answered=True)
+    addresses.failed(0.0, answered=True)
+    assert addresses.current == "a:1"
+
+
+def test_what_a_server_tells_is_bounded_and_sound() -> None:
+    """Of many addresses the first ones are kept; other forms than host:port are left out."""
+    addresses = Addresses(["a:1"])
+    addresses.tell(f"m{number}:1" for number in range(10**6))
+    assert addresses.known() == ["a:1", *(f"m{number}:1" for number in range(MOST_TOLD))]
+    odd = ["unix:/run/x", "dns:///b:1", "b", "b:1,c:1", "b:1 ", "x" * LONGEST_TOLD + ":1", "", "[::1]:1"]
+    addresses.tell(odd)
+    assert addresses.known() == ["a:1", "[::1]:1"]
+
+
+def test_a_stranger_at_a_told_address_is_forgotten() -> None:
+    """Only an address that nobody but a server has named may be somebody else's by now."""
+    addresses = Addresses(["a:1"])
+    addresses.welcomed(["b:1"])
+    addresses.lost()
+    assert not addresses.refused()
+    addresses.redirected("b:1")
+    assert not addresses.refused()
+    addresses.failed(0.0, answered=True)
+    addresses.failed(0.0, answered=True)
+    assert addresses.current == "b:1"
+    assert addresses.refused()
+    assert addresses.known() == ["b:1", "a:1"]
+
+
+async def welcomes(stream: ScriptedStream) -> None:
+    """Serve the client to its goodbye."""
+    await stream.welcome()
+    await stream.replay()
+    await stream.until_goodbye()
+
+
+async def test_a_client_of_one_address_goes_on_at_one_that_it_was_told() -> None:
+    """It learns of it by the welcome, or while the session lasts, and the last list counts."""
+    async with scripted(welcomes) as other:
+
+        async def tells(stream: ScriptedStream) -> None:
+            await stream.welcome(other_members=[CLOSED])
+            await stream.replay()
+            await stream.write(number=2, other_members={"addresses": [CLOSED_TOO, other]})
+            await stream.read()
+
+        async with scripted(tells) as first, Client(first, rm_id="rm1", retry=QUICK) as rm:
+            await asyncio.wait_for(rm.ready(), 60)
+            addresses = rm._connection._addresses
+            await eventually(lambda: addresses.known() == [first, CLOSED_TOO, other])
+            await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
+            await eventually(lambda: rm.stats.replayed == 2)
+            assert addresses.current == other
+
+
+async def test_a_client_takes_the_first_of_its_addresses_with_a_server() -> None:
+    """A list needs no server at its first addresses."""
+    async with (
+        serve() as server,
+        Client([CLOSED, CLOSED_TOO, server.target], rm_id="rm1", retry=QUICK) as rm,
+    ):
+        await asyncio.wait_for(rm.ready(), 60)
+        assert await rm.state.rms()
+        async with State(f"{CLOSED},{server.target}") as state:
+            assert [one.rm_id for one in await state.rms()] == ["rm1"]
+
+
+async def test_reads_without_any_server_say_so() -> None:
+    """With several addresses a call ends as with one."""
+    async with State([CLOSED, CLOSED_TOO]) as state:
+        with pytest.raises(ConnectionLost, match="refused"):
+            await state.rms()
+
+
+async def test_the_refusal_of_a_stranger_does_not_end_the_client() -> None:
+    """Somebody else may have a told address by now; the same refusal at the client's own address is final."""
+
+    async def refuses(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(grpc.StatusCode.UNAUTHENTICATED, "who are you")
+
+    async def is_away(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, "away")
+
+    async with scripted(refuses) as stranger:
+
+        async def tells(stream: ScriptedStream) -> None:
+            await stream.welcome(other_members=[stranger])
+            await stream.replay()
+
+        async with (
+            scripted(tells, is_away, refuses) as target,
+            Client(target, rm_id="rm1", retry=QUICK) as rm,
+        ):
+            with pytest.raises(Unauthorized):
+                async for _ in rm.events():
+                    pass
+            assert rm.stats.streams == 4
+
+
+async def test_a_told_address_does_not_get_the_token_in_the_clear() -> None:
+    """A client with a token and without TLS leaves out what is not on this machine."""
+
+    async def tells(stream: ScriptedStream) -> None:
+        await stream.welcome(other_members=["192.0.2.1:7070", "127.0.0.1:1"])
+        await stream.replay()
+        await stream.until_goodbye()
+
+    async with scripted(tells) as target, Client(target, rm_id="rm1", token=lambda: "a-token") as rm:
+        await asyncio.wait_for(rm.ready(), 60)
+        assert rm._connection._addresses.known() == [target, "127.0.0.1:1"]
