@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from licorne_core.values.ids import RmId
+from licorne_server.coordination.placing import told_to
 from licorne_server.coordination.store import SHARED, Member, MemberId, Snapshot, Store
 from licorne_server.wire.errors import invalid_argument
 
@@ -74,6 +75,10 @@ class Ownership(ABC):
     def others(self) -> list[Member]:
         """The other members with a living lease, as known here."""
         return [member for key, member in self.snapshot().members.items() if key != self.me()]
+
+    def told(self, rm_id: RmId) -> tuple[str, ...]:
+        """The addresses of the other members that an RM is told, as known here; see `told_to`."""
+        return told_to(rm_id, self.snapshot(), self.me())
 
     @abstractmethod
     def snapshot(self) -> Snapshot:

@@ -25,6 +25,12 @@ LEAST_LOAD = 0.05
 REST = 600.0
 """Seconds in which an RM is not moved again."""
 
+MOST_TOLD = 16
+"""Addresses of other members that an RM is told, at most."""
+
+LONGEST_TOLD = 260
+"""Bytes of an address that an RM is told, at most: a name of DNS with a port."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -53,6 +59,23 @@ def candidates(snapshot: Snapshot, me: Member) -> list[Member]:
 def choose(rm_id: RmId, members: Iterable[Member]) -> Member | None:
     """The member for an RM; None if there are no members."""
     return min(members, key=lambda member: (_draw(rm_id, member), member.id), default=None)
+
+
+def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
+    """The addresses of the other members for an RM, in the order in which it should dial them.
+
+    Those that drain come last, and before them the likely owner comes first: so the RMs of a member that
+    dies do not all dial the same one. RMs dial no Unix socket: workers share one address.
+    """
+    mine = {member.address for member in snapshot.members.values() if member.id == me}
+    found = {
+        member.address: (member.draining, _draw(rm_id, member), member.address)
+        for member in snapshot.members.values()
+        if member.address not in mine
+        and not member.address.startswith("unix:")
+        and len(member.address.encode()) <= LONGEST_TOLD
+    }
+    return tuple(sorted(found, key=found.__getitem__)[:MOST_TOLD])
 
 
 def _draw(rm_id: RmId, member: Member) -> float:

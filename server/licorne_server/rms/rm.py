@@ -15,7 +15,7 @@ from functools import partial
 import grpc
 import structlog
 
-from licorne.v1.session_pb2 import Callbacks, Drain, StateDump, StateDumpWanted, UpdateResponse
+from licorne.v1.session_pb2 import Callbacks, Drain, OtherMembers, StateDump, StateDumpWanted, UpdateResponse
 from licorne_core.messages.effects import (
     AllocationsMade,
     ContainerStatesChanged,
@@ -132,6 +132,8 @@ class Session:
     """Items since the replay began that were refused before the core saw them."""
     next_event: int
     """Id of the next event to send to the RM, if it wants events."""
+    others: tuple[str, ...]
+    """Addresses of the other members, as the RM was told last."""
 
     def __init__(self, instance: int, callbacks: Callbacks | None = None) -> None:
         """Start with no message received or sent."""
@@ -140,6 +142,7 @@ class Session:
         self.token = secrets.token_hex(16)
         self.awaits_replay = True
         self.next_event = 0
+        self.others = ()
         # Numbers of the last request that was read from the open stream, and of the last that was
         # handled; what lies between them waits.
         self._read = 0
@@ -356,6 +359,19 @@ class Rm:
         notice = Drain(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
         data = delimited(UpdateResponse.DRAIN_FIELD_NUMBER, notice.SerializeToString())
         self.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
+
+    def tell_others(self, addresses: tuple[str, ...]) -> None:
+        """Tell the RM the addresses of the other members, if there is a session that was told of others.
+
+        One without a stream is told when it is resumed.
+        """
+        session = self.session
+        if session is None or Kind.SESSION not in self.streams or set(session.others) == set(addresses):
+            return
+        session.others = addresses
+        data = OtherMembers(addresses=addresses).SerializeToString()
+        field = UpdateResponse.OTHER_MEMBERS_FIELD_NUMBER
+        self.outbox.put(Payload(Kind.SESSION, "members", delimited(field, data), 1))
 
     def check(self) -> None:
         """Refuse to go on with an RM that has to register anew first.

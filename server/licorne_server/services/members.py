@@ -38,7 +38,10 @@ from licorne_server.wire.errors import CallError, Malformed, packed_details, per
 log = structlog.get_logger("core.coordination.members")
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks for a lost lease."""
+"""Seconds between two looks for a lost lease, and for other members."""
+
+AT_ONCE = 100
+"""RMs that are told of other members without a pause."""
 
 STOPPING = "this member is about to stop"
 
@@ -100,6 +103,7 @@ class MemberCalls:
     ) -> None:
         """Pass calls on for callers that `access` knows, to the owners that `ownership` knows."""
         self._ownership = ownership
+        self._rms = rms
         self.http = Members.beside(ownership, settings.tls, settings.member_ca)
         credentials = partial(member_credentials, settings.tls, settings.member_ca)
         self.passing = Passing(ownership, access, credentials)
@@ -110,7 +114,7 @@ class MemberCalls:
         else:
             self.elsewhere = Reach(0.0 if options is None else options.lease, time.monotonic)
         self._service: MembersService | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._following: list[asyncio.Task[None]] = []
 
     async def start(
         self, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler], server: Transport
@@ -131,7 +135,10 @@ class MemberCalls:
         server.add_generic_rpc_handlers([self._service.handler()])
         self.passing.start()
         self._use(secret)
-        self._following = asyncio.create_task(self._follow(store), name="secret of the deployment")
+        self._following = [
+            asyncio.create_task(self._follow(store), name="secret of the deployment"),
+            asyncio.create_task(self._tell(), name="other members"),
+        ]
 
     def _use(self, secret: str) -> None:
         self.passing.secret = secret
@@ -158,9 +165,24 @@ class MemberCalls:
                 log.warning("the deployment has another secret now")
                 self._use(secret)
 
+    async def _tell(self) -> None:
+        """Tell RMs of other members as they come and go. Never returns."""
+        told: set[str] = set()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            addresses = {member.address for member in self._ownership.others()}
+            if addresses == told:
+                continue
+            told = addresses
+            for number, rm in enumerate(self._rms.all()):
+                rm.tell_others(self._ownership.told(rm.rm_id))
+                if number % AT_ONCE == AT_ONCE - 1:
+                    await asyncio.sleep(0)
+
     async def stop(self, grace: float | None) -> None:
         """End all calls, those of other members too; at once with None, see `MembersService.stop`."""
-        await stop_task(self._following)
+        for task in self._following:
+            await stop_task(task)
         await self.passing.stop()
         if self._service is not None:
             await self._service.stop(grace)

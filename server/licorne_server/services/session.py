@@ -198,15 +198,10 @@ class SessionService:
                 raise unavailable(text, COMES_BACK)
             return
         rm, session, resend = opened
+        sealer = Sealer(rm.epoch, rm.registration.number)
+        opening = [self._welcome(rm, session, resumed=resend is not None), *(resend or ())]
         exchange = SessionExchange(
-            self._engine,
-            self._rms,
-            rm,
-            session,
-            stream,
-            self._heartbeat,
-            Sealer(rm.epoch, rm.registration.number),
-            [self._welcome(session, resumed=resend is not None), *(resend or ())],
+            self._engine, self._rms, rm, session, stream, self._heartbeat, sealer, opening
         )
         try:
             async with feeding(rm, session, self._rms.events, self._time_slices):
@@ -341,13 +336,20 @@ class SessionService:
         assert rm.session is not None, "a session was opened or resumed just now"
         return rm, rm.session
 
-    def _welcome(self, session: Session, *, resumed: bool) -> Sent:
+    def _welcome(self, rm: Rm, session: Session, *, resumed: bool) -> Sent:
+        others = self._rms.ownership.told(rm.rm_id)
+        if resumed:
+            # A list that was sent before may come again behind the welcome.
+            rm.tell_others(others)
+        else:
+            session.others = others
         welcome = Welcome(
             resumed=resumed,
             resume_token=session.token,
             heartbeat_seconds=max(1, round(self._heartbeat)),
             max_items=ADVISED_ITEMS,
             server_version=self._version,
+            other_members=others,
         )
         return Sent(0, Kind.SESSION, control(UpdateResponse.WELCOME_FIELD_NUMBER, welcome))
 
