@@ -149,15 +149,17 @@ class Stage:
             await former.finish()
             self._gone.append(former)
         peer = self._peers[name] = Peer(name, self._said.append)
+        said = {**self._scenario.peers[name], **step.rest}
+        addresses = {1: self._networks[name].target}
+        known = said.pop("members", addresses)
         first = {
-            "target": self._networks[name].target,
+            "target": ",".join(addresses.get(n) or self._servers[n - 1].target for n in known),
             "rm_id": name,
             "instance": 1,
             "queues": QUEUES,
             "retry": QUICK,
             "tls": CERTIFICATE if self._scenario.tls else None,
-            **self._scenario.peers[name],
-            **step.rest,
+            **said,
         }
         await peer.start(self._program, first)
 

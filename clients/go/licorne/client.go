@@ -91,7 +91,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	connection := &connection{
 		state: s, callbacks: c.callbacks, tls: c.config.TLS, token: c.config.Token, retry: c.config.Retry,
-		backoff: newBackoff(c.config.Retry), targets: c.config.targets(),
+		backoff: newBackoff(c.config.Retry), addresses: newAddresses(c.config.targets(), c.config.mayDial),
 	}
 	failure := connection.run(life)
 	var last func()

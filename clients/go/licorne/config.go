@@ -10,7 +10,8 @@ import (
 
 // Config says who the resource manager (RM) is and how it talks to the server.
 type Config struct {
-	// Target is host:port. Several addresses separated by commas are tried in turn.
+	// Target is host:port. Several addresses separated by commas are tried in turn, and so are those of the
+	// other members that the server tells.
 	Target string
 	// RMID names the resource manager. The server keeps its books under that name.
 	RMID string

@@ -27,6 +27,8 @@ func TestInvalidConfig(t *testing.T) {
 	cases := map[string]func(*licorne.Config){
 		`RMID is "": the resource manager must have an id`: func(c *licorne.Config) { c.RMID = "" },
 		`Target is "localhost": it must be host:port`:      func(c *licorne.Config) { c.Target = "localhost" },
+		`Target is "b:x": it must be host:port`:            func(c *licorne.Config) { c.Target = "localhost:1,b:x" },
+		`Target is "b:0": it must be host:port`:            func(c *licorne.Config) { c.Target = "b:0" },
 		`Target is "": it must be host:port`:               func(c *licorne.Config) { c.Target = "localhost:1," },
 		`Target is "example.org:1": a token is sent there over TLS only`: func(c *licorne.Config) {
 			c.Target, c.Token = "localhost:1,example.org:1", func() (string, error) { return "", nil }

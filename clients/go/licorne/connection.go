@@ -21,11 +21,7 @@ type connection struct {
 	token     func() (string, error)
 	retry     Retry
 	backoff   *backoff
-	// targets are the addresses that the caller gave, and at is the one in turn.
-	targets []string
-	at      int
-	// redirect is the address that the server sent us to; empty if it did not.
-	redirect string
+	addresses *addresses
 	// redirects counts those since the last session.
 	redirects int
 	// refusedAt is how far the client had come at the last refusal; zero before the first.
@@ -70,12 +66,9 @@ func (c *connection) run(ctx context.Context) error {
 // attempt opens a stream and uses it to its end. It returns how long to wait before the next one, or
 // the error that ends the client.
 func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
-	address := c.targets[c.at]
-	if c.redirect != "" {
-		address = c.redirect
-	}
 	s := c.state
 	s.mu.Lock()
+	address := c.addresses.current
 	s.stats.Streams++
 	s.address = address
 	s.mu.Unlock()
@@ -94,6 +87,9 @@ func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
 	c.backoff.reset()
 	c.redirects = 0
 	c.downSince = time.Now()
+	s.mu.Lock()
+	c.addresses.leave(c.downSince)
+	s.mu.Unlock()
 	retryAfter := time.Duration(st.drained.Load())
 	if retryAfter <= 0 {
 		retryAfter = c.retry.Initial
@@ -113,14 +109,16 @@ func (c *connection) stream(ctx context.Context, address string) (*stream, error
 	if err != nil {
 		return nil, err
 	}
-	st := newStream(c.state, c.callbacks, rpc, cancel)
+	st := newStream(c.state, c.callbacks, c.addresses, rpc, cancel)
 	return st, st.run(ctx)
 }
 
 // redirected goes on at another address. Only the first redirect is followed at once, so that servers
 // which send us to each other are not overrun. It returns what lost returns.
 func (c *connection) redirected(from, to string) (time.Duration, error) {
-	c.redirect = to
+	c.state.mu.Lock()
+	c.addresses.redirected(to)
+	c.state.mu.Unlock()
 	c.redirects++
 	wait := time.Duration(0)
 	if c.redirects > 1 {
@@ -146,7 +144,7 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	if errors.As(reason, &protocolError) {
 		refusal = protocolError
 	}
-	if refusal != nil {
+	if refusal != nil && !c.isForeign(st, refusal) {
 		if refusesRegistration(refusal) && c.fallBack(address, refusal) {
 			return c.backoff.next(), nil
 		}
@@ -173,21 +171,42 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	if err := c.givesUp(address, text); err != nil {
 		return 0, err
 	}
-	if c.redirect == "" {
-		c.at = (c.at + 1) % len(c.targets)
-	}
-	// The target knows where to redirect us now.
-	c.redirect = ""
-	switch wait := wantedWait(answer); {
+	wanted := wantedWait(answer)
+	answered := refusal != nil || isStatus && (wanted > 0 || answer.Code() != codes.Unavailable)
+	switch atOnce := c.next(st, answered); {
+	case wanted > 0:
+		return c.backoff.told(wanted), nil
+	case atOnce:
+		return 0, nil
 	case !isStatus:
 		return c.backoff.next(), nil
-	case wait > 0:
-		return c.backoff.told(wait), nil
 	case answer.Code() == codes.ResourceExhausted:
 		return c.backoff.nextExhausted(), nil
 	default:
 		return c.backoff.next(), nil
 	}
+}
+
+// next makes the next address the current one. It returns whether that is to be dialed at once.
+func (c *connection) next(st *stream, answered bool) bool {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	if st != nil && !st.welcomedAt.IsZero() {
+		c.addresses.lost()
+		return false
+	}
+	return c.addresses.failed(time.Now(), answered)
+}
+
+// isForeign says whether what a server has refused says nothing about ours: only another one has named it.
+func (c *connection) isForeign(st *stream, refusal error) bool {
+	var fenced *FencedError
+	if errors.As(refusal, &fenced) || st != nil && !st.welcomedAt.IsZero() {
+		return false
+	}
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return c.addresses.refused()
 }
 
 // refusedAgain notes a refused message. One byte that was changed on the way is enough for a refusal, so

@@ -154,7 +154,7 @@ func writing(window time.Duration, outgoingBytes int) *stream {
 	config := Config{RMID: "rm1", JoinWindow: &window, Limits: Limits{OutgoingBytes: outgoingBytes, ResendBytes: 1 << 20}}
 	s := newState(config, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	s.out.begin(1000)
-	return newStream(s, nil, nil, nil)
+	return newStream(s, nil, nil, nil, nil)
 }
 
 // ask queues so many asks, as a caller does, and says whether the writer was woken.

@@ -56,10 +56,11 @@ func (c Config) check() error {
 		return invalid("RMID", `""`, "the resource manager must have an id")
 	}
 	for _, target := range c.targets() {
-		if _, _, err := net.SplitHostPort(target); err != nil {
+		_, port, err := net.SplitHostPort(target)
+		if number, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || number == 0 {
 			return invalid("Target", shown(target), "it must be host:port")
 		}
-		if c.Token != nil && c.TLS == nil && !isLocal(target) {
+		if !c.mayDial(target) {
 			return invalid("Target", shown(target), "a token is sent there over TLS only")
 		}
 	}
@@ -87,6 +88,11 @@ func checkTexts(field string, texts map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// mayDial says whether an address may be dialed: a token goes to another machine over TLS only.
+func (c Config) mayDial(address string) bool {
+	return c.Token == nil || c.TLS != nil || isLocal(address)
 }
 
 // targets are the addresses to try in turn.

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"licorne.dev/clients/go/licorne"
 	"licorne.dev/clients/go/licornev1"
 )
@@ -20,7 +23,8 @@ func (s *scripted) redirect(to string) {
 	stream.end(nil)
 }
 
-// A redirect makes the client go on at another address, and a loss there brings it back.
+// A redirect makes the client go on at another address. It comes back there after a loss, and to the server that
+// has redirected it if there is no server any more.
 func TestRedirect(t *testing.T) {
 	front, back := serve(t), serve(t)
 	r := run(t, front.address)
@@ -28,7 +32,47 @@ func TestRedirect(t *testing.T) {
 	second, _ := back.register()
 	r.ready()
 	second.cut()
+	back.accept().cut()
+	back.grpc.Stop()
 	front.accept()
+}
+
+// A client of one address goes on at one that it was told, by the welcome or while the session lasts.
+func TestToldAddress(t *testing.T) {
+	first, second, third := serve(t), serve(t), serve(t)
+	r := run(t, first.address)
+	stream := first.accept()
+	stream.welcome(&licornev1.Welcome{ResumeToken: "token", OtherMembers: []string{second.address}}, 0)
+	stream.takeReplay()
+	stream.replayComplete()
+	r.ready()
+	first.grpc.Stop()
+	stream, _ = second.register()
+	stream.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_OtherMembers{
+		OtherMembers: &licornev1.OtherMembers{Addresses: []string{"127.0.0.1:1", third.address}},
+	}})
+	stream.awaitAcknowledged()
+	second.grpc.Stop()
+	third.register()
+}
+
+// A refusal at an address that was told alone is that of a stranger; at the client's own address it is final.
+func TestStranger(t *testing.T) {
+	own, stranger := serve(t), serve(t)
+	r := run(t, own.address)
+	stream := own.accept()
+	stream.welcome(&licornev1.Welcome{ResumeToken: "token", OtherMembers: []string{stranger.address}}, 0)
+	stream.takeReplay()
+	stream.replayComplete()
+	r.ready()
+	stream.cut()
+	own.accept().cut()
+	stranger.accept().end(status.Error(codes.Unauthenticated, "who are you"))
+	own.accept().end(status.Error(codes.Unauthenticated, "who are you"))
+	<-r.ended
+	if !isA[*licorne.UnauthorizedError](r.err) {
+		t.Fatalf("Run returned %v", r.err)
+	}
 }
 
 // writer makes a log readable while it is written.
@@ -56,8 +100,8 @@ func TestRedirectsWait(t *testing.T) {
 		said = first.receive()
 	}
 	first.end(nil)
-	back.redirect(front.address)
 	front.redirect(back.address)
+	back.redirect(front.address)
 	var waits []string
 	for waited := regexp.MustCompile(`msg=redirected .*wait=(\S+)`); len(waits) < 3; {
 		select {

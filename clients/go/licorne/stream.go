@@ -39,6 +39,8 @@ func (e lostError) Error() string { return string(e) }
 type stream struct {
 	state     *state
 	callbacks *callbacks
+	// addresses learn of other members. The state's lock guards them.
+	addresses *addresses
 	call      call
 	// cancel breaks the call off, with the reason.
 	cancel    context.CancelCauseFunc
@@ -71,9 +73,11 @@ type stream struct {
 	redirect string
 }
 
-func newStream(s *state, callbacks *callbacks, c call, cancel context.CancelCauseFunc) *stream {
+func newStream(
+	s *state, callbacks *callbacks, known *addresses, c call, cancel context.CancelCauseFunc,
+) *stream {
 	st := &stream{
-		state: s, callbacks: callbacks, call: c, cancel: cancel,
+		state: s, callbacks: callbacks, addresses: known, call: c, cancel: cancel,
 		heartbeat: usualHeartbeat, maxItems: usualItems, readDone: make(chan struct{}),
 	}
 	st.drained.Store(-1)
@@ -193,6 +197,7 @@ func (st *stream) begin(response *licornev1.UpdateResponse) error {
 		return lostError(err.Error())
 	}
 	st.welcomedAt = time.Now()
+	st.addresses.welcomed(welcome.GetOtherMembers())
 	s.out.begin(st.maxItems)
 	if welcome.GetResumed() {
 		st.repeats = repeats
@@ -267,6 +272,9 @@ func (st *stream) take(response *licornev1.UpdateResponse) error {
 	}
 	if notice := response.GetNotice(); notice != nil {
 		st.state.log.Warn("the server notes", "code", notice.GetCode(), "message", notice.GetMessage())
+	}
+	if others := response.GetOtherMembers(); others != nil {
+		st.addresses.tell(others.GetAddresses())
 	}
 	if response.GetGoodbye() != nil {
 		st.goodbyeHeard.Store(true)

@@ -21,7 +21,8 @@ const (
 
 // Options says where the server is and how the adapter behaves. Only Target is needed.
 type Options struct {
-	// Target is host:port of the server. Several addresses separated by commas are tried in turn.
+	// Target is host:port of the server. Several addresses separated by commas are tried in turn, and so are
+	// those of the other members that the server tells.
 	Target string
 	// TLS is used for every connection. Nil means plain text.
 	TLS *tls.Config
