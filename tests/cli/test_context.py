@@ -337,7 +337,7 @@ def test_a_file_that_cannot_be_read_or_written(licorne: Command, file: Path) -> 
 )
 def test_a_host_alone_means_our_port(text: str, expected: str) -> None:
     """With a port or without, by name or by address."""
-    assert target.target(text) == expected
+    assert target.targets(text) == [expected]
 
 
 async def test_commands_go_where_the_environment_says(

@@ -74,8 +74,9 @@ async def mutual() -> AsyncIterator[Server]:
 
 @pytest.mark.slow
 async def test_certificate(mutual: Server) -> None:
-    """With its certificate it is served."""
-    await assert_works(mutual, "--target", mutual.grpc_address, *CERTIFICATE, rm_id="batch")
+    """With its certificate it is served, by the member of its list that there is."""
+    targets = f"{CLOSED},{mutual.grpc_address}"
+    await assert_works(mutual, "--target", targets, *CERTIFICATE, rm_id="batch")
 
 
 @pytest.mark.slow

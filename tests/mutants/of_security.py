@@ -162,7 +162,7 @@ SECURITY = (
     Defect(
         "token-for-another-server",
         "settle",
-        swap("at ( args . target )", "values"),
+        swap("at ( args . targets )", "values"),
         "the token of the context in use goes to any server that is named",
         ("test_context",),
     ),

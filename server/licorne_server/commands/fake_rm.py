@@ -21,6 +21,7 @@ from licorne_server.commands.demo.world import endless, worlds
 
 EXAMPLES = (
     ("licorne fake-rm", "one of the demo's RMs against the server here"),
+    ("licorne fake-rm --target host-1,host-2", "against two members of a deployment"),
     ("licorne fake-rm --world services --rm-id second", "another one, under a name of its own"),
     (
         "licorne fake-rm --target core --tls-ca ca.pem --tls-cert batch.pem --tls-key batch.key",
@@ -72,10 +73,10 @@ async def play_until_signal(args: argparse.Namespace) -> None:
     world = WORLDS[args.world]
     rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
     tls = tls_of(args)
-    say(f"{rm.world.rm_id}: plays {args.world} against {args.target}; Ctrl-C ends it")
+    say(f"{rm.world.rm_id}: plays {args.world} against {', '.join(args.targets)}; Ctrl-C ends it")
     talking = asyncio.create_task(talk(rm, args.round / LINES_A_ROUND))
     advising = asyncio.create_task(advise(rm, args, tls))
-    player = asyncio.create_task(rm.play(args.target, endless(world), tls=tls, token=args.token))
+    player = asyncio.create_task(rm.play(args.targets, endless(world), tls=tls, token=args.token))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, player.cancel)
@@ -123,6 +124,6 @@ async def advise(rm: DemoRm, args: argparse.Namespace, tls: TlsConfig | None) ->
     """Print advice if TLS options have kept the RM from the server until the timeout."""
     await asyncio.sleep(args.timeout)
     if not rm.was_served:
-        advice = await asyncio.to_thread(tls_advice, args.target, tls)
-        if advice:
-            say(f"{rm.world.rm_id}: {advice}")
+        for target in args.targets:
+            if advice := await asyncio.to_thread(tls_advice, target, tls):
+                say(f"{rm.world.rm_id}: {advice}")

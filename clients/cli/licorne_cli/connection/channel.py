@@ -8,14 +8,13 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
-from licorne.errors import Unauthorized
-from licorne.options import TlsConfig, authorization, check_token
 from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, Partition, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
-from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_PORT, DEFAULT_TARGET, settle, target
-from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_advice, tls_of
+from licorne_cli.connection.opening import open_channel
+from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_PORT, DEFAULT_TARGET, settle, targets
+from licorne_cli.connection.tls import TlsFilesError, tls_advice, tls_of
 from licorne_cli.failures import (
     NOT_FOUND,
     OK,
@@ -111,22 +110,6 @@ def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
         yield from page.rms
 
 
-class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
-    """Adds the token to the metadata."""
-
-    def __init__(self, value: str) -> None:
-        self._pair = ("authorization", value)
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return continuation(self._extended(client_call_details), request)
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return continuation(self._extended(client_call_details), request)
-
-    def _extended(self, details: Any) -> Any:
-        return details._replace(metadata=(*(details.metadata or ()), self._pair))
-
-
 class _Completeness(grpc.UnaryUnaryClientInterceptor):
     """Collects the members whose part an answer lacks."""
 
@@ -155,13 +138,6 @@ SHORTEST_TIMEOUT = 0.01
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 DATA_TABLE = ("table", "json", "yaml")
 """Output forms of tables whose rows have no names for other commands."""
-OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    # A follower of events must notice that the server vanished without closing.
-    ("grpc.keepalive_time_ms", 30_000),
-)
-
-
 REMOTE = "Failed to connect to remote host: "
 NO_HTTP2 = "Expected SETTINGS frame"
 """Text of gRPC for an answer in another protocol, such as HTTP/1.1."""
@@ -202,7 +178,12 @@ def add_connection_arguments(
         "server", "Each may come from the environment or a context too; see licorne context --help."
     )
     add = server.add_argument
-    add("--target", type=target, metavar="HOST[:PORT]", help=f"({DEFAULT_TARGET})")
+    add(
+        "--target",
+        type=targets,
+        metavar="HOST[:PORT],...",
+        help=f"the first of these that answers ({DEFAULT_TARGET})",
+    )
     add("--context", metavar="CONTEXT", help=f"go by this one (${CONTEXT_VARIABLE}, or that in use)")
     add("--token", type=Path, metavar="FILE", help="a file with the bearer token to call with")
     add("--tls", action="store_true", default=None, help="TLS with the system's authorities")
@@ -217,36 +198,6 @@ def add_connection_arguments(
         metavar="SECONDS",
         help="for each answer (%(default)s)",
     )
-
-
-def open_channel(args: argparse.Namespace) -> grpc.Channel:
-    """A channel to the target, with the token if there is one.
-
-    Raises:
-        TlsFilesError: a file of the TLS options is unusable.
-        UsageError: the token is unusable, or must not be sent to this target.
-    """
-    tls = tls_of(args)
-    channel = _channel(args.target, tls)
-    if args.token is None:
-        return channel
-    try:
-        check_token(args.token, tls, args.target)
-        [(_, value)] = authorization(args.token)
-    except OSError as error:
-        raise UsageError(f"cannot read {args.token}: {error.strerror}") from None
-    except (ValueError, Unauthorized) as error:
-        raise UsageError(f"--token {args.token}: {error}") from None
-    return grpc.intercept_channel(channel, _Bearer(value))
-
-
-def _channel(where: str, tls: TlsConfig | None) -> grpc.Channel:
-    if tls is None:
-        return grpc.insecure_channel(where, options=OPTIONS)
-    options: tuple[tuple[str, int | str], ...] = OPTIONS
-    if tls.server_name:
-        options = (*OPTIONS, ("grpc.ssl_target_name_override", tls.server_name))
-    return grpc.secure_channel(where, channel_credentials(tls), options=options)
 
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
@@ -379,7 +330,9 @@ def in_short(details: str) -> str:
 def _advice(args: argparse.Namespace) -> str:
     """Advice about TLS; empty if TLS is not the reason."""
     try:
-        return tls_advice(args.target, tls_of(args), args.timeout)
+        asked = args.targets if args.target not in args.targets else [args.target]
+        tls = tls_of(args)
+        return next(filter(None, (tls_advice(target, tls, args.timeout) for target in asked)), "")
     except TlsFilesError as error:  # the file existed when the command began
         return str(error)
 

@@ -24,8 +24,8 @@ MAX_LISTED, MAX_SHOWN = 20, 200
 """Limits of shown problems of the file, and of characters of each."""
 FILES = ("token", "tls-ca", "tls-cert", "tls-key")
 """Keys whose values are files, relative to the folder of the file of contexts."""
-SWITCH = "tls"
-KEYS = ("target", SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
+TARGET, SWITCH = "target", "tls"
+KEYS = (TARGET, SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
 """Keys of a context: each is an option of the commands."""
 EXAMPLES = (
     (
@@ -40,7 +40,8 @@ EPILOG = """\
 Contexts are in $LICORNE_CONTEXTS, or else in ~/.config/licorne/contexts.yaml. A value comes from
 the option, or else from the context of --context, the environment (LICORNE_TARGET, LICORNE_TLS,
 LICORNE_TLS_CA, LICORNE_TLS_CERT, LICORNE_TLS_KEY, LICORNE_TLS_SERVER_NAME, LICORNE_TOKEN_FILE,
-LICORNE_PARTITION, LICORNE_RM), or the context in use, which LICORNE_CONTEXT may name.
+LICORNE_PARTITION, LICORNE_RM), or the context in use, which LICORNE_CONTEXT may name. A target may
+be a list, HOST:PORT,HOST:PORT: the first member of it that answers is asked.
 
 A context is for its own target alone. If the target comes from elsewhere and is another one,
 nothing of the context counts, so that its token and its certificate go to no other server. A token
@@ -76,8 +77,7 @@ def path() -> Path:
     """The path of the file."""
     if os.environ.get(PATH_VARIABLE):
         return Path(os.environ[PATH_VARIABLE])
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "licorne" / "contexts.yaml"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "licorne" / "contexts.yaml"
 
 
 def read() -> Contexts:
@@ -130,9 +130,7 @@ class _Reader:
         for name, node in self._entries(top.get("contexts"), "contexts").items():
             where = f"contexts.{name}"
             found.by_name[name] = {
-                key: self._flag(value, f"{where}.{key}")
-                if key == SWITCH
-                else self._text(value, f"{where}.{key}")
+                key: self._value(value, key, f"{where}.{key}")
                 for key, value in self._entries(node, where, KEYS).items()
             }
         if "current" in top:
@@ -187,6 +185,11 @@ class _Reader:
             self._note(node, where, f"expected a text, found {_kind(node)}")
             return ""
         return str(node.value)
+
+    def _value(self, node: yaml.Node, key: str, where: str) -> str | bool:
+        if key == TARGET and isinstance(node, yaml.SequenceNode):
+            return ",".join(self._text(one, where) for one in node.value)
+        return self._flag(node, where) if key == SWITCH else self._text(node, where)
 
     def _flag(self, node: yaml.Node, where: str) -> bool:
         if _is_plain(node) and node.value.lower() in ("true", "false"):

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from licorne.addresses import SCHEMES, is_address
 from licorne_cli.connection import contexts
 from licorne_cli.connection.contexts import ContextError
 
 DEFAULT_PORT = 7070
 LOOPBACK = "127.0.0.1"
 DEFAULT_TARGET = f"{LOOPBACK}:{DEFAULT_PORT}"
-SCHEMES = ("unix:", "dns:", "ipv4:", "ipv6:")
 CONTEXT_VARIABLE = "LICORNE_CONTEXT"
 VARIABLES = {
     "target": "LICORNE_TARGET",
@@ -54,20 +54,32 @@ def with_port(text: str) -> str:
     """
     if text.startswith(SCHEMES):
         return text
-    if not text or "/" in text or any(letter.isspace() for letter in text):
+    whole = text
+    if text.endswith("]"):
+        whole = f"{text}:{DEFAULT_PORT}"
+    elif text.count(":") > 1 and not text.startswith("["):
+        whole = f"[{text}]:{DEFAULT_PORT}"
+    elif text and not text.startswith("["):
+        host, _, port = text.partition(":")
+        whole = f"{host or LOOPBACK}:{port or DEFAULT_PORT}"
+    if not is_address(whole):
         raise ContextError(f"{text!r} is no target: HOST or HOST:PORT was expected")
-    if text.startswith("["):
-        return f"{text}:{DEFAULT_PORT}" if text.endswith("]") else text
-    if text.count(":") > 1:
-        return f"[{text}]:{DEFAULT_PORT}"
-    host, _, port = text.partition(":")
-    return f"{host or LOOPBACK}:{port or DEFAULT_PORT}"
+    return whole
 
 
-def target(text: str) -> str:
-    """The argument type of a target; see `with_port`."""
+def with_ports(text: str) -> list[str]:
+    """The targets of a text, which are separated by commas; see `with_port`.
+
+    Raises:
+        ContextError: one of them is no target; the text names it.
+    """
+    return list(dict.fromkeys(with_port(one.strip()) for one in text.split(",")))
+
+
+def targets(text: str) -> list[str]:
+    """The argument type of targets; see `with_ports`."""
     try:
-        return with_port(text)
+        return with_ports(text)
     except ContextError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -80,6 +92,7 @@ def dest(key: str) -> str:
 def settle(args: argparse.Namespace) -> None:
     """Fill in every omitted option of the connection.
 
+    `targets` becomes the list of all targets, and `target` their text until one of them is in use.
     `left_out` becomes the sentence for credentials that are not sent, to explain a refusal.
 
     Raises:
@@ -87,10 +100,11 @@ def settle(args: argparse.Namespace) -> None:
             invalid.
     """
     places = _places(args)
-    named = (args.target, *(place.values.get("target") for place in places))
-    args.target = with_port(str(next(filter(None, named), DEFAULT_TARGET)))
-    args.left_out = [place.withheld for place in places if place.withholds_from(args.target)]
-    counting = [place.at(args.target) for place in places]
+    named = (",".join(args.target or ()), *(place.values.get("target") for place in places))
+    args.targets = with_ports(str(next(filter(None, named), DEFAULT_TARGET)))
+    args.target = ", ".join(args.targets)
+    args.left_out = [place.withheld for place in places if place.withholds_from(args.targets)]
+    counting = [place.at(args.targets) for place in places]
     options = {key for key in VARIABLES if getattr(args, dest(key), None) is not None}
     for key in VARIABLES.keys() - options:
         if hasattr(args, dest(key)):
@@ -120,29 +134,29 @@ def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
 class _Place:
     """A source of values for omitted options.
 
-    The values of the keys `bound` are for the target `home` only, or for any target if it is None.
+    The values of the keys `bound` are for the targets `home` only, or for any target if it is None.
     `name` is for messages.
     """
 
     name: str
     values: Mapping[str, Any]
-    home: str | None
+    home: Collection[str] | None
     bound: Collection[str]
 
-    def at(self, target: str) -> Mapping[str, Any]:
-        """The values for a target."""
-        if self.home in (None, target):
+    def at(self, targets: Collection[str]) -> Mapping[str, Any]:
+        """The values for targets."""
+        if self.home is None or all(target in self.home for target in targets):
             return self.values
         return {key: value for key, value in self.values.items() if key not in self.bound}
 
-    def withholds_from(self, target: str) -> bool:
-        """True if the source has credentials that are not for this target."""
-        return any(key in self.values and key not in self.at(target) for key in CREDENTIALS)
+    def withholds_from(self, targets: Collection[str]) -> bool:
+        """True if the source has credentials that are not for all of these targets."""
+        return any(key in self.values and key not in self.at(targets) for key in CREDENTIALS)
 
     @property
     def withheld(self) -> str:
         """The sentence for withheld credentials."""
-        return f"the credentials of {self.name} are for {self.home}, and were not sent"
+        return f"the credentials of {self.name} are for {', '.join(self.home or ())}, and were not sent"
 
 
 def _places(args: argparse.Namespace) -> list[_Place]:
@@ -168,12 +182,12 @@ def _current_context() -> Iterator[_Place]:
         yield _Place(f"context {name}", values, _home(values), contexts.KEYS)
 
 
-def _home(values: Mapping[str, Any]) -> str | None:
-    """The target among the values, or None; an invalid one is reported only if it is used."""
+def _home(values: Mapping[str, Any]) -> Collection[str] | None:
+    """The targets among the values, or None; invalid ones are reported only if they are used."""
     named = values.get("target")
     with suppress(ContextError):
-        return with_port(named) if named else None
-    return named
+        return with_ports(named) if named else None
+    return [str(named)]
 
 
 def _values(name: str) -> Mapping[str, Any]:

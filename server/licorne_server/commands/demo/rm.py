@@ -21,6 +21,7 @@ from licorne import (
     TlsConfig,
     Token,
 )
+from licorne.addresses import Target
 from licorne_server.commands.demo.world import Submission, World
 
 STEP_SECONDS = 0.05
@@ -70,7 +71,7 @@ class DemoRm:
 
     async def play(
         self,
-        target: str,
+        target: Target,
         work: Iterator[Submission],
         *,
         tls: TlsConfig | None = None,
