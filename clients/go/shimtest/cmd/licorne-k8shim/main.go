@@ -2,8 +2,8 @@
 // the place of the scheduler's binary in a cluster: the configuration, the flags in the environment and
 // the permissions are those of the shim.
 //
-// LICORNE_TARGET is host:port of the server, 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT
-// and LICORNE_KEY are files of TLS: the authority that the server's certificate is checked by, and the
+// LICORNE_TARGET is host:port of the server, or of several members, separated by commas; it is
+// 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT and LICORNE_KEY are files of TLS: the authority that the server's certificate is checked by, and the
 // shim's own certificate and key, which are read for every connection. LICORNE_CA may be set alone.
 // Without any of them the connection is plain text. LICORNE_JOIN_WINDOW is how long items wait for others
 // under load, 2ms if it is not set; 0 sends everything at once.
