@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,9 @@ from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
 from licorne_tools.bench.isolation import latency, messages
 from licorne_tools.bench.isolation.attack import RM, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
+from licorne_tools.bench.isolation.crowd import InGo
+from licorne_tools.bench.older_core import go
+from licorne_tools.bench.programs import begun
 from licorne_tools.bench.report import Run
 from licorne_tools.commands.isolation import COLUMNS
 from support.patience import PATIENCE
@@ -66,15 +70,23 @@ def test_every_attack_acts_and_ends(name: str) -> None:
 
 
 @pytest.mark.bench
-def test_many_rms_are_measured_apart_and_beside_a_flood() -> None:
-    """The JSON has the figures of one RM, of all of them, and of all beside the flood."""
+@pytest.mark.parametrize("client", ["Python", *(["Go"] if go() else [])])
+def test_many_rms_are_measured_apart_and_beside_a_flood(
+    client: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The JSON has the figures of one RM, of all, and of all beside the flood; and what the RMs are in."""
+    if client == "Python":
+        monkeypatch.setenv("PATH", str(tmp_path))
     done = bench("manyrms", "--rms", "3", "--json")
     assert done.returncode == 0, done.stderr
+    assert f"the RMs are in {client}" in done.stderr
     [result] = json.loads(done.stdout)
+    assert result["client"] == client
     assert (result["scenario"], result["name"], result["rate"]) == ("manyrms", "3", 5.0)
     [run] = result["runs"]
     assert run["one_samples"] == run["many_samples"] == run["flooded_samples"] == 6
-    assert {"many_p99_ratio", "flooded_p99_ratio"} <= run.keys()
+    assert {"many_p99_ratio", "flooded_p99_ratio", "idle_percent"} <= run.keys()
+    assert run["many_cpu_us"] > 0 < run["many_client_cpu_us"]
     assert all(math.isfinite(value) for value in run.values())
 
 
@@ -118,6 +130,30 @@ def test_the_rest_is_measured_when_one_attack_fails(
     else:
         names = [row.split()[0] for row in shown.out.splitlines()[2:]]
     assert names == [name for name in ATTACKS if name != "nodes"]
+
+
+PLAYER = """
+import json, sys
+print("ready", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    print(json.dumps({"waits_us": [1500] * asked["rms"] * asked["asks"], "cpu": asked["rate"]}), flush=True)
+"""
+
+
+async def test_rms_of_another_process_answer_each_phase() -> None:
+    """What they are asked for, and how long their asks have waited, are lines on their pipes."""
+    async with begun("the RMs", sys.executable, "-c", PLAYER) as program:
+        asked = await InGo(program).ask(2, 3, 0.5)
+        assert (asked.waits, asked.cpu) == ([0.0015] * 6, 0.5)
+        assert len((await InGo(program).ask(500, 40, 0.5)).waits) == 20_000
+
+
+async def test_rms_that_end_early_fail_the_bench() -> None:
+    """The failure names them."""
+    async with begun("the RMs", sys.executable, "-c", "print('ready')") as program:
+        with pytest.raises(BenchError, match="the RMs failed"):
+            await InGo(program).ask(1, 1, 1.0)
 
 
 def test_figures_are_those_of_the_waits() -> None:

@@ -30,7 +30,7 @@ from licorne_server.services.calls import stream_handler
 from licorne_server.services.grpc_server import bind, server_of
 from licorne_tools.bench.driver import OPTIONS, UNSEEN, Progress, RawStream, Rm
 from licorne_tools.bench.load import RM, Meter
-from licorne_tools.bench.programs import process_of
+from licorne_tools.bench.programs import process_of, python
 from licorne_tools.bench.scenarios import Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
 from licorne_tools.bench.workload import asks, batched, node_name
@@ -63,7 +63,7 @@ async def bare_server(
 ) -> AsyncIterator[ServerProcess]:
     """A bare server that sends these messages, for the time of the block."""
     arguments = (mode, str(len(messages)), str(rounds))
-    async with process_of("ceilings", *arguments) as process:
+    async with process_of(*python("ceilings"), *arguments) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for message in messages:

@@ -24,6 +24,8 @@ LICORNE = "LICORNE_BIN"
 """The variable by which the benchmark is told the `licorne` command."""
 BUILD_SECONDS = 1800.0
 RUN_SECONDS = 600.0
+BENCHMARKS = ("test", "-c", "-vet=off")
+"""How the benchmarks are built."""
 SHOWN_LINES = 15
 
 
@@ -97,15 +99,15 @@ def go() -> str | None:
 
 
 @contextmanager
-def built(command: str) -> Iterator[Path]:
-    """The benchmarks as a program, built by the Go command, for the time of the block.
+def built(command: str, *how: str, module: Path = MODULE, package: str = ".") -> Iterator[Path]:
+    """A program of a Go module, for the time of the block: `how` is of Go's commands, by which it is built.
 
     Raises:
         BenchError: it cannot be built.
     """
     with TemporaryDirectory() as folder:
-        program = Path(folder) / "shimtest"
-        output([command, "test", "-c", "-vet=off", "-o", str(program), "."], BUILD_SECONDS)
+        program = Path(folder) / "program"
+        output([command, *how, "-o", str(program), package], BUILD_SECONDS, module)
         yield program
 
 
@@ -135,15 +137,15 @@ def figures(text: str) -> Mapping[str, float]:
     return {}
 
 
-def output(command: Sequence[str], seconds: float) -> str:
-    """What a program prints in the folder of the module.
+def output(command: Sequence[str], seconds: float, module: Path = MODULE) -> str:
+    """What a program prints in the folder of a module.
 
     Raises:
         BenchError: it fails, or does not end in time; with its last lines.
     """
     process = subprocess.Popen(
         command,
-        cwd=MODULE,
+        cwd=module,
         env={**os.environ, LICORNE: str(Path(sys.executable).with_name("licorne"))},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -4,11 +4,13 @@ import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from licorne_tools.bench.driver import BenchError
 
 READY = "ready"
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of a line that a program prints, at most."""
 
 
 class Program:
@@ -24,6 +26,22 @@ class Program:
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         await self._process.stdin.drain()
+
+    async def answer(self, line: bytes) -> bytes:
+        """The line with which the program answers a line.
+
+        Raises:
+            BenchError: the program has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(ConnectionError):
+            self._process.stdin.write(line + b"\n")
+            await self._process.stdin.drain()
+        answer = await self._process.stdout.readline()
+        if not answer:
+            raise BenchError(f"{self._name} failed")
+        return answer
 
     async def end(self, seconds: float | None = None) -> bytes:
         """Close stdin, and wait for the end; returns the output.
@@ -43,20 +61,30 @@ class Program:
 
 @asynccontextmanager
 async def prepared(name: str, module: str, *arguments: str) -> AsyncIterator[Program]:
-    """A prepared program, for the time of the block."""
-    async with process_of(module, *arguments) as process:
+    """A prepared program of `licorne_tools.bench`, for the time of the block."""
+    async with begun(name, *python(module), *arguments) as program:
+        yield program
+
+
+@asynccontextmanager
+async def begun(name: str, *command: str) -> AsyncIterator[Program]:
+    """A prepared program of any language, for the time of the block."""
+    async with process_of(*command) as process:
         assert process.stdout is not None
         if await process.stdout.readline() != f"{READY}\n".encode():
             raise BenchError(f"{name} could not be prepared")
         yield Program(name, process)
 
 
+def python(module: str) -> tuple[str, ...]:
+    """The command that runs a module of `licorne_tools.bench`."""
+    return sys.executable, "-m", f"licorne_tools.bench.{module}"
+
+
 @asynccontextmanager
-async def process_of(module: str, *arguments: str) -> AsyncIterator[Process]:
-    """A process that runs a module of `licorne_tools.bench`, for the time of the block."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", f"licorne_tools.bench.{module}", *arguments), stdin=PIPE, stdout=PIPE
-    )
+async def process_of(*command: str) -> AsyncIterator[Process]:
+    """A process, for the time of the block."""
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
     try:
         yield process
     finally:

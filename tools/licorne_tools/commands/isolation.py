@@ -1,7 +1,9 @@
 """`licorne bench neighbour` and `licorne bench manyrms`: latency of RMs beside others."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from licorne_cli.failures import UsageError
@@ -10,6 +12,7 @@ from licorne_cli.parsing.parser import percent, positive
 from licorne_server.commands.server_process import ServerFailed
 from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.installation import this_build
+from licorne_tools.bench.isolation import crowd
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.isolation.latency import COUNTS, NEIGHBOUR, Line, Setting, attacks, crowds
 from licorne_tools.bench.report import Run, environment, runs_as_json, summary
@@ -23,7 +26,7 @@ USUAL = {NEIGHBOUR: (20.0, 100), MANY_RMS: (5.0, 4)}
 """Asks a second and nodes of each RM."""
 ISOLATION = {
     NEIGHBOUR: "latency of one RM beside attacks of another, each in turn",
-    MANY_RMS: "latency of 1, 10, 100 and 500 RMs, and beside a flood",
+    MANY_RMS: "latency of 1, 10, 100, 250 and 500 RMs, and beside a flood",
 }
 """The scenarios and their descriptions. `all` does not include them."""
 
@@ -50,9 +53,15 @@ COLUMNS = {
         "FLOODED P99": "flooded_p99_ms",
         "FLOODED WORST": "flooded_worst_ms",
         "FLOODED RATIO": "flooded_p99_ratio",
+        "IDLE %": "idle_percent",
+        "SERVER %": "many_percent",
+        "US": "many_cpu_us",
+        "CLIENT %": "many_client_percent",
+        "CLIENT US": "many_client_cpu_us",
     },
 }
-"""The columns of the tables, and the measures in them. Times are in milliseconds."""
+"""The columns of the tables, and the measures in them. Times are in milliseconds; US is microseconds of CPU
+for an ask, and % the share of a core, while nobody asks and while many do."""
 
 ALONE = Alone(
     ISOLATION,
@@ -79,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
         UsageError: the arguments make no sense together.
     """
     progress = Progress()
-    lines = chosen(args, progress)
+    chosen(args, progress)
     outcome = Outcome()
     say(str(this_build()))
     results: list[Result] = []
-    with shown(progress):
-        for line in each(args.scenario, lines, progress, outcome):
+    with shown(progress), outcome, rms_of(args.scenario, progress) as path:
+        for line in each(args.scenario, chosen(args, progress, path), progress, outcome):
             runs: list[Run] = []
             with outcome:
                 for _ in range(args.runs):
@@ -97,8 +106,27 @@ def run(args: argparse.Namespace) -> int:
     return outcome.code
 
 
-def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
-    """The lines of the table.
+@contextmanager
+def rms_of(scenario: str, progress: Progress) -> Iterator[Path | None]:
+    """The program that has the RMs of `manyrms`; None if they are in this process.
+
+    Raises:
+        BenchError: it cannot be built.
+    """
+    if scenario != MANY_RMS:
+        yield None
+        return
+    progress.begin("building the RMs in Go")
+    with crowd.program() as path:
+        if path is None:
+            say("the RMs are in Python, which takes much of the CPU: no program go is on the PATH")
+        else:
+            say("the RMs are in Go")
+        yield path
+
+
+def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = None) -> list[Line]:
+    """The lines of the table; the RMs of `manyrms` are in that program.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -114,6 +142,7 @@ def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
         nodes=args.nodes or nodes,
         percent=FULL if args.percent is None else args.percent,
         profile=args.profile,
+        program=path,
         progress=progress,
     )
     if name == NEIGHBOUR:
@@ -160,6 +189,7 @@ def as_json(scenario: str, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
         "name": line.name,
         "about": line.about,
         **{name: getattr(line.setting, name) for name in ("seconds", "rate", "nodes", "percent")},
+        "client": "Python" if line.setting.program is None else "Go",
         **runs_as_json(runs),
         "holds": holds(line, runs),
         "environment": environment(),

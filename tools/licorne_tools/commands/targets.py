@@ -8,7 +8,7 @@ from licorne_cli.output.text import print_json, print_table, say, while_read
 from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.installation import this_build
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.older_core import SHAPES, Shape, benchmarked, built, go
+from licorne_tools.bench.older_core import BENCHMARKS, SHAPES, Shape, benchmarked, built, go
 from licorne_tools.bench.report import Pairs, Run, Side, as_json, environment, runs_as_json, turns
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario, over
 from licorne_tools.bench.targets import TARGETS, section, tables
@@ -78,7 +78,7 @@ def compare(shapes: Sequence[Shape], pairs: int, progress: Progress, results: di
     if command is None or not shapes:
         return
     progress.begin("building the benchmarks of the older core")
-    with built(command) as program:
+    with built(command, *BENCHMARKS) as program:
         for shape in shapes:
             found = results.setdefault(shape, Pairs())
             unit, rate = shape.benchmark.rate

@@ -1,23 +1,23 @@
 """Latency of single asks: of one RM beside an attack, and of many RMs, apart and beside a flood."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from licorne.si.v1.si_pb2 import Allocation
-from licorne_server.commands.server_process import ServerProcess, running_server
+from licorne_server.commands.server_process import ServerProcess, cpu_seconds, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import UNSEEN, Progress, Rm, limited
+from licorne_tools.bench.driver import UNSEEN, Progress, limited
 from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.installation import HERE
 from licorne_tools.bench.isolation.attack import attacking, ended
 from licorne_tools.bench.isolation.catalogue import ATTACKS
+from licorne_tools.bench.isolation.crowd import Asked, Shape, joined_crowd
 from licorne_tools.bench.load import joined, percentiles
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
@@ -26,18 +26,11 @@ NEIGHBOUR = "neighbour"
 LOOPBACK = "127.0.0.1:0"
 LIMIT_SECONDS = 300.0
 """Seconds that the asks of a phase may take beyond the time of sending."""
-# More asks than are ever sent: an hour's by one RM, and by many RMs.
-MOST_ASKS, MOST_ASKS_OF_MANY = 100_000, 10_000_000
+MOST_ASKS = 100_000
+"""More asks than one RM sends in an hour."""
 WARM_UP, WARM_UP_OF_MANY = 20, 2
-COUNTS = (1, 10, 100, 500)
-JOINING = 20
-"""RMs that join concurrently."""
+COUNTS = (1, 10, 100, 250, 500)
 FLOOD_PODS = 100_000
-CONFIG = """
-partitions:
-  - name: default
-    queues: [{name: root, submitacl: "*", queues: [{name: q0000}]}]
-"""
 MOST_RATIO, ENOUGH_P99_MS, MOST_WAIT_MS = 3.0, 25.0, 50.0
 """The target beside an attack: ratio of the 99th percentile to that alone, or its value, and the maximum."""
 FEW_RMS, MOST_P99_MS = 100, 10.0
@@ -51,7 +44,8 @@ class Setting:
     """Settings of a measurement.
 
     `seconds` is the time of sending in each phase. Each RM has `nodes` nodes, and sends `rate` asks a
-    second. `percent` is the size of the attack or flood.
+    second. `percent` is the size of the attack or flood. `program` has the RMs of `manyrms`; without it
+    they are in this process.
     """
 
     seconds: float
@@ -59,6 +53,7 @@ class Setting:
     nodes: int
     percent: int = 100
     profile: Path | None = None
+    program: Path | None = None
     progress: Progress = UNSEEN
 
     @property
@@ -91,20 +86,6 @@ def crowds(counts: Iterable[int], setting: Setting) -> Iterator[Line]:
         yield Line(str(rms), about, setting, partial(many, setting, rms), partial(holds_of_many, rms))
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """An RM and its unsent asks."""
-
-    rm: Rm
-    asks: Iterator[Allocation]
-
-    async def trickle(self, number: int, rate: float, after: float = 0.0) -> list[float]:
-        """Send asks at `rate` a second, and return their waits in seconds."""
-        await asyncio.sleep(after)
-        seconds, _ = await self.rm.steady(islice(self.asks, number), rate)
-        return seconds
-
-
 async def beside(setting: Setting, attack: str) -> Run:
     """Measure one RM alone and beside an attack, with a fresh server; returns the measures by name.
 
@@ -116,7 +97,8 @@ async def beside(setting: Setting, attack: str) -> Run:
         progress.step(step, of=number)
         failure = f"beside {attack}: asks wait for more than"
         async with limited(LIMIT_SECONDS, number / setting.rate, failure):
-            return await member.trickle(number, setting.rate)
+            seconds, _ = await rm.steady(islice(asks, number), setting.rate)
+            return seconds
 
     progress.step("starting the server")
     # The phases have their own time limits.
@@ -127,7 +109,7 @@ async def beside(setting: Setting, attack: str) -> Run:
         shape = Scenario("", "", asks=MOST_ASKS, nodes=setting.nodes)
         nodes = workload.nodes(replace(shape, asks=1))
         async with joined(server.target, shape, NEIGHBOUR, progress, nodes=nodes) as rm:
-            member = Member(rm, workload.asks(shape))
+            asks = workload.asks(shape)
             await phase("warming up", WARM_UP)
             alone = await phase("asking alone", setting.asks)
             async with attacking(attack, server, setting.percent) as attacker:
@@ -148,61 +130,60 @@ async def many(setting: Setting, rms: int) -> Run:
     step = setting.progress.step
     step("starting the server")
     async with (
-        limited(LIMIT_SECONDS, 3 * setting.seconds, f"{rms} RMs: not done after"),
+        limited(LIMIT_SECONDS, 4 * setting.seconds, f"{rms} RMs: not done after"),
         running_server(program=HERE.server(setting.profile)) as server,
         flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
-        AsyncExitStack() as stack,
+        # Room for the phase in which one RM sends the asks of all.
+        joined_crowd(
+            setting.program,
+            server.target,
+            Shape(rms=rms, nodes=setting.nodes, room=asks),
+            setting.progress,
+        ) as crowd,
     ):
-        members = await members_of(stack, server, setting, rms)
         step("warming up")
-        await together(members, WARM_UP_OF_MANY, setting.rate)
+        await crowd.ask(rms, WARM_UP_OF_MANY, setting.rate)
+        step("nobody asks")
+        idle = cpu_seconds(server.pid)
+        await asyncio.sleep(setting.seconds)
+        idle = cpu_seconds(server.pid) - idle
         step("one RM alone asks", of=asks)
-        alone = await members[0].trickle(asks, setting.rate * rms)
+        one = await measured("one", server, crowd.ask(1, asks, setting.rate * rms))
         step("all ask", of=asks)
-        apart = await together(members, setting.asks, setting.rate)
+        apart = await measured("many", server, crowd.ask(rms, setting.asks, setting.rate))
         step("all ask beside a flood", of=asks)
         flooding_task = asyncio.create_task(flooded(flood))
-        disturbed = await together(members, setting.asks, setting.rate)
+        disturbed = await crowd.ask(rms, setting.asks, setting.rate)
         flooding_task.cancel()
-    found = {**waits("one", alone), **waits("many", apart), **waits("flooded", disturbed)}
-    one = found["one_p99_ms"]
-    ratios = {f"{name}_p99_ratio": found[f"{name}_p99_ms"] / one for name in ("many", "flooded")}
+    found = {
+        **one,
+        **apart,
+        **waits("flooded", disturbed.waits),
+        "idle_percent": idle / setting.seconds * 100,
+    }
+    ratios = {
+        f"{name}_p99_ratio": found[f"{name}_p99_ms"] / found["one_p99_ms"] for name in ("many", "flooded")
+    }
     return {**found, **ratios}
+
+
+async def measured(name: str, server: ServerProcess, asking: Awaitable[Asked]) -> Run:
+    """The waits of a phase, and the CPU of both sides: microseconds of an ask, and shares of a core."""
+    start, before = time.perf_counter(), cpu_seconds(server.pid)
+    asked = await asking
+    seconds, cpu = time.perf_counter() - start, cpu_seconds(server.pid) - before
+    return {
+        **waits(name, asked.waits),
+        f"{name}_cpu_us": cpu / len(asked.waits) * 1e6,
+        f"{name}_client_cpu_us": asked.cpu / len(asked.waits) * 1e6,
+        f"{name}_percent": cpu / seconds * 100,
+        f"{name}_client_percent": asked.cpu / seconds * 100,
+    }
 
 
 def flood_shape(percent: int) -> Scenario:
     """The shape of the flood."""
     return SCENARIOS["tworms"].scaled(pods=max(1, FLOOD_PODS * percent // 100))
-
-
-async def members_of(
-    stack: AsyncExitStack, server: ServerProcess, setting: Setting, rms: int
-) -> list[Member]:
-    """All RMs, each with its own connection, nodes and application."""
-    setting.progress.step("RMs join", of=rms)
-    joining = asyncio.Semaphore(JOINING)
-    # Room for the phase in which one RM sends the asks of all.
-    room = Scenario("", "", asks=setting.asks * rms, nodes=setting.nodes)
-    shape = replace(room, asks=MOST_ASKS_OF_MANY)
-
-    async def join(number: int) -> Member:
-        async with joining:
-            rm = await stack.enter_async_context(
-                joined(server.target, shape, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
-            )
-            # Set only now, so that progress does not show the steps of each RM.
-            rm.progress = setting.progress
-            rm.progress.advance()
-            return Member(rm, workload.asks(shape))
-
-    return await asyncio.gather(*map(join, range(rms)))
-
-
-async def together(members: Sequence[Member], number: int, rate: float) -> list[float]:
-    """The waits of asks of all members, which begin one after the other."""
-    apart = 1 / rate / len(members)
-    trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(members))
-    return list(chain.from_iterable(await asyncio.gather(*trickles)))
 
 
 def waits(name: str, seconds: Sequence[float]) -> Run:

@@ -1,0 +1,148 @@
+"""The RMs of `manyrms`: in Go, in a process of their own, where Go is installed; or else in this process.
+
+Those in Go need a fraction of the CPU, so that it is the server that is measured.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Protocol
+
+from licorne.si.v1.si_pb2 import Allocation
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import Progress, Rm
+from licorne_tools.bench.load import joined
+from licorne_tools.bench.older_core import MODULE, built, go
+from licorne_tools.bench.programs import Program, begun
+from licorne_tools.bench.scenarios import Scenario
+
+JOINING = 20
+"""RMs that join concurrently."""
+# More asks than are ever sent: by one RM, and by many.
+MOST_ASKS = 10_000_000
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: "*", queues: [{name: q0000}]}]
+"""
+PACKAGE = "./manyrms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The waits of asks, and the CPU of the process that has asked, all in seconds."""
+
+    waits: Sequence[float]
+    cpu: float
+
+
+class Crowd(Protocol):
+    """RMs that have joined, each with a connection, nodes and an application of its own."""
+
+    async def ask(self, rms: int, number: int, rate: float) -> Asked:
+        """Have the first `rms` of them send `number` asks each, at `rate` a second, and wait for the last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """So many RMs, each with so many nodes that have room for so many asks."""
+
+    rms: int
+    nodes: int
+    room: int
+
+
+@contextmanager
+def program() -> Iterator[Path | None]:
+    """The RMs in Go as a program, for the time of the block; None if Go is not installed.
+
+    Raises:
+        BenchError: it cannot be built.
+    """
+    command = go()
+    if command is None:
+        yield None
+        return
+    with built(command, "build", module=MODULE.parent, package=PACKAGE) as path:
+        yield path
+
+
+@asynccontextmanager
+async def joined_crowd(
+    path: Path | None, target: str, shape: Shape, progress: Progress
+) -> AsyncIterator[Crowd]:
+    """All RMs, run by that program, or by this one."""
+    progress.step("RMs join", of=shape.rms)
+    if path is not None:
+        options = (f"-target={target}", f"-rms={shape.rms}", f"-nodes={shape.nodes}", f"-config={CONFIG}")
+        async with begun("the RMs in Go", str(path), *options) as rms:
+            yield InGo(rms)
+        return
+    async with AsyncExitStack() as stack:
+        yield InPython(await members_of(stack, target, shape, progress))
+
+
+@dataclass(frozen=True, slots=True)
+class InGo:
+    """RMs in the Go program, which takes a line for each phase, and answers with a line."""
+
+    program: Program
+
+    async def ask(self, rms: int, number: int, rate: float) -> Asked:
+        """As `Crowd` says."""
+        answer = await self.program.answer(json.dumps({"rms": rms, "asks": number, "rate": rate}).encode())
+        found = json.loads(answer)
+        return Asked(waits=[wait / 1e6 for wait in found["waits_us"]], cpu=found["cpu"])
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An RM and its unsent asks."""
+
+    rm: Rm
+    asks: Iterator[Allocation]
+
+    async def trickle(self, number: int, rate: float, after: float = 0.0) -> list[float]:
+        """Send asks at `rate` a second, and return their waits in seconds."""
+        await asyncio.sleep(after)
+        seconds, _ = await self.rm.steady(islice(self.asks, number), rate)
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class InPython:
+    """RMs in this process."""
+
+    members: Sequence[Member]
+
+    async def ask(self, rms: int, number: int, rate: float) -> Asked:
+        """As `Crowd` says. The RMs begin one after the other."""
+        apart, before = 1 / rate / rms, time.process_time()
+        trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(self.members[:rms]))
+        waits = list(chain.from_iterable(await asyncio.gather(*trickles)))
+        return Asked(waits=waits, cpu=time.process_time() - before)
+
+
+async def members_of(stack: AsyncExitStack, target: str, shape: Shape, progress: Progress) -> list[Member]:
+    """All RMs of this process, which have joined."""
+    joining = asyncio.Semaphore(JOINING)
+    room = Scenario("", "", asks=shape.room, nodes=shape.nodes)
+    scenario = replace(room, asks=MOST_ASKS)
+
+    async def join(number: int) -> Member:
+        async with joining:
+            rm = await stack.enter_async_context(
+                joined(target, scenario, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
+            )
+            # Set only now, so that progress does not show the steps of each RM.
+            rm.progress = progress
+            rm.progress.advance()
+            return Member(rm, workload.asks(scenario))
+
+    return await asyncio.gather(*map(join, range(shape.rms)))
