@@ -150,6 +150,11 @@ class Scheduler:
         """All partitions by normalized name."""
         return self._registry.partitions
 
+    @property
+    def waiting(self) -> int:
+        """Number of RMs of which a partition waits for a turn."""
+        return self._registry.agenda.waiting
+
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
         """Check an update of the RM with the configuration: the refusal, or None if it is taken.
 

@@ -161,6 +161,11 @@ class Agenda:
         else:
             self._waiting.keys.pop(rm_id, None)
 
+    @property
+    def waiting(self) -> int:
+        """Number of RMs of which a partition waits for a turn."""
+        return len(self._waiting.keys)
+
     def next_deadline(self) -> float | None:
         """Time of the next work, in unix seconds; `AT_ONCE` while a partition waits."""
         if self._waiting.keys:

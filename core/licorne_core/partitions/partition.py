@@ -195,9 +195,14 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """True if a turn could decide anything; in the middle of a job none does."""
-        may_decide = not self.holds and self.job is None
-        return self.wakeups.waiting.runnable and may_decide and bool(self.nodes.by_id)
+        """True if a turn could decide anything: for an ask, or about the place of a lost member.
+
+        In the middle of a job none does.
+        """
+        may_decide = not self.holds and self.job is None and bool(self.nodes.by_id)
+        tally = self.tally
+        is_wanted = tally.requests > tally.allocations or bool(self.places.present)
+        return self.wakeups.waiting.runnable and may_decide and is_wanted
 
     def leaf_of(self, app: Application) -> Queue:
         """The leaf that the application is in."""

@@ -265,3 +265,16 @@ def test_a_failing_partition_takes_no_deadline_from_others(
     driver.now += 1e9
     driver.run()
     assert driver.scheduler.next_deadline() is None
+
+
+def test_a_partition_waits_for_a_turn_only_with_asks() -> None:
+    """What is released, and what has room, wants no turn while nobody asks for anything."""
+    driver = crowd(0)
+    core, now = driver.scheduler, driver.now
+    assert core.waiting == 0
+    core.handle(asks(ask("job", "k", vcore=1), rm=BUSY), now)
+    assert core.waiting == 1
+    core.handle(Tick(), now)
+    core.handle(releases(release("job", "k"), rm=BUSY), now)
+    core.handle(nodes(node("more", vcore=9), rm=BUSY), now)
+    assert core.waiting == 0
