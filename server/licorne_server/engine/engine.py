@@ -29,6 +29,9 @@ log = structlog.get_logger("core.engine")
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
+MOST_SECONDS = 0.005
+"""Seconds of the commands, or of the turns, of one round, at most, where each RM has one."""
+
 FENCED_SECONDS = 0.25
 """Seconds after which a fenced member looks again if its decisions count."""
 
@@ -38,6 +41,11 @@ class Core(Protocol):
 
     @property
     def last_turn(self) -> Partition | None:
+        """See `Scheduler`."""
+        ...
+
+    @property
+    def waiting(self) -> int:
         """See `Scheduler`."""
         ...
 
@@ -204,22 +212,17 @@ class Engine:
             self._wake.set()
 
     async def _run(self) -> None:
+        left = perf_counter()
         while True:
             self.budget = self._chooser.choose()
-            self._handle_inbox()
-            # Turns go round the RMs: where each has little to do, all have theirs in one round.
-            stop = perf_counter() + self.budget.turn
-            deadline = self._scheduler.next_deadline()
-            while deadline is not None and deadline <= self.now():
-                if self.may_decide is not None and not self.may_decide():
-                    deadline = self.now() + FENCED_SECONDS
-                    break
-                self._turn()
-                deadline = self._scheduler.next_deadline()
-                if perf_counter() >= stop:
-                    break
-            is_due = deadline is not None and deadline <= self.now()
+            # Where many wait the rest of the loop has much to do, too: a round takes as long as it did.
+            share = min(perf_counter() - left, MOST_SECONDS)
             inbox = self._inbox
+            if inbox.answers.size + inbox.commands.size:
+                self._handle_inbox(share)
+            deadline = self._take_turns(share)
+            left = perf_counter()
+            is_due = deadline is not None and deadline <= self.now()
             self.busy = is_due or inbox.answers.size + inbox.commands.size > 0
             self.rounds += 1
             if self.busy:
@@ -227,6 +230,28 @@ class Engine:
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
+
+    def _take_turns(self, share: float) -> float | None:
+        """Give turns until the time for them is spent; returns the next deadline of the core.
+
+        Turns go round the RMs. Each that waits when the time is spent has one, if `share` seconds are
+        enough for all.
+        """
+        begin = perf_counter()
+        left: int | None = None
+        deadline = self._scheduler.next_deadline()
+        while deadline is not None and deadline <= self.now():
+            if self.may_decide is not None and not self.may_decide():
+                return self.now() + FENCED_SECONDS
+            self._turn()
+            deadline = self._scheduler.next_deadline()
+            spent = perf_counter() - begin
+            if spent >= self.budget.turn:
+                # The one that has just had its turn may wait again.
+                left = self._scheduler.waiting - 1 if left is None else left - 1
+                if left <= 0 or spent >= share:
+                    break
+        return deadline
 
     async def _wait(self, deadline: float | None) -> None:
         """Wait for a command or the deadline, if there is one."""
@@ -255,17 +280,24 @@ class Engine:
             if entry.future is not None and not entry.future.done():
                 entry.future.set_exception(Stopped())
 
-    def _handle_inbox(self) -> None:
-        """Handle queued commands within the budget for them."""
+    def _handle_inbox(self, share: float) -> None:
+        """Handle queued commands until the time for them is spent.
+
+        They go round the RMs. The first of each RM is handled, if `share` seconds are enough for all.
+        """
         inbox = self._inbox
         if inbox.answers.size:
             for answers in inbox.take_answers():
                 self._handle(answers)
-        stop = perf_counter() + self.budget.inbox
+        begin = perf_counter()
+        left: int | None = None
         while inbox.commands.size:
             self._handle(inbox.commands.take())
-            if perf_counter() > stop:
-                return
+            spent = perf_counter() - begin
+            if spent > self.budget.inbox:
+                left = inbox.commands.keys - 1 if left is None else left - 1
+                if left <= 0 or spent > share:
+                    return
 
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, earlier = entry

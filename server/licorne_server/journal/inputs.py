@@ -96,6 +96,11 @@ class JournaledCore:
         self._begun: dict[RmId, Command] = {}
 
     @property
+    def waiting(self) -> int:
+        """As `Core` says."""
+        return self._core.waiting
+
+    @property
     def last_turn(self) -> Partition | None:
         """See `Scheduler`."""
         return self._core.last_turn

@@ -1,6 +1,8 @@
 """How much of what waits is done in one round of the engine, counted and not timed; and for whom."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 from structlog.testing import capture_logs
@@ -108,6 +110,64 @@ async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPat
     assert asked.engine.budget is TOGETHER
     assert asked.rounds >= 4
     assert asked.served == [f"rm{number}" for number in range(12)]
+
+
+@asynccontextmanager
+async def loaded(time: Time, seconds: float) -> AsyncIterator[None]:
+    """Inside the block each round of the loop takes so long for others."""
+
+    async def work() -> None:
+        while True:
+            time.now += seconds
+            await asyncio.sleep(0)
+
+    working = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        working.cancel()
+
+
+async def test_a_round_takes_as_long_as_the_rest_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where messages of many take their time, all of these have their turns in few rounds."""
+    time = Time(monkeypatch, turn=TOGETHER.turn)
+    asked = Asked(time)
+    async with loaded(time, engines.MOST_SECONDS / 2):
+        await asked.ask(12)
+    assert asked.engine.budget is TOGETHER
+    assert asked.rounds <= 3
+    assert asked.served == [f"rm{number}" for number in range(12)]
+
+
+async def test_a_long_round_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the rest of the loop takes, messages wait for a few milliseconds of turns at most."""
+    time = Time(monkeypatch, turn=engines.MOST_SECONDS / 2.5)
+    asked = Asked(time)
+    async with loaded(time, 1.0):
+        await asked.ask(12)
+    assert asked.rounds >= 4
+
+
+async def test_an_rm_has_one_turn_of_a_long_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time that others take gives an RM with much to do no more turns than it has beside a free loop."""
+    time = Time(monkeypatch, turn=1.5 * TOGETHER.turn)
+    engine = Engine(Timed(time), VirtualClock())
+    engine.start(Served())
+    for rm_id in ("other", "one"):
+        for command in (
+            builders.register(builders.config("[{name: a}]"), rm=rm_id),
+            builders.nodes(builders.node("n", vcore=1000), rm=rm_id),
+            builders.apps(builders.app("job", "root.a"), rm=rm_id),
+        ):
+            await engine.submit(command)
+    await eventually(lambda: not engine.busy)
+    turns, rounds = engine.turns, engine.rounds
+    async with loaded(time, engines.MOST_SECONDS):
+        engine.post(builders.asks(*(builders.ask("job", f"k{n}", vcore=1) for n in range(500)), rm="one"))
+        await eventually(lambda: engine.turns >= turns + 10)
+        await eventually(lambda: not engine.busy)
+    assert engine.turns - turns <= engine.rounds - rounds
+    await engine.stop()
 
 
 async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:

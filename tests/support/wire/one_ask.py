@@ -33,8 +33,11 @@ class Trace:
     modules: set[str] = field(default_factory=set)
 
 
-def trace_one_ask(folders: Sequence[Path]) -> Trace:
-    """What one more ask of a warm session calls that gets its allocation; files below `folders`."""
+def trace_one_ask(folders: Sequence[Path], others: int = 0) -> Trace:
+    """What one more ask of a warm session calls that gets its allocation; files below `folders`.
+
+    So many other RMs have a session each, and have asked once before.
+    """
     trace, below = Trace(), tuple(map(str, folders))
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -46,7 +49,10 @@ def trace_one_ask(folders: Sequence[Path]) -> Trace:
     with stillness():
         site = Site(scheduler=Scheduler())
         try:
-            connection = _session(site)
+            connection, *idle = (_session(site, f"rm{number}") for number in range(1 + others))
+            for each in idle:
+                _ask(each, 0)
+                _go(site, each)
             for number in range(WARM):
                 _ask(connection, number)
                 _go(site, connection)
@@ -67,9 +73,9 @@ def trace_one_ask(folders: Sequence[Path]) -> Trace:
     return trace
 
 
-def _session(site: Site) -> Connection:
-    """One RM with a node and an application, whose session has begun."""
-    connection = Connection(site, "rm", lambda _: None)
+def _session(site: Site, rm_id: str) -> Connection:
+    """An RM with a node and an application, whose session has begun."""
+    connection = Connection(site, rm_id, lambda _: None)
     assert connection.open_session(CONFIG, is_asked=False) == OK
     assert connection.talk is not None
     room = si.Resource(resources={"vcore": si.Quantity(value=100_000)})

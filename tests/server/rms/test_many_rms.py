@@ -1,0 +1,18 @@
+"""What other RMs cost an RM, counted and not timed."""
+
+from pathlib import Path
+
+import pytest
+
+import licorne_core
+import licorne_server
+from support.wire.one_ask import trace_one_ask
+
+FOLDERS = [Path(package.__file__).parent for package in (licorne_core, licorne_server)]
+
+
+@pytest.mark.pure
+def test_an_ask_costs_the_same_however_many_rms_are_connected() -> None:
+    """Sessions of others that have nothing to do are not looked at on the way of an ask."""
+    few, many = (trace_one_ask(FOLDERS, others) for others in (1, 6))
+    assert many.calls == few.calls
