@@ -3,6 +3,7 @@
 Nothing here says how fast anything is. One attack is tried with the other tests.
 """
 
+import asyncio
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from licorne.v1.session_pb2 import UpdateRequest
 from licorne_cli.commands import main
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
-from licorne_tools.bench.isolation import latency, messages
+from licorne_tools.bench.isolation import frames, latency, messages
 from licorne_tools.bench.isolation.attack import RM, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.isolation.crowd import InGo
@@ -231,8 +232,71 @@ def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
 
 def test_frames_are_those_of_http2() -> None:
     """Length, type, flags and stream come before the content (RFC 9113 § 4.1)."""
-    assert messages.frame(messages.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
-    assert messages.frame(messages.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
+    assert frames.frame(frames.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
+    assert frames.frame(frames.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
+    assert frames.frame(frames.DATA, b"x", 5, frames.END_STREAM) == bytes.fromhex("000001 00 01 00000005 78")
+
+
+def test_numbers_are_those_of_hpack() -> None:
+    """The examples of RFC 7541 § C.1, and the edge between one byte and two."""
+    assert frames.number(0, 5, 10) == bytes.fromhex("0a")
+    assert frames.number(0, 5, 1337) == bytes.fromhex("1f9a0a")
+    assert frames.number(0, 8, 42) == bytes.fromhex("2a")
+    assert (frames.number(0x80, 7, 126), frames.number(0x80, 7, 127)) == (b"\xfe", b"\xff\x00")
+
+
+def test_costly_metadata_fills_the_table_and_no_more() -> None:
+    """Its entry has room in HPACK's table of 4,096 bytes; a later call names it, in few bytes."""
+    name, value = frames.COSTLY
+    assert len(name) + len(value) + 32 <= 4096
+    assert frames.NAMED * (len(name) + len(value) + 32) < 16 * 1024
+    assert len(frames.head(frames.GET_SERVER) + frames.costly(first=False)) < 120
+    assert name.encode() in frames.costly(first=True)
+
+
+class Server(asyncio.Protocol):
+    """A server of frames that gives out little room, and then ends the connection."""
+
+    def __init__(self, received: bytearray) -> None:
+        """What is received goes there."""
+        self._received = received
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Set a window of four bytes, and later give two more."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(frames.frame(frames.SETTINGS, bytes.fromhex("0004 00000004")))
+
+    def data_received(self, data: bytes) -> None:
+        """Go on once the first four bytes have come."""
+        self._received += data
+        if self._received.endswith(frames.frame(frames.DATA, b"d", 1)):
+            for stream in (0, 1):
+                self._transport.write(frames.frame(frames.WINDOW_UPDATE, bytes.fromhex("00000002"), stream))
+        if self._received.endswith(frames.frame(frames.DATA, b"f", 1)):
+            self._transport.close()
+
+
+async def test_data_follows_the_windows_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No byte is sent without room for it, and a cut connection is a refusal."""
+    monkeypatch.setattr(frames, "FRAMES_AT_ONCE", 2)
+    received = bytearray()
+    listening = await asyncio.get_running_loop().create_server(lambda: Server(received), "127.0.0.1", 0)
+    site = Site(target=f"127.0.0.1:{listening.sockets[0].getsockname()[1]}", http="")
+
+    async def act(peer: frames.Peer) -> None:
+        peer.begin(1, b"head")
+        # The window is known only once the server has said it.
+        await peer.settled.wait()
+        await peer.data(1, b"abcdef", 1)
+        await asyncio.Event().wait()
+
+    async with listening:
+        await frames.connected(site, 1, act)
+    sent = b"".join(frames.frame(frames.DATA, bytes([each]), 1) for each in b"abcdef")
+    assert received.startswith(frames.PREFACE)
+    assert sent in bytes(received)
+    assert site.refused == 1
 
 
 def test_an_attack_ends_with_the_process_that_started_it() -> None:

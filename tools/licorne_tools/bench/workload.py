@@ -69,12 +69,14 @@ def config(
     limits: Sequence[Mapping[str, Any]] = (),
     rules: Sequence[Mapping[str, Any]] = (),
     partitions: Sequence[str] = ("default",),
+    properties: Mapping[str, str] | None = None,
 ) -> str:
     """A configuration with these queues below root, open to everybody.
 
-    `limits` are those of root, and `rules` the placement rules. All partitions are equal.
+    `limits` and `properties` are those of root, and `rules` the placement rules. All partitions are equal.
     """
-    root = {"name": "root", "submitacl": "*", "queues": queues, "limits": limits}
+    open_root: dict[str, Any] = {"name": "root", "submitacl": "*", "properties": properties or {}}
+    root = {**open_root, "queues": queues, "limits": limits}
     # Every JSON is YAML, and is written much faster.
     return json.dumps(
         {"partitions": [{"name": name, "queues": [root], "placementrules": rules} for name in partitions]}

@@ -11,7 +11,7 @@ import signal
 from contextlib import suppress
 
 from licorne_server.commands.child import end_with_parent
-from licorne_tools.bench.isolation import items, messages, readers
+from licorne_tools.bench.isolation import frames, items, messages, readers
 from licorne_tools.bench.isolation.attack import Act, Attack, Site
 from licorne_tools.bench.programs import told_to_begin
 
@@ -31,10 +31,15 @@ ATTACKS = {
     "partitions": Attack("asks in 800 partitions", items.partitions),
     "sizes": Attack("20,000 asks of as many sizes that fit nowhere", items.sizes),
     "tags": Attack("200,000 asks of 20 tags that fit nowhere", items.tagged),
+    "planned": Attack("planned starts of 2,000 asks on 5,000 nodes", items.planned),
     "namespaces": Attack("10,000 queues of namespaces that come and go", items.namespaces),
     "messages": Attack("messages of 8 MiB with tiny fields", messages.largest),
-    "ping": Attack("PING frames of HTTP/2", messages.ping),
-    "settings": Attack("SETTINGS frames of HTTP/2", messages.settings),
+    "ping": Attack("PING frames of HTTP/2", frames.ping),
+    "settings": Attack("SETTINGS frames of HTTP/2", frames.settings),
+    "metadata": Attack("calls with thousands of binary values, over one connection", frames.one_costly),
+    "metadata20": Attack("the same over 20 connections", frames.many_costly),
+    "unfinished": Attack("100 messages of 4 MiB that never end", frames.unfinished),
+    "bytes": Attack("DATA frames of one byte over 4 connections", frames.dripping),
 }
 
 

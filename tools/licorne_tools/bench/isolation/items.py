@@ -10,6 +10,7 @@ import grpc
 
 from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
+    Allocation,
     AllocationRequest,
     ApplicationRequest,
     NodeInfo,
@@ -19,6 +20,7 @@ from licorne.si.v1.si_pb2 import (
 from licorne.si.v1.si_pb2_grpc import SchedulerStub
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest, ValidateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_core.values.tags import RUNTIME
 from licorne_server.wire.requests import NODE_PARTITION
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OPTIONS, Rm, put, taken
@@ -34,11 +36,14 @@ from licorne_tools.bench.isolation.attack import (
     numbers,
     wanted,
 )
+from licorne_tools.bench.load import joined
 from licorne_tools.bench.scenarios import Scenario
 
 FLOOD_APPS, FLOOD_ASKS = 100, 2000
 ROUNDS = 2000
 PARTITIONS, PARTITION_ASKS, PARTITION_ROUNDS = 800, 20, 100
+PLANNED_NODES, RUNNING_OF_A_NODE, PLANNED = 5000, 2, 2000
+PLANNED_ROUNDS, CHURNED, CHURN_SECONDS = 10_000, 10, 0.01
 SIZES = 20_000
 TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
 
@@ -129,6 +134,52 @@ async def tagged(site: Site) -> AsyncIterator[Act]:
                 site.acts += TAGGED_BATCH
 
         yield act
+
+
+@asynccontextmanager
+async def planned(site: Site) -> AsyncIterator[Act]:
+    """Full nodes, and asks that wait for planned starts, all with runtimes; allocations end and begin."""
+    nodes, waiting = site.part(PLANNED_NODES), site.part(PLANNED)
+    shape = Scenario("", "", apps=1, asks=RUNNING_OF_A_NODE * nodes, nodes=nodes)
+    [(queue, app)] = workload.app_names(shape)
+    whole = workload.LARGEST[0] * RUNNING_OF_A_NODE
+    ahead = workload.application(queue, "planned")
+    async with joined(
+        site.target,
+        shape,
+        RM,
+        config=workload.config([{"name": queue}], properties={"backfill": "conservative"}),
+        nodes=workload.nodes(shape, full_at=RUNNING_OF_A_NODE),
+        applications=[*workload.applications(shape), ahead],
+    ) as rm:
+        held = [ask_for(app, f"runs-{each:05}", workload.LARGEST[0], each) for each in range(shape.pods)]
+        await rm.place(asking(held), shape.pods)
+        await rm.send(asking(ask_for("planned", f"waits-{each:04}", whole, each) for each in range(waiting)))
+
+        async def churn() -> None:
+            for number in numbers(site, PLANNED_ROUNDS):
+                some = held[number * CHURNED % len(held) :][:CHURNED]
+                await rm.write(workload.releases(RM, some))
+                await rm.send(asking(some))
+                site.acts += len(some)
+                # Whether they are placed at once depends on what is planned.
+                await asyncio.sleep(CHURN_SECONDS)
+
+        async def act() -> None:
+            reading = asyncio.create_task(rm.placed(PLANNED_ROUNDS * CHURNED))
+            try:
+                await churn()
+            finally:
+                reading.cancel()
+
+        yield act
+
+
+def ask_for(app: str, key: str, vcore: int, number: int) -> Allocation:
+    """An ask that tells its runtime; all of them differ."""
+    ask = wanted(app, key, vcore)
+    ask.allocationTags[RUNTIME] = str(3600 + number % 1000 * 7)
+    return ask
 
 
 def tagged_asks(app: str, number: int) -> bytes:
