@@ -162,13 +162,13 @@ class PendingAsks:
 
         The caller adjusts its reservation.
         """
-        rests = request.key in app.backing_off
+        rests, triggered = request.key in app.backing_off, request.triggered
         self.withdraw(app, request, now)
         other = Request(ask, request.create_time, request.arrival)
         if app.priority is not None:
             other.priority = app.priority
         other.reported = request.reported
-        other.triggered = request.triggered
+        other.triggered = triggered
         enlist(app, other)
         other.setback = request.setback
         if rests and other.setback is not None:

@@ -145,7 +145,8 @@ class Reservations:
             again = Promise(app, request, reservation, promise.outstanding, items)
             again.node_id, again.has_stopped = promise.node_id, promise.has_stopped
             self.promises.make(again)
-            request.triggered = True
+        elif not promise.has_stopped:
+            request.triggered = False
 
     def placed(self, request: Request, now: float) -> None:
         """End the reservation of a booked ask; while the ask is assumed, only rest its promise."""
