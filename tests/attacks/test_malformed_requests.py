@@ -11,6 +11,7 @@ import pytest
 from licorne_server.process.doors import REFUSED_SECONDS, REST_SECONDS, Door, doors_of
 from licorne_server.process.settings import Settings
 from licorne_server.transport import GRPC, LOOP
+from support.patience import PATIENCE
 from support.peers.networks import (
     DATA,
     END_HEADERS,
@@ -18,7 +19,6 @@ from support.peers.networks import (
     GOAWAY,
     HEADERS,
     MORE,
-    PATIENCE,
     PING,
     PREFACE,
     PRIORITY,

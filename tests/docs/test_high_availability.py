@@ -7,13 +7,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from support.coordination.etcd import free_ports
 from support.docs.pages import Page
-
-PATIENCE = 240.0
-"""Seconds for the whole: four programs start, and a lease ends."""
+from support.patience import PATIENCE
 
 
+@pytest.mark.slow
+@pytest.mark.needs("etcd")
 def test_the_block_to_copy_works(tmp_path: Path) -> None:
     """An RM that was given one address is served by the other member once that one was killed."""
     [block] = [block for block in Page("docs/high-availability.md").blocks() if block.why_not]

@@ -148,8 +148,8 @@ WITH = [GRPC, *([LOOP] if find_spec("licorne_transport") else [])]
 @pytest.mark.parametrize("secure", [False, True])
 async def test_all_addresses_of_a_server_answer(transport: str, secure: bool) -> None:
     """gRPC, HTTP and metrics answer, with TLS for which one needs a certificate and without."""
-    of = {"transport": transport, "http": LOOPBACK, "metrics": LOOPBACK, "tls": tls() if secure else None}
-    async with serving(**of) as server:
+    served = serving(transport=transport, http=LOOPBACK, metrics=LOOPBACK, tls=tls() if secure else None)
+    async with served as server:
         addresses = (server.grpc_address, server.http_address, server.metrics_address)
         found = doors_of(server.settings, *addresses)
         assert [door.name for door in found] == ["grpc", "http", "metrics"]
@@ -166,8 +166,13 @@ def has_answered(door: Door) -> bool:
 
 def test_worker_is_asked_at_its_own_sockets(tmp_path: Path) -> None:
     """The common ports of workers may lead to others; without an address there is no door."""
-    own = {"advertise": f"unix:{tmp_path}/1.grpc", "advertise_http": f"unix:{tmp_path}/1.http"}
-    shared = Settings(coordination=Coordination(backend="local", hosts=("store",), **own), tls=tls())
+    own = Coordination(
+        backend="local",
+        hosts=("store",),
+        advertise=f"unix:{tmp_path}/1.grpc",
+        advertise_http=f"unix:{tmp_path}/1.http",
+    )
+    shared = Settings(coordination=own, tls=tls())
     found = doors_of(shared, "127.0.0.1:7070", "127.0.0.1:9080", "127.0.0.1:9090")
     assert [door.name for door in found] == ["grpc", "http"]
     with socket.socket(socket.AF_UNIX) as listening:

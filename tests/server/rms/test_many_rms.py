@@ -8,7 +8,7 @@ import licorne_core
 import licorne_server
 from support.wire.one_ask import trace_one_ask
 
-FOLDERS = [Path(package.__file__).parent for package in (licorne_core, licorne_server)]
+FOLDERS = [Path(package.__path__[0]) for package in (licorne_core, licorne_server)]
 
 
 @pytest.mark.pure

@@ -5,7 +5,7 @@ import gc
 import socket
 import ssl
 import struct
-from asyncio.sslproto import SSLProtocol, _SSLProtocolTransport  # type: ignore[attr-defined]
+from asyncio.sslproto import SSLProtocol, _SSLProtocolTransport
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
@@ -18,8 +18,9 @@ from licorne_server.process.bounds import PeerBounds
 from licorne_server.security import handshakes
 from licorne_server.security.handshakes import Handshake
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.networks import PREFACE, SETTINGS, frame
-from support.peers.shim import LOOPBACK, PATIENCE, eventually, serving
+from support.peers.shim import LOOPBACK, eventually, serving
 from support.peers.tls import https, tls
 
 REQUESTS = {"h2": PREFACE + frame(SETTINGS), "http/1.1": b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"}
