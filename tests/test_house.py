@@ -27,7 +27,7 @@ GENERATED = (
     "clients/python/licorne/si",
     "server/licorne_server/coordination/pb",
 )
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MAX_METHODS = 20
 # They reach outside, or differ from run to run.

@@ -79,13 +79,14 @@ def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
 
 
 def preempted(effects: Iterable[Effect], rm: str) -> list[tuple[str, str, str]]:
-    """Allocations that one RM was told to stop, in order."""
+    """Allocations that one RM was told to stop, in order, but for those of drains."""
     return [
         (effect.partition, one.app_id, one.key)
         for effect in effects
         if isinstance(effect, AllocationsReleased) and effect.rm_id == rm
         for one in effect.releases
-        if one.termination.name == "PREEMPTED_BY_SCHEDULER" or one.message == "PartitionRemoved"
+        if (one.termination.name == "PREEMPTED_BY_SCHEDULER" and "to drain node" not in one.message)
+        or one.message == "PartitionRemoved"
     ]
 
 

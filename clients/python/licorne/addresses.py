@@ -21,7 +21,7 @@ SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:"
 """Targets in gRPC's own words, which nobody but gRPC can check."""
 
 _TOLD = re.compile(r"(?:\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):[0-9]{1,5}")
-_GIVEN = re.compile(r"(?:\[[^\]\s]+\]|[^:/\[\]\s]+)(?::([0-9]{1,5}))?")
+_GIVEN = re.compile(r"(?:\[[^\]/\s]+\]|[^:/\[\]\s]+)(?::([0-9]{1,5}))?")
 MAX_PORT = 65_535
 
 Target = str | Sequence[str]

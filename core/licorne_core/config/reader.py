@@ -148,7 +148,7 @@ class Cursor:
             entry.warn_of_resource(name)
             try:
                 amounts[name] = parse_quantity(name, entry.text())
-                entry.warn_of_size(name, amounts[name])
+                _warn_of_size(entry, name, amounts[name])
             except ConfigError as error:
                 meant = self.report.meant_resource(name)
                 hint = f", did you mean '{meant}'?" if meant else f", expected {quantities(name)}"
@@ -177,12 +177,6 @@ class Cursor:
         meant = self.report.meant_resource(name)
         if meant:
             self.warn(not_usual(name, meant))
-
-    def warn_of_size(self, name: str, amount: int) -> None:
-        """Warn of bytes that are too few for anything, as of a number that was meant in another unit."""
-        if name == MEMORY and 0 < amount < TINY:
-            text = shown(self.text())
-            self.warn(f"{text} is less than 1Mi, as it counts bytes: did you mean {text}M or {text}Mi?")
 
     def _plain(self, pattern: Pattern) -> str:
         """The text of a value without quotes that matches the pattern; otherwise an empty text."""
@@ -217,3 +211,10 @@ def _shown(node: Node | None) -> str:
             return "nothing"
         return f"'{node.text}'" if node.plain else f"the text '{node.text}'"
     return "a list" if isinstance(node, Sequence) else "a mapping"
+
+
+def _warn_of_size(entry: Cursor, name: str, amount: int) -> None:
+    """Warn of bytes that are too few for anything, as of a number that was meant in another unit."""
+    if name == MEMORY and 0 < amount < TINY:
+        text = shown(entry.text())
+        entry.warn(f"{text} is less than 1Mi, as it counts bytes: did you mean {text}M or {text}Mi?")

@@ -31,7 +31,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName, RmId
 
@@ -177,7 +177,8 @@ class Rehearsal:
                 continue
             if told.termination is TerminationType.PREEMPTED_BY_SCHEDULER:
                 found = self.scheduler.views.preemption(effect.partition, told.app_id, told.key)
-                if found is not None:
+                # A drain would have stopped its victims without the change, too.
+                if found is not None and found.rule is not PreemptionRule.DRAIN:
                     self.stopped.append(Stopped(effect.partition, found, seconds))
             release = ReleaseRequest(
                 app_id=told.app_id,

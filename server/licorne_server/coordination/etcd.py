@@ -127,7 +127,7 @@ class EtcdStore(Store):
         kept = await self._etcd.call(calls.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=self._lease_id))
         if kept.TTL <= 0:
             raise self._lost()
-        answer = await self._publish(member) if self._is_due(member) else None
+        answer = await self._publish(member) if _is_due(member, self._published, self._load_due) else None
         if answer is None:
             # Without an operation etcd takes the transaction for one that may read old state.
             own = pb.RangeRequest(key=self._keys.member(self._me), keys_only=True)
@@ -142,7 +142,10 @@ class EtcdStore(Store):
         except Refused as refused:
             if refused.code is not StatusCode.RESOURCE_EXHAUSTED:
                 raise
-            self._note_unpublished(refused)
+            self._load_due = asyncio.get_running_loop().time() + LOAD_EVERY
+            if not self.trouble:
+                log.warning("the store cannot be written", member=self._me, error=str(refused))
+            self.trouble = f"the store cannot be written, and decisions go on: {refused}"
             return None
         self._note_published(member)
         return answer
@@ -162,7 +165,7 @@ class EtcdStore(Store):
     async def leave(self) -> None:
         """Revoke the lease; the member's key goes with it."""
         if self._lease_id:
-            await self._revoke(self._lease_id)
+            await _revoke(self._etcd, self._lease_id)
             self._lease_id = 0
 
     async def evict(self, member: MemberId) -> None:
@@ -170,7 +173,7 @@ class EtcdStore(Store):
         own = pb.RangeRequest(key=self._keys.member(member), keys_only=True)
         answer = await self._etcd.call(calls.RANGE, own)
         for found in answer.kvs:
-            await self._revoke(found.lease)
+            await _revoke(self._etcd, found.lease)
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
         """Write the new record in one transaction with all that must hold."""
@@ -259,14 +262,6 @@ class EtcdStore(Store):
             raise Conflict(otherwise)
         return answer.header.revision
 
-    async def _revoke(self, lease_id: int) -> None:
-        try:
-            await self._etcd.call(calls.REVOKE, pb.LeaseRevokeRequest(ID=lease_id))
-        except Refused as refused:
-            # It has ended already.
-            if refused.code is not StatusCode.NOT_FOUND:
-                raise
-
     def _put_member(self, member: Member, lease_id: int) -> pb.PutRequest:
         return pb.PutRequest(key=self._keys.member(member.id), value=write_member(member), lease=lease_id)
 
@@ -274,26 +269,12 @@ class EtcdStore(Store):
         """Holds while this member's key is under its lease."""
         return pb.Compare(target=LEASE, key=self._keys.member(self._me), lease=self._lease_id)
 
-    def _is_due(self, member: Member) -> bool:
-        """True if the member is to be written with this renewal."""
-        published = self._published
-        assert published is not None
-        if replace(member, load={}) != replace(published, load={}):
-            return True
-        return member.load != published.load and asyncio.get_running_loop().time() >= self._load_due
-
     def _note_published(self, member: Member) -> None:
         self._published = member
         self._load_due = asyncio.get_running_loop().time() + LOAD_EVERY
         if self.trouble:
             log.info("the store can be written again", member=member.id)
         self.trouble = ""
-
-    def _note_unpublished(self, refused: Refused) -> None:
-        self._load_due = asyncio.get_running_loop().time() + LOAD_EVERY
-        if not self.trouble:
-            log.warning("the store cannot be written", member=self._me, error=str(refused))
-        self.trouble = f"the store cannot be written, and decisions go on: {refused}"
 
     def _lost(self) -> LeaseLost:
         self._lease_id = 0
@@ -307,3 +288,20 @@ def _at_revision(key: bytes, revision: int) -> pb.Compare:
 
 def _put(key: bytes, value: bytes) -> pb.RequestOp:
     return pb.RequestOp(request_put=pb.PutRequest(key=key, value=value))
+
+
+def _is_due(member: Member, published: Member | None, load_due: float) -> bool:
+    """True if the member is to be written with this renewal; its load alone from that time on."""
+    assert published is not None
+    if replace(member, load={}) != replace(published, load={}):
+        return True
+    return member.load != published.load and asyncio.get_running_loop().time() >= load_due
+
+
+async def _revoke(etcd: EtcdConnection, lease_id: int) -> None:
+    try:
+        await etcd.call(calls.REVOKE, pb.LeaseRevokeRequest(ID=lease_id))
+    except Refused as refused:
+        # It has ended already.
+        if refused.code is not StatusCode.NOT_FOUND:
+            raise

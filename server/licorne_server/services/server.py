@@ -139,8 +139,11 @@ class Server:
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._followed
         self.rms.on_forgotten = self._forgotten
-        memory = self.memory = Memory(settings.rms.memory, self.engine.post)
-        shortage = partial(getattr, memory, "shortage")
+        self.memory = Memory(settings.rms.memory, self.engine.post)
+
+        def shortage() -> str:
+            return self.memory.shortage
+
         self.eviction = Eviction(engine, self.rms, views, self.clock, settings.rms.forget_after)
         self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()

@@ -4,6 +4,8 @@ import pytest
 
 from soak.chaos import shake
 
+pytestmark = [pytest.mark.slow, pytest.mark.needs("etcd")]
+
 
 # Faults last for seconds each, and members wait for leases to end.
 @pytest.mark.timeout(1200)

@@ -109,11 +109,11 @@ async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAs
 @pytest.mark.row(28)
 async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> None:
     """Whoever runs the server reads what is dubious in a configuration that comes into force."""
-    cpu = "partitions: [{name: default, queues: [{name: a, resources: {max: {%s: 1}}}]}]"
+    cpu = "partitions: [{name: default, queues: [{name: a, submitacl: '*', resources: {max: {%s}}}]}]"
     with capture_logs() as lines:
-        await shim.register(cpu % "cpu")
-        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "Memory"))
-        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "memory"))
+        await shim.register(cpu % "cpu: 1")
+        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "Memory: 1"))
+        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "memory: 1Gi"))
     told = [line for line in lines if line["event"] == "configuration has warnings"]
     assert [(line["rm_id"], line["number"]) for line in told] == [("rm", 1), ("rm", 1)]
     for line, meant in zip(told, ("vcore", "memory"), strict=True):

@@ -63,6 +63,7 @@ LOGGERS = (
     "core.engine",
     "core.errors_to_status",
     "core.event_feed",
+    "core.grpc",
     "core.handover",
     "core.http.door",
     "core.http.errors",
