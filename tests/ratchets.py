@@ -78,6 +78,11 @@ def _receiver(call: ast.Attribute) -> str:
     return str(name).lstrip("_")
 
 
+def _slow_marks() -> int:
+    """How often tests are marked slow."""
+    return sum(path.read_text(encoding="utf-8").count("mark." + "slow") for path in _files(ROOT / "tests"))
+
+
 @cache
 def _one_ask() -> Trace:
     return trace_one_ask((CORE, SERVER))
@@ -95,6 +100,7 @@ MEASURES: dict[str, Callable[[], int]] = {
     "calls of one ask": lambda: _one_ask().calls,
     "files of a queue's field": _files_of_a_field,
     "wake calls outside scheduling": _wake_calls,
+    "marks of slow tests": _slow_marks,
 }
 OF_PURE = {"modules of one ask", "calls of one ask"}
 """What can be counted while Python runs the sources."""

@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from support.patience import PATIENCE
 from support.worlds import World, play_watched
 
@@ -43,11 +45,13 @@ def digest_under(hash_seed: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_same_log_has_the_same_effects() -> None:
     """Two cores that are told the same answer the same, byte for byte."""
     assert first_digest() == digest()
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_nothing() -> None:
     """Effects do not depend on the order in which sets and dictionaries hash their keys."""
     assert len({first_digest(), *(digest_under(seed) for seed in ("0", "4711"))}) == 1

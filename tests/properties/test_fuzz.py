@@ -93,6 +93,7 @@ def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("licorne_core.views.partitions.shown", str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "slip",
     [take_any_partition, foresee_no_bad_token, repeat_names_as_they_are],

@@ -257,6 +257,7 @@ def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) ->
     return len(plan.asks) + len(victims)
 
 
+@pytest.mark.slow
 def test_a_plan_leaves_what_was_copied_as_it_is() -> None:
     """All that the live core holds is the same after a plan of either kind as before."""
     for seed in range(20):

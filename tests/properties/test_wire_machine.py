@@ -358,6 +358,7 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("licorne_core.handlers.allocations._resize_allocation", lambda *_: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "slip",
     [

@@ -23,6 +23,7 @@ def test_a_seed_is_a_world() -> None:
     assert repr(World(1).steps) != repr(World(2).steps)
 
 
+@pytest.mark.slow
 def test_worlds_have_every_order() -> None:
     """All orders of nodes and of applications are played, and ageing, so that the oracle has to know them."""
     drawn = repr([World(seed, 1).steps for seed in range(100)])
@@ -31,6 +32,7 @@ def test_worlds_have_every_order() -> None:
     assert [word for word in words if f'"{word}"' not in drawn] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "slip",
     [

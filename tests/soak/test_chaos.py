@@ -9,6 +9,7 @@ from soak.rm import compare
 from support.server.server_process import ForkedServer
 
 
+@pytest.mark.slow
 async def test_a_server_alone_survives_faults() -> None:
     """RMs with clients and one with plain stubs are served after kills, stops, and cut and held lines."""
     told: list[int] = []

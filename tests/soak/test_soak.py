@@ -11,6 +11,7 @@ from soak.ledger import SoakFailed
 from soak.rm import SMALL, SoakRm, compare
 
 
+@pytest.mark.slow
 async def test_a_hundredth_of_the_soak_runs_through() -> None:
     """Books agree after each part, and all that was to be done was done."""
     rounds = ROUNDS // 100
@@ -23,6 +24,7 @@ async def test_a_hundredth_of_the_soak_runs_through() -> None:
     assert readings[-1].reconnects >= rounds * RECONNECTS
 
 
+@pytest.mark.slow
 def test_the_whole_soak_does_what_it_promises() -> None:
     """500,000 allocations, 5,000 applications and 1,000 reconnects in 500 rounds."""
     assert (ROUNDS * APPLICATIONS * ASKS, ROUNDS * APPLICATIONS) == (500_000, 5_000)

@@ -204,6 +204,7 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
     assert [(spread["min"], spread["max"]) for spread in spreads] == [(8, 9), (9, 10), (9, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "rounds"), [(10.0, LEAST_ROUNDS), (0.25, 4), (0.0, MOST_ROUNDS)])
 def test_short_rounds_are_repeated_more_often(seconds: float, rounds: int) -> None:
     """Until they have taken long enough together, but not for ever."""
@@ -211,6 +212,7 @@ def test_short_rounds_are_repeated_more_often(seconds: float, rounds: int) -> No
     assert best(replace(FIRST, measure=lambda _, __: cost), 1, 1)["rounds"] == rounds
 
 
+@pytest.mark.slow
 def test_of_several_rounds_the_shortest_counts() -> None:
     """For allocations and asks by themselves."""
     costs = iter(
@@ -221,6 +223,7 @@ def test_of_several_rounds_the_shortest_counts() -> None:
     assert (found["us_per_ask"], found["us_per_allocation"]) == (1e5, 7e5)
 
 
+@pytest.mark.slow
 def test_a_size_is_measured_in_a_process_of_its_own() -> None:
     """Its figures come back."""
     found = measure.measured("gangs", 2)
@@ -229,6 +232,7 @@ def test_a_size_is_measured_in_a_process_of_its_own() -> None:
     assert found.us_per_ask > 0
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_is_said() -> None:
     """No dimension has that name, so the process ends at once."""
     with pytest.raises(BenchError, match="nothing 1: the process ended with 1"):

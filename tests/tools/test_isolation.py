@@ -46,6 +46,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in ATTACKS],
@@ -111,6 +112,7 @@ def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> N
     assert all(math.isfinite(float(cell.replace(",", ""))) for cell in cells[1:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_the_rest_is_measured_when_one_attack_fails(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -299,6 +301,7 @@ async def test_data_follows_the_windows_of_the_server(monkeypatch: pytest.Monkey
     assert site.refused == 1
 
 
+@pytest.mark.slow
 def test_an_attack_ends_with_the_process_that_started_it() -> None:
     """The end of its stdin stops it, though it has not even begun."""
     # PING frames need no preparation, so it finds nobody missing.

@@ -51,6 +51,7 @@ def test_an_rm_comes_back_after_each_death_of_its_owner(store: str) -> None:
         assert 0 < run[f"{stage}_p50_ms"] <= run[f"{stage}_p99_ms"] <= run[f"{stage}_worst_ms"]
 
 
+@pytest.mark.slow
 def test_without_etcd_the_bench_says_so(tmp_path: Path) -> None:
     """Without the program etcd the bench of failover over it names the program and its package."""
     done = subprocess.run(

@@ -156,6 +156,7 @@ def test_a_step_says_how_far_it_is() -> None:
     assert re.fullmatch(r"core, run 1 of 3: asking beside a flood, 7, \d+ s", str(progress))
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_what_goes_on() -> None:
     """The line is there before anything is measured, and the lines that are kept are whole."""
     shown = on_terminal("core", "--pods", "50")
@@ -189,6 +190,7 @@ class Steps(Progress):
         super().advance(by)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "step"),
     [
@@ -217,6 +219,7 @@ async def test_a_run_says_how_far_it_is(name: str, step: str) -> None:
     assert sum(parts) == total > 0
 
 
+@pytest.mark.slow
 def test_a_file_has_only_the_lines_that_are_kept() -> None:
     """Nothing is rewritten where there is no terminal."""
     done = subprocess.run(

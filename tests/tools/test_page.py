@@ -82,6 +82,7 @@ def test_every_picture_is_shown() -> None:
         assert "core" in texts
 
 
+@pytest.mark.slow
 def test_the_same_figures_give_the_same_section() -> None:
     """Neither the day nor chance is in it."""
     first, again = (section(results(), [THIS, OTHER], COMMAND, drawn=True) for _ in range(2))

@@ -109,6 +109,7 @@ def test_the_page_has_a_table_for_each_target(
     assert [name for name, _, _ in runs][:4] == ["core1", "core1", "wire", "wire"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
 def test_data_have_all_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -49,6 +49,7 @@ def test_nothing_is_reserved_without_reservations() -> None:
     assert short(MIXED).reserved_nodes_max > 0
 
 
+@pytest.mark.slow
 def test_every_ask_is_placed_or_waits() -> None:
     """Shortly before the second round of the fake RM's world begins, all asks of one are there."""
     found = short(FAKE_RM, minutes=0.95)
@@ -56,6 +57,7 @@ def test_every_ask_is_placed_or_waits() -> None:
     assert 0 < found.cores_percent <= 100
 
 
+@pytest.mark.slow
 def test_victims_of_preemption_are_counted() -> None:
     """The owner of the fake RM's world takes back what it is guaranteed, in each round."""
     assert short(FAKE_RM).preempted > 0
@@ -142,6 +144,7 @@ def test_several_seeds_have_their_spread(capsys: pytest.CaptureFixture[str]) -> 
     assert [(each["seed"], each["backlog_asks"]) for each in found] == [(4, 40), (5, 50), (6, 60)]
 
 
+@pytest.mark.slow
 def test_seeds_are_counted_from_the_first_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

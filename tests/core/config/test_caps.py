@@ -159,6 +159,7 @@ def test_the_most_of_a_kind_is_taken(kind: Kind) -> None:
     assert load(kind.text(kind.cap.limit)).partitions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
 def test_one_too_many_is_refused(kind: Kind) -> None:
     """One more is the only problem that is told, with number, limit and place."""

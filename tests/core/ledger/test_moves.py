@@ -79,6 +79,7 @@ def all_nodes(partition: Partition) -> list[Any]:
     return list(partition.nodes.by_id.values())
 
 
+@pytest.mark.slow
 @given(placings)
 def test_a_placing_by_hand_counts_as_the_table_says(placed: list[Placed]) -> None:
     """The one move that is written out changes the same totals as the table of accounts."""

@@ -50,6 +50,7 @@ def test_the_sum_over_all_rms_is_within_the_budget_at_every_step(part: int) -> N
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_want_that_fits_is_granted_once_faults_have_ended(part: int) -> None:
     """After the last fault each RM gets what it wants, and all that is charged is in use or wanted."""

@@ -171,6 +171,7 @@ async def test_much_garbage_makes_few_lines(store: EtcdStore, foreign: Etcd3Clie
     assert all(len(str(line)) < 500 for line in lines)
 
 
+@pytest.mark.slow
 async def test_two_thousand_rms_are_one_snapshot(store: EtcdStore, etcd_backend: EtcdBackend) -> None:
     """Everything is read in pages at one revision, while others write."""
     await store.join(A)

@@ -235,6 +235,7 @@ async def test_a_stale_list_takes_no_rm_from_a_living_member(
     await owner.renew(A)
 
 
+@pytest.mark.slow
 async def test_an_ended_lease_is_never_renewed(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:

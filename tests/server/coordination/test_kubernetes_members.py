@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from licorne_server.coordination.kubernetes.objects import read_member_lease, read_rm_lease
 from licorne_server.coordination.store import Ownership
 from licorne_server.testing import FakeRM
@@ -69,6 +71,7 @@ async def moves(api: ApiServer, rm: FakeRM, before: Ownership, killed: asyncio.s
     await rm.allocated(2)
 
 
+@pytest.mark.slow
 async def test_the_rm_of_a_killed_member_is_served_by_the_other(tmp_path: Path) -> None:
     """Two members share the RMs; after kill -9 the other one serves, under a higher epoch."""
     api = ApiServer()

@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
+
 from licorne import Application, Ask, Client, Node
 from licorne.events import Allocated
 from licorne_tools.bench.members import workers_of
@@ -75,6 +77,7 @@ async def scraped(http: str, name: str, least: int) -> dict[str, float]:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_one_address_serves_rms_of_all_workers_and_a_killed_worker_loses_none() -> None:
     """Whatever worker a connection comes to: each RM is served, its worker may die, and nothing is twice."""
     async with AsyncExitStack() as stack:

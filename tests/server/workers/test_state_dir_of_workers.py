@@ -128,6 +128,7 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.slow
 async def test_all_that_operators_said_survives_supervisor_and_workers(tmp_path: Path) -> None:
     """After kill -9 of all processes, and after a stop, everything is as it was, with its history."""
     async with serving(tmp_path) as server:
@@ -148,6 +149,7 @@ async def test_all_that_operators_said_survives_supervisor_and_workers(tmp_path:
             assert await marks(channel) == before
 
 
+@pytest.mark.slow
 async def test_workers_and_a_single_server_follow_each_other(tmp_path: Path) -> None:
     """One directory serves both, and each finds what the other has stored."""
     async with serving(tmp_path, workers=1) as server:
@@ -172,6 +174,7 @@ async def test_workers_and_a_single_server_follow_each_other(tmp_path: Path) -> 
         assert (await AdminStub(channel).UpdateBudgets(request)).revision == 3
 
 
+@pytest.mark.slow
 async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> None:
     """Nothing changes, RMs are served all the same, and changes go on once there is room."""
     async with serving(tmp_path) as server:
@@ -201,6 +204,7 @@ async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> No
             assert (await budgets(channel))[0] == BUDGETS
 
 
+@pytest.mark.slow
 async def test_without_a_directory_nothing_is_called_persistent() -> None:
     """What the supervisor has in its memory alone ends with it, and answers say so."""
     async with ServerProcess("--workers", "2", "--drain", "0") as server, connected(server) as channel:
@@ -210,6 +214,7 @@ async def test_without_a_directory_nothing_is_called_persistent() -> None:
         assert not (await update(pb.UpdateBudgetsRequest(budgets=BUDGETS))).persistent
 
 
+@pytest.mark.slow
 async def test_a_changed_file_of_budgets_replaces_its_former_text(tmp_path: Path) -> None:
     """At the start the file counts if the stored budgets are from it, and an operator's stay."""
     file = tmp_path / "budgets.yaml"
@@ -243,6 +248,7 @@ async def refused(folder: Path, *flags: str) -> str:
     return err.decode()
 
 
+@pytest.mark.slow
 async def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     """A second supervisor, or a single server, is refused before it has a worker."""
     in_use = f"licorne: --state-dir {tmp_path} cannot be used: another server uses it\n"
@@ -253,6 +259,7 @@ async def test_a_directory_has_one_owner(tmp_path: Path) -> None:
         assert await refused(tmp_path, "--workers", "2") == in_use
 
 
+@pytest.mark.slow
 async def test_a_damaged_directory_stops_the_start(tmp_path: Path) -> None:
     """Workers refuse it with the same error as a single server, which names the file."""
     (tmp_path / "state.sqlite").write_bytes(b"no database, but long enough to be read as one" * 9)
