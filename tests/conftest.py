@@ -52,8 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than processors: tests of servers and members wait more than they compute."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two processes more than processors: tests of servers and members wait more than they compute."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -82,6 +82,7 @@ async def ends_unfinished(connection: RawHttp2, path: str) -> None:
     await eventually(lambda: RESET in connection.kinds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
     """A call whose request does not become whole is ended after the time that `--first-message` gives it."""
@@ -90,6 +91,7 @@ async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
             await ends_unfinished(await opened(server), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_caller_is_known_before_its_request_is_whole(
     opened: Opener, tmp_path: Path, transport: str

@@ -115,6 +115,7 @@ def test_the_documented_tests_pass(said: dict[str, str]) -> None:
     assert "3 passed" in said["documented"], said["documented"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_each_test_has_a_server_of_its_own(said: dict[str, str], mode: str) -> None:
     """It is stopped after the test, whatever happened in it, in every mode of pytest-asyncio."""

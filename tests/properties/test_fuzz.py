@@ -25,6 +25,7 @@ def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None
     assert sent == len(part) * MESSAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_corpus_is_answered_as_it_stands_there(path: Path, *, rewrite: bool) -> None:
     """Each message of the corpus, sent to a new server, gets the answers that stand below it.

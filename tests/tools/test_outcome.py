@@ -61,6 +61,7 @@ def forever() -> Iterator[None]:
         yield None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ANY_BENCH)
 def test_a_closed_pipe_is_no_failure(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -68,6 +68,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
             assert "ends" in torn.reason or not whole
 
 
+@pytest.mark.slow
 def test_damage_anywhere(tmp_path: Path) -> None:
     """A byte that has changed is found: what was read before it is right, and nothing comes behind it."""
     data = HEAD + b"".join(map(framed, BLOCKS))

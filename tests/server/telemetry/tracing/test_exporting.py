@@ -231,6 +231,7 @@ async def test_failures_are_one_line_in_the_log() -> None:
     assert counts.dropped[EXPORT_FAILED] == 3 * BATCH
 
 
+@pytest.mark.slow
 async def test_figures_are_scraped() -> None:
     """A scrape has exported and dropped spans."""
     async with collecting() as collector:
