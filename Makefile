@@ -88,11 +88,12 @@ bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 test: install ## the tests, but for slow ones: four minutes on two processors, with Python, make and git alone
 	@$(BIN)/pytest -n auto --dist worksteal
 
-# Slow tests and others.
-EVERY := -m 'not bench and not promtool and not helm and not wheels and not image and not transport'
+# Of the tests without a target of their own: all, and the slow ones.
+WITH := not bench and not promtool and not helm and not wheels and not image and not transport
+EVERY := -m '$(WITH)'
 
 test-slow: install ## the tests that take more than half a second of CPU each: large worlds, processes, growth
-	@$(BIN)/pytest -m slow --timeout=1200 -o faulthandler_timeout=1500 -n auto --dist worksteal
+	@$(BIN)/pytest -m 'slow and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 -n auto --dist worksteal
 
 # What breaks first, whatever is changed.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \

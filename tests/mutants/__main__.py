@@ -34,7 +34,7 @@ RUN_SECONDS = 900
 """A run of tests that has not come to an end by then says nothing."""
 PASSED, FAILED, NOTHING = 0, 1, 5
 """Exit codes of pytest."""
-QUICK, SLOW = (), ("-m", "slow")
+QUICK, SLOW = (), ("-m", "slow and not transport")
 """Options of pytest for the tests of `make test`, and for those of `make test-slow`."""
 NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
