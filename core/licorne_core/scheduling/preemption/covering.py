@@ -258,8 +258,8 @@ def gang_amounts(app: Application, request: Request) -> Items:
     total = dict.fromkeys([name for name, _ in request.ask.ask_class.items], 0)
     waiting = {group: group.waiting for group in app.groups.values() if group.waiting and group.key[2]}
     for other in app.reserved.values():
-        if other is not request and other.promise is not None and other.is_pending:
-            waiting[other.group] -= other.ask.placeholder
+        if other is not request and other.promise is not None and other.group in waiting:
+            waiting[other.group] -= other.is_pending
     for group, count in waiting.items():
         for name, value in group.ask_class.items:
             if name in total:
