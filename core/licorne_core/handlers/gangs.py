@@ -270,11 +270,14 @@ def _drop(
     job: TimerJob, app: Application, had: Sequence[Request], *, only_placeholders: bool
 ) -> Iterator[int]:
     """Drop the asks for placeholders, or all asks, in the order of the pass."""
-    asks = yield from put_in_order(had, place_of, is_ask)
+
+    def may_go(request: Request) -> bool:
+        return (request.ask.placeholder or not only_placeholders) and is_ask(request)
+
+    asks = yield from put_in_order(had, place_of, may_go)
     for number, request in enumerate(asks, 1):
         waits = request.is_pending or request.state is RequestState.LINKED
-        goes = request.ask.placeholder or not only_placeholders
-        if waits and goes and _has(app, request):
+        if waits and _has(app, request):
             drop_ask(job.partition, app, request, job.now, EventDetail.REQUEST_TIMEOUT)
             job.outcome.release(job.partition, time_out(app, request, PENDING_ON_TIMEOUT))
             yield 1
