@@ -181,7 +181,7 @@ class Allocations:
         request.arrival = app.arrivals
         request.is_queued = False
         request.reported = False
-        request.triggered = False
+        request.triggered, request.refused_stops = False, 0
         request.checkpoint = None
         request.ask = replace(request.ask, node_id=None)
         return allocation

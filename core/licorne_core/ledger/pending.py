@@ -168,7 +168,7 @@ class PendingAsks:
         if app.priority is not None:
             other.priority = app.priority
         other.reported = request.reported
-        other.triggered = triggered
+        other.triggered, other.refused_stops = triggered, request.refused_stops
         enlist(app, other)
         other.setback = request.setback
         if rests and other.setback is not None:

@@ -110,6 +110,11 @@ class Escalation:
         if isinstance(wants, PreemptionRequest):
             if wants.is_asking:
                 return
+            in_vain = wants.group.refused_stops
+            if in_vain is not None and now < in_vain.until:
+                self._waiting.withdraw(wants)
+                self._set_deadline(wants, in_vain.until)
+                return
             if wants.has_waited(now):
                 wants.waits_for = None
                 self._waiting.unpark(wants)
@@ -141,6 +146,7 @@ class Escalation:
             if wants is not None:
                 self._withdraw(wants)
         group.start_request = group.preemption_request = None
+        group.refused_stops = None
         reserve_again(self, group, now)
 
     def forget(self, app: Application) -> None:

@@ -368,7 +368,8 @@ class Preemption:
     def find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
         """Plans for the ask, or the refusal by a law. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
-        refused = (*wants.refused, *wants.group.in_vain)
+        in_vain = wants.group.refused_stops
+        refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
         found = self.search.find(wants.app, request, now, most=most, refused=refused)
         if not isinstance(found, Refusal):
             return tuple(found)

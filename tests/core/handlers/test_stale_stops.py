@@ -241,7 +241,9 @@ def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
     driver = Driver()
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
-    driver.do(register(calm, predicates=policy), nodes(node("n1", memory=2), node("n2", memory=2)))
+    calm = calm.replace("submitacl: '*'", "submitacl: '*', properties: {reservation.max.nodes: '0'}")
+    sizes = {"n1": 2, "n2": 2, "n3": 1, "n4": 1}
+    driver.do(register(calm, predicates=policy), nodes(*(node(n, memory=m) for n, m in sizes.items())))
     driver.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
     for key, home in (("young", "n1"), ("old", "n2")):
         driver.do(asks(ask("guest", key, on_node=home, memory=2, policy="s")))
@@ -252,8 +254,9 @@ def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
     assert check.allocate
     # The room goes to another guest before the ask looks for others: what the RM said of the node is void.
     driver.send(refusing(check, "n1"))
-    effects = driver.do(asks(ask("guest", "next", on_node="n1", memory=2, policy="s")))
-    effects += driver.wait(20)
+    (check,) = asked(driver.do(asks(ask("guest", "next", memory=2, policy="s", predicate="g"))))
+    assert placed(driver.do(answering(check))) == [("guest", "next", "n1")]
+    effects = driver.wait(20)
     assert (asked(effects), stopped(effects)) == ([], ["old"])
 
 

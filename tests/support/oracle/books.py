@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from support.oracle.terms import CordonRecord, PreemptionTerms, ReservationRecord, WishRecord
+from support.oracle.terms import CordonRecord, PreemptionTerms, ReservationRecord, VainRecord, WishRecord
 
 Amounts = dict[str, int]
 
@@ -47,7 +47,8 @@ class AskRecord:
 
     `attempted`: one of its kind was looked at, and was within its user's quota. `fate` is what a
     placeholder counts as once it has ended or is stopping (spec § 6.4), before that empty.
-    `brought`: the RM put it on its node. `triggered`: victims were told to stop for it once.
+    `brought`: the RM put it on its node. `triggered`: victims were told to stop for it once,
+    and `refused_stops` how often the RM did not want it there then.
     `forms` counts how often it became another one, by its size or as the RM put it on a node.
     `failures` is how often in a row the RM could not run it, and `rests_until` how long it is not
     looked at for that, in unix seconds; None if it is. `own_priority` is what the RM said.
@@ -70,6 +71,7 @@ class AskRecord:
     fate: str = ""
     brought: bool = False
     triggered: bool = False
+    refused_stops: int = 0
     forms: int = 0
     failures: int = 0
     rests_until: float | None = None
@@ -92,7 +94,7 @@ class AskRecord:
         kept = self.reservation
         if kept is not None and self.is_promised and self.required_node is None:
             if kept.node_id == kept.cleared:
-                self.triggered = False
+                self.triggered = self.refused_stops == 3
                 kept.victims = [one for one in kept.victims if one.state != NOTICED]
             kept.node_id = None
             kept.idle_since, kept.gives_way = None, False
@@ -224,9 +226,8 @@ class AppRecord:
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
     leaf. `nowhere` are the kinds of asks that found no node when they were looked at last. `wishes`
-    are those for victims, by kind, and `in_vain` the nodes that the RM refused to it after victims had
-    ended there. `terms` are those of topology domains. `placeholders` are all that it ever had, `pairs` by
-    the real ask.
+    are those for victims, by kind, and `in_vain` what the RM refused to it after victims had ended.
+    `terms` are those of topology domains. `placeholders` are all that it ever had, `pairs` by the real ask.
     """
 
     app_id: str
@@ -243,7 +244,7 @@ class AppRecord:
     arrivals: int = 0
     nowhere: set[Kind] = field(default_factory=set)
     wishes: dict[Kind, WishRecord] = field(default_factory=dict)
-    in_vain: dict[Kind, list[Any]] = field(default_factory=dict)
+    in_vain: dict[Kind, VainRecord] = field(default_factory=dict)
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
     pairs: dict[str, PairRecord] = field(default_factory=dict)
@@ -267,11 +268,14 @@ class AppRecord:
         ask.attempted = ask.attempted or any(other.attempted for other in alike)
         self.asks[ask.key] = ask
 
-    def refused_in_vain(self, ask: AskRecord, node: "NodeRecord") -> None:
-        """The RM refuses the node to the ask; nobody is stopped there again for its kind if somebody was."""
+    def refused_in_vain(self, ask: AskRecord, node: "NodeRecord", now: float) -> None:
+        """The RM refuses a node to the ask. After a stop in vain there is none for its kind for a while."""
         kept = ask.reservation
         if kept is not None and kept.promised and kept.cleared == node.node_id:
-            self.in_vain.setdefault(ask.kind, []).append(node)
+            lost = self.in_vain.setdefault(ask.kind, VainRecord())
+            lost.nodes.append((node, node.told))
+            ask.refused_stops += 1
+            lost.until = max(lost.until, now + [0.0, 15.0, 30.0, 60.0][ask.refused_stops])
 
     def forget_wishes(self) -> None:
         """Nobody wants victims for a kind of which no ask is pending."""

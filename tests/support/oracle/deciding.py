@@ -37,7 +37,7 @@ from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, apps_of_leaf
 from support.oracle.replacing import Replacement, replace_one
 from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, node_to_reserve, review
-from support.oracle.terms import KeptRecord, Likeness, WishRecord
+from support.oracle.terms import KeptRecord, Likeness, VainRecord, WishRecord
 from support.oracle.topology import (
     GangQuestion,
     MemberDecision,
@@ -320,7 +320,8 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     may = may and may_be_asked_about(look, ask)
     searched = [one for one in outcome.searches if one.leaf == leaf.path]
     wish = app.wishes.get(ask.kind, WishRecord())
-    paused = wish.asked or look.now < wish.paused_until
+    lost = app.in_vain.get(ask.kind, VainRecord())
+    paused = wish.asked or look.now < max(wish.paused_until, lost.until)
     tried = [(one.app_id, one.kind) for one in searched]
     tried += [(one.app_id, one.kind) for one in outcome.waits]
     if not may or paused or (app.app_id, ask.kind) in tried:
@@ -338,8 +339,7 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     if look.preemption.searches.get(leaf.path, 0) + len(searched) >= MOST_SEARCHES:
         outcome.postponed.append(app.app_id)
         return None
-    lost = app.in_vain.get(ask.kind, ())
-    in_vain = [name for name, node in look.nodes.items() if node in lost]
+    in_vain = [name for name, node in look.nodes.items() if (node, node.told) in lost.nodes]
     plans, is_kept = find_plans(look, app, ask, [*wish.refused, *in_vain])
     asked = look.preemption.asked and ask.predicate is not None
     found = Search(app.app_id, leaf.path, ask.kind, not plans, likeness if is_kept else None)

@@ -290,7 +290,7 @@ def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
         for app in [app for app in partition.apps.values() if app.asks.get(ask.key) is ask]:
             own = None if ask.reservation is None else ask.reservation.node_id
             if own is not None and refuses_place(partition.nodes[own], ask):
-                app.refused_in_vain(ask, partition.nodes[own])
+                app.refused_in_vain(ask, partition.nodes[own], now)
         ask.lose_node()
     review_later(partition, now)
 

@@ -95,7 +95,7 @@ def _move(partition: PartitionOracle, app: AppRecord, path: str, now: float) -> 
     """It is in the other leaf from now on, and waits there as it waited."""
     before, app.queue = app.queue, path
     _give_up_reservations(app)
-    app.wishes = {}
+    app.wishes, app.in_vain = {}, {}
     app.starts_until = None
     app.group = group_of(partition.queues, path, app.groups)
     partition.clean_later(before, now)

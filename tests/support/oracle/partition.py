@@ -154,7 +154,7 @@ class PartitionOracle:
             if queue.is_leaf and not queue.managed:
                 self._follow_template(queue)
         for app in self.apps.values():
-            app.wishes = {}
+            app.wishes, app.in_vain = {}, {}
             if not is_limited(self.queues, app.queue, app.group):
                 app.group = group_of(self.queues, app.queue, app.groups)
         for app, ask in self.reserved_asks():

@@ -338,7 +338,7 @@ def _settle(
         elif not accepted:
             put_back(app, key)
             if refused[node.node_id] != NO_ANSWER:
-                _note_refused(partition, app, app.asks[key], node)
+                _note_refused(partition, app, app.asks[key], node, now)
         elif key in app.allocations:
             confirm(partition, app, key, now)
             confirmed.append(node.node_id)
@@ -353,12 +353,14 @@ def _settle(
     return confirmed
 
 
-def _note_refused(partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord) -> None:
+def _note_refused(
+    partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord, now: float
+) -> None:
     """The RM does not want the ask on the node: it is kept only if somebody there is to stop."""
     if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node.node_id:
         return
     if ask.required_node is None and not victims_on(partition.apps, ask.reservation):
-        app.refused_in_vain(ask, node)
+        app.refused_in_vain(ask, node, now)
         ask.lose_node()
 
 

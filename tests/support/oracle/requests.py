@@ -259,7 +259,7 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str, now: float) 
     partition.nodes[allocation.node_id].changed(narrowed=False)
     allocation.ask.arrival = app.arrivals
     allocation.ask.told = allocation.ask.attempted = False
-    allocation.ask.brought = allocation.ask.triggered = False
+    allocation.ask.brought, allocation.ask.triggered, allocation.ask.refused_stops = False, False, 0
     failures = 0 if now - allocation.started > LONGEST_REST else allocation.ask.failures
     allocation.ask.failures = failures + 1
     _rest(partition, app, allocation.ask, now + min(FIRST_REST * 2**failures, LONGEST_REST))

@@ -81,6 +81,17 @@ class WishRecord:
     plans_from: float = 0.0
 
 
+@dataclass(eq=False)
+class VainRecord:
+    """Nodes, as they were when the RM refused them to asks of a kind though victims had ended there.
+
+    Before `until` nobody is stopped for the kind.
+    """
+
+    nodes: list[tuple[Any, int]] = field(default_factory=list)
+    until: float = 0.0
+
+
 class LossRecord(NamedTuple):
     """What a leaf lost to preemption at a time in unix seconds: amounts, times seconds run."""
 

@@ -101,8 +101,8 @@ class AskGroup:
     """Their request for a shadow start, where backfill is on, once they have found no node."""
     preemption_request: "PreemptionRequest | None"
     """Their request for victims, once a queue's maximum or the nodes stopped them."""
-    in_vain: tuple[Any, ...]
-    """Nodes that the RM refused to them after victims had ended there: nobody is stopped there again."""
+    refused_stops: Any
+    """What they have to mind after stops in vain (`RefusedStops`); None without any."""
 
     def __init__(self, app: Any, key: GroupKey) -> None:
         """Start empty."""
@@ -125,7 +125,7 @@ class AskGroup:
         self.blocker = None
         self._unreported = None
         self.reservation_request = self.preemption_request = self.start_request = None
-        self.in_vain = ()
+        self.refused_stops = None
 
     def __repr__(self) -> str:
         """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""
@@ -195,7 +195,7 @@ class AskGroup:
         self.attempted = False
         self.nowhere = False
         self.refused_at = -inf
-        self.in_vain = ()
+        self.refused_stops = None
         if self.log:
             self.log.clear()
 

@@ -244,6 +244,8 @@ class Request:
     """Failures of the RM to run it; None after a success, or before the first try."""
     triggered: bool
     """True if victims were stopped for it (spec § 9.2): that happens once, unless it came to nothing."""
+    refused_stops: int
+    """How often victims were stopped for it on a node that the RM refused then."""
     checkpoint: float | None
     """Time up to which its work is kept if it is stopped, in unix seconds; None if its RM has not said."""
 
@@ -264,6 +266,7 @@ class Request:
         self.promise = None
         self.reported = False
         self.triggered = False
+        self.refused_stops = 0
         self.checkpoint = None
 
     def __repr__(self) -> str:

@@ -16,7 +16,9 @@ use the node. The ask may go to any node, and may have another one reserved. An 
 node keeps it until the node is removed, or the RM refuses the freed room to it (`review.py`).
 
 So the victims were stopped in vain. Those under notice go on, and the ask may have others stopped: its
-search counts without its own promise, which ends once others are stopped.
+search counts without its own promise, which ends once others are stopped. Only the RM knows why it has
+refused a cleared node. So the asks of the group pause, each time for twice as long, nobody is stopped on the
+node before it changes, and an ask has few tries.
 
 A resized ask keeps its promise up to its new size. Freed resources are no more than the old promise, and
 stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, whose room it
@@ -29,11 +31,14 @@ Reservations of asks that require their node do not count (spec § 8.7).
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import SEARCH_INTERVAL
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.books import book_promise, unbook_promise
 from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
@@ -132,6 +137,34 @@ class Promise:
         if kept:
             self.kept[quota] = kept
             charge(quota.kept, kept)
+
+
+MOST_TRIES = 3
+"""Times that victims are stopped for an ask on nodes that the RM refuses then. After that nobody is."""
+
+
+class RefusedStops:
+    """What the asks of a group have to mind after stops in vain."""
+
+    __slots__ = ("_nodes", "until")
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._nodes: dict[Node, int] = {}
+        self.until = -inf
+        """End of the pause, in unix seconds."""
+
+    def note(self, request: Request, node: Node, nodes: NodeBook, now: float) -> None:
+        """The RM refuses a cleared node, one of these, to the ask."""
+        self._nodes = {one: one.known_version for one in self.nodes if nodes.by_id.get(one.node_id) is one}
+        self._nodes[node] = node.known_version
+        self.until = max(self.until, now + SEARCH_INTERVAL * 2**request.refused_stops)
+        request.refused_stops += 1
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The refused nodes that the RM has not changed since."""
+        return [node for node, version in self._nodes.items() if node.known_version == version]
 
 
 class Promises:

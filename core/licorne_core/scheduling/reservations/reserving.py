@@ -12,7 +12,13 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
-from licorne_core.scheduling.reservations.promises import Promise, Promises, reservers
+from licorne_core.scheduling.reservations.promises import (
+    MOST_TRIES,
+    Promise,
+    Promises,
+    RefusedStops,
+    reservers,
+)
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
 from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -177,7 +183,7 @@ class Reservations:
         if promise is None or promise.reservation.node_id != node.node_id:
             return
         if not (promise.reservation.required or promise.waits_on(node.node_id)):
-            _refused_in_vain(request, node)
+            _refused_in_vain(self._nodes, request, node, now)
             self.lose_node(promise.reservation, now)
 
     def victim_gone(self, victim: Request) -> None:
@@ -273,7 +279,8 @@ class Reservations:
         for reservation in (*found.idle, *found.yielded):
             if reservation.node_id is not None:
                 request = self._wakeups.reserved.holder(reservation).request
-                _refused_in_vain(request, self._nodes.by_id[reservation.node_id])
+                node = self._nodes.by_id[reservation.node_id]
+                _refused_in_vain(self._nodes, request, node, now)
             self.lose_node(reservation, now)
         self.review_later(now)
 
@@ -317,16 +324,17 @@ class Reservations:
             self._dirty.mark_filled(node)
 
 
-def _refused_in_vain(request: Request, node: Node) -> None:
-    """Have nobody stopped again for asks like this one where the RM refuses the cleared node."""
-    promise = request.promise
+def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) -> None:
+    """Have nobody stopped for asks like this one for a while, nor on the cleared node as it is now."""
+    promise, group = request.promise, request.group
     if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
-        request.group.in_vain += (node,)
+        group.refused_stops = group.refused_stops or RefusedStops()
+        group.refused_stops.note(request, node, nodes, now)
 
 
 def _stopped_in_vain(promises: Promises, timers: Timers[Timer], promise: Promise, now: float) -> None:
     """Let victims under notice go on, and let the ask have others stopped."""
-    promise.request.triggered = False
+    promise.request.triggered = promise.request.refused_stops >= MOST_TRIES
     _let_go(timers, promises.spare(promise), now)
 
 

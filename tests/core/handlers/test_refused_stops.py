@@ -1,0 +1,108 @@
+"""The RM agrees to have a node cleared, and refuses it then: few others stop, and none at once."""
+
+from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
+from licorne_core.messages.effects import Effect
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    refusing,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import Driver, asked, released
+
+QUEUES = config(
+    "[{name: guest}, {name: owner, resources: {guaranteed: {memory: 9}}}]",
+    properties="{preemption.delay: 1s}",
+)
+
+
+class Town:
+    """Full nodes, and an RM that agrees to everything but the places of an owner's asks."""
+
+    def __init__(self, size: int) -> None:
+        """So many nodes, each with a guest of its size."""
+        self.core = Driver()
+        self.stops: list[tuple[float, str]] = []
+        homes = [f"n{n}" for n in range(size)]
+        self.core.do(
+            register(QUEUES, predicates=PredicatePolicy()), nodes(*(node(home, memory=1) for home in homes))
+        )
+        self.core.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
+        self.core.do(*(self.guest(home) for home in homes))
+        self.begun = self.core.now
+
+    @staticmethod
+    def guest(home: str) -> Command:
+        """A guest that comes to a node."""
+        return asks(ask("guest", f"on-{home}", on_node=home, memory=1, policy="s"))
+
+    def do(self, command: Command) -> None:
+        """Carry out a command, with all that the RM does then."""
+        self._hear(self.core.do(command))
+
+    def wait(self, seconds: int) -> None:
+        """Let time pass in steps of a second."""
+        for _ in range(seconds):
+            self._hear(self.core.wait(1))
+
+    def _hear(self, effects: list[Effect]) -> None:
+        for check in asked(effects):
+            self._hear(self.core.do(refusing(check, *check.nodes) if check.allocate else answering(check)))
+        for app_id, key, why, _ in released(effects):
+            if why == "PREEMPTED_BY_SCHEDULER":
+                self.stops.append((self.core.now - self.begun, key))
+                self._hear(self.core.do(releases(release(app_id, key))))
+
+
+def wants(town: Town) -> None:
+    """The owner asks, and the first stop is in vain."""
+    town.do(asks(ask("owner", "k", memory=1, policy="o", predicate="p")))
+    town.wait(5)
+
+
+def test_stops_in_vain_are_few_and_far_between() -> None:
+    """After a refusal the ask pauses for 15 seconds, then for 30, and after three it has nobody stopped."""
+    town = Town(6)
+    wants(town)
+    town.wait(150)
+    assert town.stops == [(1, "on-n0"), (16, "on-n1"), (46, "on-n2")]
+
+
+def test_a_refused_node_is_cleared_again_once_it_has_changed() -> None:
+    """What the RM said of a node counts as long as the node is as it was."""
+    town = Town(1)
+    wants(town)
+    town.do(town.guest("n0"))
+    town.do(nodes(node("n0", NodeAction.UPDATE, memory=1)))
+    town.wait(20)
+    assert town.stops == [(1, "on-n0"), (16, "on-n0")]
+
+
+def test_a_reload_forgets_refused_nodes() -> None:
+    """A pause after a stop in vain ends with a reload, like any other."""
+    town = Town(2)
+    wants(town)
+    town.do(reload(QUEUES.replace("preemption.delay: 1s", "preemption.delay: 2s")))
+    town.wait(2)
+    assert [key for _, key in town.stops] == ["on-n0", "on-n1"]
+
+
+def test_nodes_that_are_gone_are_not_remembered() -> None:
+    """Only the nodes that are there, as they were at the refusal, are passed over."""
+    town = Town(3)
+    wants(town)
+    town.do(nodes(node("n0", NodeAction.DECOMISSION)))
+    town.wait(20)
+    (partition,) = town.core.scheduler.partitions.values()
+    (group,) = partition.applications["owner"].groups.values()
+    assert [one.node_id for one in group.refused_stops.nodes] == ["n1"]
+    assert [key for _, key in town.stops] == ["on-n0", "on-n1"]
