@@ -53,6 +53,8 @@ class Evictions:
     def before(self) -> None:
         """The core is about to decide: what exceeds a maximum already it may not have caused."""
         self._over = set(self._all_over(promised=False))
+        # An ask whose victims were stopped in vain may have others.
+        self._served = {ask: None for ask in self._served if ask.triggered}
 
     def after(self, effects: Iterable[Effect], *, decided: bool) -> None:
         """Check what was told; `decided` by the core, rather than caused by what an RM said."""
