@@ -205,7 +205,7 @@ PREEMPTION = (
     Defect(
         "tried-once-though-in-vain",
         "_stopped_in_vain",
-        swap("False", "True"),
+        swap(">=", "<"),
         "an ask whose victims ended in vain never has anybody stopped again",
         (_VAIN, "core/handlers/test_stale_stops::test_victims_in_vain_do_not_count"),
     ),
@@ -243,5 +243,30 @@ PREEMPTION = (
         swap("-=", "+="),
         "the last placeholder of a gang waits, as those with a promise count twice",
         (_GANG,),
+    ),
+    Defect(
+        "surplus-for-each-leaf",
+        "_most_of",
+        swap("+ most", "+ 0"),
+        "what a queue has above its guarantee counts for each leaf below, and a gang is not complete",
+        (
+            "core/scheduling/preemption/test_gangs::test_leaves_share_what_their_parent_has_above_its_guarantee",
+        ),
+    ),
+    Defect(
+        "larger-than-all-nodes",
+        "may_be_complete",
+        without("fit"),
+        "victims go for a gang that is larger than all nodes",
+        (
+            "core/scheduling/preemption/test_gangs::test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped",
+        ),
+    ),
+    Defect(
+        "one-stop-after-the-other",
+        "RefusedStops.note",
+        swap("max", "min"),
+        "an RM that refuses each cleared node has one victim stopped after the other",
+        ("core/handlers/test_refused_stops::test_stops_in_vain_are_few_and_far_between",),
     ),
 )

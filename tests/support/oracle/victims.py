@@ -106,9 +106,11 @@ def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
     rules = Rules(tried.cluster, whole)
     if not rules.is_due():
         return False
-    leaves = [leaf for leaf in tried.rules.eligible() if tried.rules.is_over(leaf)]
     for name, wanted in whole.size.items():
-        most = sum(tried.rules.most_of(leaf, name) for leaf in leaves)
+        promised = sum(one.promised.get(name, 0) for one in tried.cluster.inside("root"))
+        if wanted + promised > sum(node.capacity.get(name, 0) for node in tried.cluster.nodes):
+            return False
+        most = tried.rules.most_of("root", name)
         for path in rules.way:
             limit = tried.cluster.most(path, name)
             if limit is not None and tried.cluster.settled(path, name) + wanted - most > limit:

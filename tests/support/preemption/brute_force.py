@@ -161,12 +161,17 @@ class Rules:
                 return True
         return False
 
-    def most_of(self, leaf: str, name: str) -> int:
-        """The most that victims in a leaf can give up of a type: what is above guarantees."""
-        there = [one for one in self.cluster.inside(leaf) if one.counts and one.state not in VICTIMS]
-        bound = [path for path in self.apart(leaf) if name in guarantees(self.cluster, path)]
-        spare = [self.cluster.settled(path, name) - guarantees(self.cluster, path)[name] for path in bound]
-        return max(0, min([total(there, name), *spare]))
+    def most_of(self, path: str, name: str) -> int:
+        """The most that victims in a queue can give up of a type: no more than it has above its guarantee."""
+        if self.cluster.queue(path).is_leaf:
+            may_lose = path in self.eligible() and self.is_over(path)
+            there = [one for one in self.cluster.inside(path) if one.counts and one.state not in VICTIMS]
+            most = total(there, name) if may_lose else 0
+        else:
+            below = [one.path for one in self.cluster.queues if lineage(one.path)[1:2] == [path]]
+            most = sum(self.most_of(child, name) for child in below)
+        due = None if path in self.way else guarantees(self.cluster, path).get(name)
+        return most if due is None else max(0, min(most, self.cluster.settled(path, name) - due))
 
     @cached_property
     def candidates(self) -> list[Party]:

@@ -30,7 +30,7 @@ from licorne_core.scheduling.preemption.victims import (
     less,
 )
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items, charge
+from licorne_core.values.resources import EMPTY, Items, charge
 
 
 class CoveringSets:
@@ -164,12 +164,7 @@ class OtherNodes:
         """Upper bound on the sum of all candidates within the laws, by type of the ask."""
         if self._most is None:
             victim_leaves = list(self._candidates.leaves)
-            self._most = tuple(
-                [
-                    sum(_most_of(victim_leaf, name) for victim_leaf in victim_leaves)
-                    for name in self._candidates.names
-                ]
-            )
+            self._most = tuple([_most_of(victim_leaves, name) for name in self._candidates.names])
         return self._most
 
     @property
@@ -238,14 +233,24 @@ class OtherNodes:
         return known[index]
 
 
-def _most_of(victim_leaf: VictimLeaf, name: str) -> int:
-    """Most that victims of the leaf can free of a type: its usage, bounded by guarantees."""
-    leaf = victim_leaf.leaf
-    most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
-    for above in victim_leaf.above:
-        if name in above:
-            most = min(most, above[name])
-    return max(0, most)
+def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
+    """Most that victims of the leaves can free of a type together: usage, bounded by guarantees.
+
+    What one leaf takes of the surplus of a queue is not there for the next one. The queues are a tree, so
+    the sum is the same in any order.
+    """
+    taken: dict[int, int] = {}
+    total = 0
+    for victim_leaf in victim_leaves:
+        leaf = victim_leaf.leaf
+        most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
+        # A queue has one mapping in a search.
+        bounds = [above for above in victim_leaf.above if name in above]
+        most = max(0, min([most, *(above[name] - taken.get(id(above), 0) for above in bounds)]))
+        for above in bounds:
+            taken[id(above)] = taken.get(id(above), 0) + most
+        total += most
+    return total
 
 
 def gang_amounts(app: Application, request: Request) -> Items:
@@ -268,12 +273,19 @@ def gang_amounts(app: Application, request: Request) -> Items:
 
 
 def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, together: Items) -> bool:
-    """True if these amounts stay within the guarantee, and victims can make room for all of them."""
-    if not stays_within_guarantee(entitled, together):
+    """True if these amounts stay within the guarantee, and victims can make room for all of them.
+
+    Victims on a node that has more than its capacity make room there first. So no more of root's maximum
+    can become free than all of it.
+    """
+    root = leaf.lineage[-1]
+    size = root.max or EMPTY
+    fit = all(value + root.promised.get(name, 0) <= size.get(name, 0) for name, value in together)
+    if not (fit and stays_within_guarantee(entitled, together)):
         return False
     victim_leaves = list(candidates.leaves)
     short = zip(together, quota_shortage(leaf.lineage, together), strict=True)
-    return all(lacking <= sum([_most_of(one, name) for one in victim_leaves]) for (name, _), lacking in short)
+    return all(lacking <= _most_of(victim_leaves, name) for (name, _), lacking in short)
 
 
 def required_node_victims(

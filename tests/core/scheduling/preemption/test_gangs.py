@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.effects import Effect
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
@@ -47,3 +48,29 @@ def test_real_asks_with_a_promise_are_no_placeholders() -> None:
     driver.do(asks(*(ask("rich", f"r{n}", policy="s", memory=1) for n in range(4))))
     assert len(stopped([*driver.do(asks(ask("mixed", "real", policy="o", memory=1))), *driver.wait(5)])) == 1
     assert len(stopped(wants(driver, "mixed", 2))) == 2
+
+
+def test_leaves_share_what_their_parent_has_above_its_guarantee() -> None:
+    """Nobody is stopped for a gang of three where two leaves can lose two together, and not two each."""
+    due = "resources: {guaranteed: {memory: 4}}"
+    queues = (
+        f"[{{name: rich, {due}, queues: [{{name: a}}, {{name: b}}]}}, "
+        "{name: poor, resources: {guaranteed: {memory: 3}}}]"
+    )
+    driver = town(queues, *((f"n{n}", 1) for n in range(6)))
+    driver.do(apps(app("in-a", "root.rich.a"), app("in-b", "root.rich.b")))
+    for name in ("a", "b"):
+        driver.do(asks(*(ask(f"in-{name}", f"{name}{n}", memory=1, policy="s") for n in range(3))))
+    assert stopped(gang(driver, "three", "root.poor", 3)) == []
+    assert len(stopped(gang(driver, "two", "root.poor", 2))) == 2
+
+
+def test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped() -> None:
+    """Victims on a node that has more than its capacity make room there first: it is counted once."""
+    queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 9}}}]"
+    driver = town(queues, ("n1", 4), ("n2", 4), **{"reservation.max.nodes": "0"})
+    driver.do(apps(app("rich", "root.rich")))
+    driver.do(asks(*(ask("rich", f"r{n}", memory=2, policy="s", on_node=f"n{n % 2 + 1}") for n in range(4))))
+    driver.do(nodes(node("n1", NodeAction.UPDATE, memory=2)))
+    assert stopped(gang(driver, "four", "root.poor", 4, size=2)) == []
+    assert len(stopped(gang(driver, "three", "root.poor", 3, size=2))) == 3
