@@ -311,6 +311,8 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     found: Refusal | None = None if wants is None else wants.refusal
     if wants is None or found is None:
         paused = 0.0 if wants is None else max(0.0, wants.paused_until)
+        if request.group.refused_stops is not None:
+            paused = max(paused, request.group.refused_stops.until)
         text = "victims are searched for when it is tried next"
         return PreemptionCheck(code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused)
     text = _TEXTS[found.law].format(

@@ -2,6 +2,8 @@
 
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
+from licorne_core.messages.reasons import PreemptionCheck
+from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     answering,
     app,
@@ -18,6 +20,9 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, released
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
 
 QUEUES = config(
     "[{name: guest}, {name: owner, resources: {guaranteed: {memory: 9}}}]",
@@ -75,6 +80,15 @@ def test_stops_in_vain_are_few_and_far_between() -> None:
     wants(town)
     town.wait(150)
     assert town.stops == [(1, "on-n0"), (16, "on-n1"), (46, "on-n2")]
+
+
+def test_the_end_of_the_pause_is_explained() -> None:
+    """Who asks why an ask waits is told when it may preempt again."""
+    town = Town(2)
+    wants(town)
+    checks = last(town.core.views.explain(DEFAULT, "owner", "k")).checks
+    (check,) = [check for check in checks if isinstance(check, PreemptionCheck)]
+    assert (check.code, check.until) == ("PREEMPTION_NOT_YET_TRIED", town.begun + 16)
 
 
 def test_a_refused_node_is_cleared_again_once_it_has_changed() -> None:
