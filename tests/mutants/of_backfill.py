@@ -91,7 +91,7 @@ BACKFILL = (
     Defect(
         "in-vain-without-a-turn",
         "Unplanned.turn",
-        never("_next"),
+        swap("now if has_turn else until", "now"),
         "an RM with thousands of asks that never start has each searched for at once",
         ("core/scheduling/test_unplanned",),
     ),

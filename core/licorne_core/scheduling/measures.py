@@ -31,7 +31,7 @@ from licorne_core.scheduling.preemption import Law, Refusal, required_node_victi
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import NodesAsked, Plan
 from licorne_core.scheduling.start_search import Kind
-from licorne_core.scheduling.unplanned import RETRY_TIME, likeness
+from licorne_core.scheduling.unplanned import RETRY_TIME, Likeness, likeness
 from licorne_core.scheduling.waiting.blockers import Blocker, FullRoot
 from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
@@ -152,7 +152,7 @@ class Measures:
         unplanned, asks = shadows.unplanned, likeness(app, request)
         if any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds):
             until = now + RETRY_TIME
-        elif (until := unplanned.turn(asks, now)) <= now:
+        elif (until := unplanned.turn(app.app_id, asks, now)) <= now:
             is_gang = app.gang.has_member(request.ask)
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
             plan = context.start_search.plan(app, kinds, now, own=own, asked=wants.asked)
@@ -163,9 +163,15 @@ class Measures:
             if plan is not None:
                 unplanned.found(asks)
                 return plan
-            until = unplanned.failed(asks, now)
+            until = unplanned.failed(app.app_id, asks, now, self._is_waiting)
         start_unknown(context.escalation, wants, until, now)
         return None
+
+    def _is_waiting(self, asks: Likeness) -> bool:
+        """True if there are asks of the class, or there is the gang."""
+        if isinstance(asks, AskClass):
+            return self._context.index.is_wanted(asks)
+        return asks in self._context.applications
 
     def _to_preempt(
         self, wants: PreemptionRequest, request: Request, now: float

@@ -1,9 +1,11 @@
 """Asks for which no start was found: when one is looked for again.
 
-The pause is that of asks alike, or of one gang: others are planned meanwhile. It lasts `RETRY_TIME`. Where
-more than `MOST_IN_VAIN` of them pause, they have their turns one after the other, so many in that time,
-however many there are. Those that come while so many wait are queued, too, before anything is searched.
+The pause is that of asks alike, or of one gang: others are planned meanwhile. It lasts `RETRY_TIME`, or as
+long as it takes to look once for all that pause, so many in that time. What has never failed does not queue
+behind these: it has a turn of its own, and an application that has had none of late has one before others.
 """
+
+from collections.abc import Callable
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -11,13 +13,13 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
 
 RETRY_TIME = 15.0
-"""Least seconds from a search in vain to the next one for the same asks."""
+"""Least seconds from a failed search to the next one for the same asks."""
 
-MOST_IN_VAIN = 16
-"""Searches in `RETRY_TIME` for asks that one was in vain for."""
+MOST_AGAIN = 16
+"""Failed searches in `RETRY_TIME` for what one has failed for before."""
 
-MOST_KEPT = 1_000
-"""Classes and gangs that pause in turn; more of them pause as long as the last of these, without a turn."""
+MOST_FIRST = 16
+"""Failed searches in `RETRY_TIME` for what has none behind it; as many more for applications without any."""
 
 Likeness = AskClass | AppId
 """What asks have in common that have the same start: the class, or for members the gang."""
@@ -29,39 +31,54 @@ def likeness(app: Application, request: Request) -> Likeness:
 
 
 class Unplanned:
-    """The pauses of one partition. Times are in unix seconds.
+    """The pauses of one partition. Times are in unix seconds."""
 
-    Always true: they are in the order of their ends.
-    """
-
-    __slots__ = ("_next", "_turns")
+    __slots__ = ("_again", "_ends", "_first", "_since")
 
     def __init__(self) -> None:
         """Start without pauses."""
-        self._turns: dict[Likeness, float] = {}
-        # The first time that nobody has yet.
-        self._next = 0.0
+        self._ends: dict[Likeness, float] = {}
+        """The ends of the pauses of all that pause or have paused and still wait."""
+        self._since = 0.0
+        """The begin of the `RETRY_TIME` in which searches are counted."""
+        self._again = 0
+        self._first: list[AppId] = []
+        """The applications of the failed first searches since then."""
 
-    def turn(self, asks: Likeness, now: float) -> float:
-        """The time at which a start may be looked for, `now` for at once."""
-        at = self._turns.get(asks)
-        if at is None and self._next > now + 2 * RETRY_TIME:
-            at = self.failed(asks, now)
-        return now if at is None else max(at, now)
+    def turn(self, app_id: AppId, asks: Likeness, now: float) -> float:
+        """The time at which to ask again whether a start may be looked for, `now` for at once."""
+        end = self._ends.get(asks)
+        if end is not None and end > now:
+            return end
+        until = self._since + RETRY_TIME
+        if now >= until:
+            return now
+        count = len(self._first)
+        if end is not None:
+            has_turn = self._again < MOST_AGAIN
+        else:
+            has_turn = count < MOST_FIRST or (count < 2 * MOST_FIRST and app_id not in self._first)
+        return now if has_turn else until
 
-    def failed(self, asks: Likeness, now: float) -> float:
-        """Note that no start was found; return the time at which one is looked for again."""
-        turns = self._turns
-        turns.pop(asks, None)
-        while turns and next(iter(turns.values())) <= now - RETRY_TIME:
-            # Nobody has come.
-            del turns[next(iter(turns))]
-        if len(turns) >= MOST_KEPT:
-            return now + MOST_KEPT * RETRY_TIME / MOST_IN_VAIN
-        at = turns[asks] = max(self._next, now + RETRY_TIME)
-        self._next = at + RETRY_TIME / MOST_IN_VAIN
-        return at
+    def failed(
+        self, app_id: AppId, asks: Likeness, now: float, is_waiting: Callable[[Likeness], bool]
+    ) -> float:
+        """Note that no start was found; return the time at which one may be looked for again.
+
+        `is_waiting` tells whether there are still such asks.
+        """
+        if now >= self._since + RETRY_TIME:
+            self._since, self._again, self._first = now, 0, []
+            # Only what is there makes the pauses of others longer.
+            self._ends = {one: end for one, end in self._ends.items() if is_waiting(one)}
+        if asks in self._ends:
+            self._again += 1
+        else:
+            self._first.append(app_id)
+        count = len(self._ends) + (asks not in self._ends)
+        end = self._ends[asks] = now + RETRY_TIME * max(1.0, count / MOST_AGAIN)
+        return end
 
     def found(self, asks: Likeness) -> None:
         """Note that a start was found."""
-        self._turns.pop(asks, None)
+        self._ends.pop(asks, None)

@@ -4,7 +4,7 @@ from licorne_core.events.journal import EventType
 from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
-from licorne_core.scheduling.unplanned import MOST_IN_VAIN, RETRY_TIME
+from licorne_core.scheduling.unplanned import MOST_AGAIN, RETRY_TIME
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.values.slices import Tuning
@@ -341,10 +341,21 @@ def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> No
     each = search.work - first
     driver.do(asks(*(job("third", f"k{number}", 61, 2 + number) for number in range(40))))
     began = search.work
-    assert began <= first + each * (MOST_IN_VAIN + 2)
+    assert began <= first + each * (MOST_AGAIN + 2)
     at(driver, 3 * RETRY_TIME)
-    assert each * 24 <= search.work - began <= each * 3 * MOST_IN_VAIN
+    assert each * 24 <= search.work - began <= each * 3 * MOST_AGAIN
     assert starts(driver) == {}
+
+
+def test_an_application_without_starts_does_not_hold_up_another() -> None:
+    """However many classes of it have none, what another application has is planned at once."""
+    driver = world(100, 10, properties=CONSERVATIVE)
+    driver.do(asks(job("first", "runs", 100, node_id="n0"), job("first", "ends", 10, 300, node_id="n1")))
+    driver.do(asks(*(job("second", f"k{number}", 11 + number) for number in range(80))))
+    driver.wait(1)
+    driver.do(asks(job("third", "good", 10, 5)))
+    driver.wait(1)
+    assert starts(driver) == {"good": (300.0, ["n1"])}
 
 
 def test_what_no_node_is_large_enough_for_costs_no_search() -> None:

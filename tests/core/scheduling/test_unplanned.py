@@ -1,35 +1,82 @@
-"""Asks for which no start is found have their turns one after the other."""
+"""Asks for which no start is found have their turns, and keep nobody from having one."""
 
-from licorne_core.scheduling.unplanned import MOST_IN_VAIN, MOST_KEPT, RETRY_TIME, Unplanned
+from heapq import heapify, heappop, heappush
+
+from licorne_core.scheduling.unplanned import MOST_AGAIN, MOST_FIRST, RETRY_TIME, Likeness, Unplanned
 from licorne_core.values.ids import AppId
+
+MANY, FEW = AppId("many"), AppId("few")
+
+
+def always(_: Likeness) -> bool:
+    """All asks that failed wait on."""
+    return True
+
+
+def names(number: int) -> list[Likeness]:
+    """So many kinds of asks."""
+    return [AppId(f"kind{one:04}") for one in range(number)]
+
+
+def looked_for(unplanned: Unplanned, kinds: list[Likeness], seconds: float) -> list[tuple[float, Likeness]]:
+    """Look for all of these, which one application has, in vain: what was looked for, and when."""
+    looked, due = [], [(0.0, str(kind)) for kind in kinds]
+    heapify(due)
+    while due[0][0] < seconds:
+        now, name = heappop(due)
+        kind = AppId(name)
+        until = unplanned.turn(MANY, kind, now)
+        if until <= now:
+            looked.append((now, kind))
+            until = unplanned.failed(MANY, kind, now, always)
+        heappush(due, (until, name))
+    return looked
 
 
 def test_turns_come_one_after_the_other() -> None:
-    """Who was looked for in vain comes again behind those that wait; nobody has to wait for ever."""
-    unplanned, looked = Unplanned(), []
-    names = [AppId(f"app{number:03}") for number in range(100)]
-    now, due = 0.0, dict.fromkeys(names, 0.0)
-    while now < 300.0:
-        for name in [one for one in names if due[one] <= now]:
-            due[name] = unplanned.turn(name, now)
-            if due[name] <= now:
-                looked.append((now, name))
-                due[name] = unplanned.failed(name, now)
-        now = min(due.values())
-    assert {name for _, name in looked} == {*names}
-    assert sum(not at for at, _ in looked) <= MOST_IN_VAIN + 2
-    for since, _ in looked:
-        some = [at for at, _ in looked if since < at <= since + RETRY_TIME]
-        assert len(some) <= MOST_IN_VAIN + 1
+    """Who was looked for in vain comes again behind those that wait, so many in a time."""
+    looked = looked_for(Unplanned(), names(100), 300.0)
+    assert {name for _, name in looked} == {*names(100)}
+    assert sum(not at for at, _ in looked) == MOST_FIRST
+    times = {at for at, _ in looked}
+    for since in times:
+        some = [at for at, _ in looked if since <= at < since + RETRY_TIME]
+        assert len(some) <= 2 * (MOST_FIRST + MOST_AGAIN)
+    again = looked_for(Unplanned(), names(100), 1200.0)
+    last = [sum(name == one for at, name in again if at >= 300.0) for one in names(100)]
+    assert max(last) - min(last) <= 2
+    assert sum(last) <= 900.0 / RETRY_TIME * MOST_AGAIN
 
 
-def test_no_more_pauses_than_a_bound_are_kept() -> None:
-    """Asks of ever new classes take no memory, and no ask waits for those that are gone for ever."""
-    unplanned, now = Unplanned(), 0.0
-    for number in range(5 * MOST_KEPT):
-        now += 0.5
-        until = unplanned.turn(AppId(f"app{number}"), now)
-        until = unplanned.failed(AppId(f"app{number}"), now) if until <= now else until
-        assert until <= now + (MOST_KEPT / MOST_IN_VAIN + 2) * RETRY_TIME
-    later = now + (MOST_KEPT / MOST_IN_VAIN + 3) * RETRY_TIME
-    assert unplanned.failed(AppId("last"), later) == later + RETRY_TIME
+def test_all_are_looked_for_however_many_there_are() -> None:
+    """Each of more than a thousand kinds has its turn, and has it again."""
+    looked = looked_for(Unplanned(), names(1200), 2400.0)
+    counts = dict.fromkeys(names(1200), 0)
+    for _, name in looked:
+        counts[name] += 1
+    assert min(counts.values()) >= 2
+
+
+def test_what_never_failed_waits_for_nothing_that_did() -> None:
+    """While a thousand kinds of an application have their turns one of another is looked for at once."""
+    unplanned = Unplanned()
+    looked_for(unplanned, names(1000), 600.0)
+    assert unplanned.turn(FEW, AppId("good"), 600.0) == 600.0
+    # Those come too many at once, too: as many applications as a bound have a turn each.
+    for number in range(2 * MOST_FIRST):
+        app_id = AppId(f"app{number}")
+        if unplanned.turn(app_id, app_id, 601.0) <= 601.0:
+            unplanned.failed(app_id, app_id, 601.0, always)
+    until = unplanned.turn(FEW, AppId("good"), 601.0)
+    assert 601.0 < until <= 601.0 + RETRY_TIME
+    assert unplanned.turn(FEW, AppId("good"), until) == until
+
+
+def test_those_that_are_gone_hold_up_nobody() -> None:
+    """The next pause is as long as those need that still wait, and nothing is kept of the others."""
+    unplanned = Unplanned()
+    looked_for(unplanned, names(1000), 1000.0)
+    until = unplanned.failed(FEW, AppId("good"), 1000.0, always)
+    assert until > 1000.0 + 10 * RETRY_TIME
+    assert unplanned.failed(FEW, AppId("good"), until, lambda one: one == "good") == until + RETRY_TIME
+    assert all(unplanned.turn(MANY, one, until) == until for one in names(10))

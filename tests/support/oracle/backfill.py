@@ -26,8 +26,8 @@ from support.oracle.terms import WishRecord
 
 GRACE = 5.0
 RETRY_SECONDS = 15.0
-MOST_IN_VAIN = 16
-MOST_KEPT = 1000
+MOST_AGAIN = 16
+MOST_FIRST = 16
 REPLAN_SECONDS = 5.0
 MOST = {"off": 0, "easy": 1, "conservative": 16}
 FEWEST_RUNS = 3
@@ -56,40 +56,45 @@ class ShadowRecord:
 
 @dataclass
 class Pauses:
-    """When a start is looked for again for asks of a class, as none was found: one after the other.
+    """When a start is looked for again for asks of a class, as none was found.
 
-    Nobody has a turn from `next` on.
+    `ends` are the ends of the pauses. `tries` are the failed searches since `since`: the application, and
+    whether the class had failed before.
     """
 
-    turns: list[tuple[AskClass, float]] = field(default_factory=list)
-    next: float = 0.0
+    ends: dict[AskClass, float] = field(default_factory=dict)
+    since: float = 0.0
+    tries: list[tuple[str, bool]] = field(default_factory=list)
 
     def copy(self) -> "Pauses":
         """Pauses that change by themselves."""
-        return Pauses(list(self.turns), self.next)
+        return Pauses(dict(self.ends), self.since, list(self.tries))
 
-    def until(self, ask: AskRecord, now: float) -> float:
-        """The end of the pause; those who come while too many pause wait for a turn as well."""
-        known = [time for one, time in self.turns if one == ask.ask_class]
-        if known:
-            return known[0]
-        return self.pause(ask, now) if self.next > now + 2 * RETRY_SECONDS else now
+    def until(self, app: AppRecord, ask: AskRecord, now: float) -> float:
+        """The end of the pause, or of the time in which there were too many searches."""
+        if self.ends.get(ask.ask_class, now) > now:
+            return self.ends[ask.ask_class]
+        again = ask.ask_class in self.ends
+        alike = [app_id for app_id, was_again in self.tries if was_again == again]
+        most = MOST_AGAIN if again else MOST_FIRST if app.app_id in alike else 2 * MOST_FIRST
+        is_over = now >= self.since + RETRY_SECONDS
+        return now if is_over or len(alike) < most else self.since + RETRY_SECONDS
 
-    def pause(self, ask: AskRecord, now: float) -> float:
-        """No start was found: the end of the pause."""
-        self.end(ask)
-        while self.turns and self.turns[0][1] <= now - RETRY_SECONDS:
-            del self.turns[0]
-        if len(self.turns) >= MOST_KEPT:
-            return now + MOST_KEPT * RETRY_SECONDS / MOST_IN_VAIN
-        time = max(self.next, now + RETRY_SECONDS)
-        self.next = time + RETRY_SECONDS / MOST_IN_VAIN
-        self.turns.append((ask.ask_class, time))
+    def pause(self, look: Look, app: AppRecord, ask: AskRecord) -> float:
+        """No start was found: the end of the pause, before which all others have a turn."""
+        if look.now >= self.since + RETRY_SECONDS:
+            waiting = {one.ask_class for other in look.apps.values() for one in other.awake()}
+            self.ends = {one: end for one, end in self.ends.items() if one in waiting}
+            self.since, self.tries = look.now, []
+        self.tries.append((app.app_id, ask.ask_class in self.ends))
+        self.ends[ask.ask_class] = look.now
+        time = look.now + RETRY_SECONDS * max(1.0, len(self.ends) / MOST_AGAIN)
+        self.ends[ask.ask_class] = time
         return time
 
     def end(self, ask: AskRecord) -> None:
         """A start was found."""
-        self.turns = [one for one in self.turns if one[0] != ask.ask_class]
+        self.ends.pop(ask.ask_class, None)
 
 
 class Unplanned(NamedTuple):
@@ -208,11 +213,11 @@ def start_for(
     pauses = all_pauses[-1].copy()
     if _no_node_is_so_large(look, ask):
         until = look.now + RETRY_SECONDS
-    elif (until := pauses.until(ask, look.now)) <= look.now:
+    elif (until := pauses.until(app, ask, look.now)) <= look.now:
         found = plan(look, app, ask)
         if found is not None:
             return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found), False
-        until = pauses.pause(ask, look.now)
+        until = pauses.pause(look, app, ask)
     unplanned.append(Unplanned(app.app_id, ask.kind, until))
     all_pauses.append(pauses)
     return None, True
