@@ -30,7 +30,7 @@ from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.nodes.node import CORDONED, Node
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.partitions.jobs import CommandJob
-from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.partition import Partition, latest_end
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
 from licorne_core.values.ids import AppId, NodeId
@@ -223,11 +223,10 @@ def stop_application(registry: Registry, rm: Rm, command: StopApplication, now: 
 
 def not_there(partition: Partition, app_id: str) -> Refused:
     """Reason that there is no such application: it is over, or was never there."""
-    for ended in (partition.completed, partition.rejected):
-        for app in reversed(ended.values()):
-            if app.app_id == app_id:
-                what = f"application {shown(app_id)} is over: it is {app.state.value}"
-                return Refused(OperatorRefusal.APPLICATION_OVER, what)
+    app = latest_end(partition, app_id)
+    if app is not None:
+        what = f"application {shown(app_id)} is over: it is {app.state.value}"
+        return Refused(OperatorRefusal.APPLICATION_OVER, what)
     what = f"application {shown(app_id)} not found in partition {partition.name}"
     return Refused(OperatorRefusal.NOT_FOUND, what)
 

@@ -226,6 +226,18 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
     _remember(partition, Due.EXPIRE_REJECTED, app.app_id, app, now)
 
 
+def latest_end(partition: Partition, app_id: str) -> Application | None:
+    """The application of the id, or of the name that it is listed under, that ended or was rejected last."""
+    name = AppId(app_id)
+    if name in partition.completed:
+        return partition.completed[name]
+    rejected = partition.rejected.get(name)
+    completed = next((app for app in reversed(partition.completed.values()) if app.app_id == name), None)
+    if completed is None or (rejected is not None and rejected.finished_time > completed.finished_time):
+        return rejected
+    return completed
+
+
 def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
     """Its time is over, or it gives way."""
     app = _list_of(partition, due).pop(name)

@@ -13,7 +13,7 @@ from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import Elastic, TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestState, is_ask, place_of
-from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.partition import Partition, latest_end
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound, shown
@@ -288,12 +288,11 @@ def _in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
 
 
 def _find(partition: Partition, app_id: str) -> Application:
-    """The application with this name in the first of the three lists that has one."""
-    name = AppId(app_id)
-    for known in (partition.applications, partition.rejected, partition.completed):
-        if name in known:
-            return known[name]
-    raise NotFound(f"application {shown(app_id)} not found")
+    """The active application of the id, or else the one of it that ended last."""
+    found = partition.applications.get(AppId(app_id)) or latest_end(partition, app_id)
+    if found is None:
+        raise NotFound(f"application {shown(app_id)} not found")
+    return found
 
 
 def _asks(partition: Partition, app: Application) -> Iterator[AskReport | None]:

@@ -108,6 +108,26 @@ def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> Non
 
 
 @pytest.mark.row(109)
+def test_an_id_is_shown_as_it_ended_last(driver: Driver) -> None:
+    """What has completed hides an older rejection of its id, and a later rejection hides it in turn."""
+
+    def shown() -> str:
+        return driver.views.application(DEFAULT, AppId("job")).state
+
+    driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    driver.wait(30.0)
+    assert shown() == "Completed"
+    driver.wait(1.0)
+    driver.do(apps(app("job", "nowhere")))
+    assert shown() == "Rejected"
+    driver.wait(1.0)
+    driver.do(apps(app("job", "root.a")), asks(ask("job", "k", memory=1)), releases(release("job")))
+    assert shown() == "Completing"
+    driver.wait(30.0)
+    assert shown() == "Completed"
+
+
+@pytest.mark.row(109)
 def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
     """A second rejection takes the place of the first, and is listed for three days of its own."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
