@@ -83,7 +83,8 @@ class Projection:
         self._partition = partition
         self._app, self._request = app, request
         self._now = now
-        self._looks = self._paused = 0
+        self.looks = self._paused = 0
+        """What it has looked at so far."""
         self._ahead = 0
         self._free: dict[Node, dict[str, int]] = {}
         self._rooms: dict[Quota, dict[str, int]] = {}
@@ -104,11 +105,11 @@ class Projection:
         if not known or not (yield from self._find_line(line)):
             return self._none()
         time, target = self._now, line[-1]
-        while self._looks < MOST_LOOKS:
+        while self.looks < MOST_LOOKS:
             for item in line:
                 yield from self._look()
                 yield from self._start(item, time)
-                if self._looks >= MOST_LOOKS:
+                if self.looks >= MOST_LOOKS:
                     return self._none()
             if not target.wants:
                 return Guess(time, self._confidence)
@@ -121,13 +122,13 @@ class Projection:
 
     def _none(self) -> Guess:
         """No guess, by what is known or for the number of asks ahead."""
-        return NO_GUESS._replace(ahead=self._ahead) if self._looks >= MOST_LOOKS else NO_GUESS
+        return NO_GUESS._replace(ahead=self._ahead) if self.looks >= MOST_LOOKS else NO_GUESS
 
     def _look(self) -> Iterator[None]:
         """Count a look; a pause after every `STEP` of them."""
-        self._looks += 1
-        if self._looks >= self._paused + STEP:
-            self._paused = self._looks
+        self.looks += 1
+        if self.looks >= self._paused + STEP:
+            self._paused = self.looks
             yield
 
     def _find_ends(self) -> _Steps:
@@ -135,7 +136,7 @@ class Projection:
         for app in list(self._partition.applications.values()):
             for request in list(app.requests.values()) if app.allocation_count else ():
                 yield from self._look()
-                if self._looks >= MOST_LOOKS:
+                if self.looks >= MOST_LOOKS:
                     return False
                 allocation = request.allocation
                 if allocation is not None and request.state in MAY_GO:
@@ -167,7 +168,7 @@ class Projection:
         holders = [shadow.request for shadow in self._partition.shadows]
         for app in _applications(self._partition.tree.root):
             yield from self._look()
-            if self._looks >= MOST_LOOKS:
+            if self.looks >= MOST_LOOKS:
                 return False
             if app is None or app.state not in SCHEDULABLE or app.held or not app.pending_count:
                 continue
@@ -245,7 +246,7 @@ class Projection:
         rooms = [self._room(quota) for quota in app.quotas if quota.max is not None]
         for node in nodes:
             yield from self._look()
-            if self._looks >= MOST_LOOKS:
+            if self.looks >= MOST_LOOKS:
                 return
             while self._fits(ask_class, node, time):
                 if not all(_holds(room, ask_class.items) for room in rooms):
@@ -261,7 +262,7 @@ class Projection:
 
     def _fits(self, ask_class: AskClass, node: Node, time: float) -> bool:
         """True if the node takes an ask of the class at the time, and has room for it."""
-        self._looks += 1
+        self.looks += 1
         if not node.schedulable or node.is_refused(ask_class):
             return False
         if ask_class.required_node not in (None, node.node_id):
@@ -275,15 +276,21 @@ class Projection:
 
     def _pass(self, time: float) -> Iterator[None]:
         """Let time pass: what ends until then gives its room back."""
+        changed: dict[Node, None] = {}
         while self._ends and self._ends[0].time <= time:
             yield from self._look()
             end = heappop(self._ends)
             self._free_again(end.quotas, end.node, end.items)
+            changed[end.node] = None
             if end.confidence is not Confidence.DECLARED:
                 self._confidence = end.confidence
-            for ask_class, gained in self._nowhere.items():
-                if self._fits(ask_class, end.node, time):
-                    gained[end.node] = None
+        for ask_class, gained in self._nowhere.items():
+            for node in changed:
+                yield from self._look()
+                if self.looks >= MOST_LOOKS:
+                    return
+                if self._fits(ask_class, node, time):
+                    gained[node] = None
 
     def _free_again(self, quotas: Iterable[Quota], node: Node, items: Items) -> None:
         charge(self._free_on(node), items)

@@ -8,7 +8,7 @@ from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.scheduling.shadows import GRACE
 from licorne_core.values.asks import Ask, Shape
-from licorne_core.values.ids import NodeId, PartitionName, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from licorne_core.values.tags import RUNTIME
 from licorne_core.views import projection
 from licorne_core.views.expected_starts import ExpectedStart
@@ -187,6 +187,43 @@ def test_a_guess_costs_what_ends_and_not_asks_times_nodes(monkeypatch: pytest.Mo
     driver.do(asks(*(ask("app", f"k{number:03}", memory=1) for number in range(300))))
     monkeypatch.setattr(projection, "MOST_LOOKS", 6_000)
     assert expected(driver, "k299") == (400.0, Confidence.LEARNT)
+
+
+def waiting_for_one_end(on_nodes: int, running: int, classes: int) -> Driver:
+    """Nodes that are full until one time, and asks of so many classes that wait for the whole of one."""
+    driver = core(*[running] * on_nodes)
+    driver.do(
+        *[
+            asks(
+                *(ask("app", f"r{one}", memory=1, tags={RUNTIME: "100"}) for one in range(on_nodes * running))
+            )
+        ]
+    )
+    wants = (
+        ask("app", f"k{one:02}", memory=running, tags={RUNTIME: str(500 + one)}) for one in range(classes)
+    )
+    driver.do(asks(*wants))
+    return driver
+
+
+def test_what_ends_at_one_time_is_looked_at_once_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small asks that end together on a node cost no look for each of those that wait for it."""
+    driver = waiting_for_one_end(1, 150, 20)
+    monkeypatch.setattr(projection, "MOST_LOOKS", 2_500)
+    assert expected(driver, "k19")[0] is not None
+
+
+def test_a_guess_does_not_go_on_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor where all nodes have room at one time for very many classes."""
+    driver = waiting_for_one_end(30, 1, 40)
+    app = driver.scheduler.partitions[DEFAULT].applications[AppId("app")]
+    most = 3_000
+    monkeypatch.setattr(projection, "MOST_LOOKS", most)
+    guess = projection.Projection(
+        driver.scheduler.partitions[DEFAULT], app, app.requests[AllocationKey("k39")], driver.now
+    )
+    looks = [guess.looks for _ in guess.steps()]
+    assert looks[-1] <= most + 1
 
 
 def test_a_guess_says_that_the_rm_was_not_asked() -> None:
