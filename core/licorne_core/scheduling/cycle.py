@@ -116,6 +116,8 @@ class Cycle:
         self._limit = self.cost + work + len(self._context.shadows.starts) if self._parking else None
         self.tired = False
         if self._places.present:
+            # The nodes that have changed are known then.
+            self._context.dirty.settle()
             self._places.seek()
 
     def next(self) -> Decision | None:

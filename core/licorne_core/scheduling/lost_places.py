@@ -5,7 +5,8 @@ noted: the task group, and the domain that the next member of that task group be
 this is the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are kept
 free on one node of the domain: the first in node order that has the room, as soon as one has, that is not
 reserved, and that the RM has not refused. The RM is asked about it in the name of a member of the same class
-that runs. If it refuses the room is kept on another node. No other member moves.
+that runs. If it refuses the room is kept on another node; while it is silent the room stays. No other member
+moves.
 
 The next ask of the task group takes the place. After the time nothing is kept any more. If the domain is
 required, or the gang has slices, the member still has to be in it; if not, the place is forgotten.
@@ -17,7 +18,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.domains import Domain
-from licorne_core.model.nodes.node import Node, is_out
+from licorne_core.model.nodes.node import Node, is_out, refuses
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.gang_domains import rank_of
 from licorne_core.scheduling.predicates import NodeQuestion, PredicateChecks
@@ -53,13 +54,28 @@ class LostPlace:
 
     @property
     def is_lost(self) -> bool:
-        """True if it has no node, or its node takes no asks any more, or the RM has refused it."""
-        return self.node is None or not self.node.schedulable or is_out(self.node, self.ask_class)
+        """True if it has no node, or its node takes no asks any more, or the RM has refused it.
+
+        Where the RM is silent about its node it is silent about others: it stays there, and is asked again.
+        """
+        return self.node is None or not self.node.schedulable or refuses(self.node, self.ask_class)
 
     @property
     def is_free(self) -> bool:
         """True if no ask is about to take it."""
         return self.request is None or self.request.state is not ASSUMED
+
+    def running(self) -> Request | None:
+        """A member like the lost one that runs."""
+        for request in self.app.requests.values():
+            is_like = request.ask.ask_class == self.ask_class and request.state in MAY_GO
+            if is_like and request.ask.task_group == self.task_group:
+                return request
+        return None
+
+
+_Like = dict[tuple[Application, str, AskClass], Request | None]
+"""Members like lost ones that run, by application, task group and class; None for none."""
 
 
 class LostPlaces:
@@ -101,7 +117,8 @@ class LostPlaces:
         """All places, in the order of the losses."""
         self._by_timer: dict[Timer, list[LostPlace]] = {}
         """Places by deadline: those of one key have one deadline."""
-        self._sought_at = -1
+        self._sought_at: tuple[int, int] | None = None
+        """The changes of nodes and the answers up to which nodes were sought for all places."""
 
     def lost(self, app: Application, request: Request, now: float) -> None:
         """Note the place of a member that goes, if its node is of no use any more."""
@@ -121,27 +138,36 @@ class LostPlaces:
         self.present[place] = None
         app.gang.places[place] = None
         self._by_timer.setdefault(_timer(place), []).append(place)
-        self._sought_at = -1
+        self._sought_at = None
         seconds = app.leaf.settings.swap_seconds
         self._timers.set(_timer(place), now + seconds)
         self._retry_asks(place.app, {place.task_group})
 
     def seek(self) -> None:
-        """Find nodes for kept places that have none, or whose node takes no asks any more."""
-        if self._sought_at == self._nodes.changed.count:
+        """Find nodes for kept places that have none, or whose node takes no asks any more.
+
+        The RM is asked about a node where it has a say and none of its answers counts.
+        """
+        now = (self._nodes.changed.count, self._predicates.closed_checks)
+        if self._sought_at == now:
             return
         sought: list[LostPlace] = []
+        is_full = False
+        like: _Like = {}
         for place in list(self.present):
-            if place.is_kept and place.is_lost:
+            if not place.is_kept:
+                continue
+            if place.is_lost:
                 self._leave_node(place)
                 self._find(place)
                 sought.append(place)
-                if len(sought) >= MOST_SOUGHT:
-                    # The others have their turn in the next one.
-                    for one in sought:
-                        self.present[one] = self.present.pop(one)
-                    return
-        self._sought_at = self._nodes.changed.count
+            is_full = not self._ask(place, like) or is_full
+            if len(sought) >= MOST_SOUGHT:
+                # The others have their turn in the next one.
+                for one in sought:
+                    self.present[one] = self.present.pop(one)
+                return
+        self._sought_at = None if is_full else now
 
     def first(self, app: Application, task_group: str) -> LostPlace | None:
         """The first free place of a task group."""
@@ -223,17 +249,26 @@ class LostPlaces:
             charge(node.kept, wanted.items)
             self._dirty.mark_filled(node)
             self._wakeups.waiting.try_members(place.app)
-            self._ask(place, node)
 
-    def _ask(self, place: LostPlace, node: Node) -> None:
-        """Ask the RM about the node, if it has a say: the ask of the member is gone, one like it may run."""
-        if not self._predicates.is_needed(place.ask_class, node, allocate=False):
-            return
-        for request in place.app.requests.values():
-            is_like = request.ask.ask_class == place.ask_class and request.state in MAY_GO
-            if is_like and request.ask.task_group == place.task_group:
-                self._predicates.ask_before(NodeQuestion(place.app, [(request, [node])]))
-                return
+    def _ask(self, place: LostPlace, like: _Like) -> bool:
+        """Ask the RM about the node of the place, if it has a say; False if it owes too many answers.
+
+        It is asked in the name of a member like the lost one that runs. Places of one class share a question.
+        """
+        node, predicates = place.node, self._predicates
+        if node is None or not predicates.is_needed(place.ask_class, node, allocate=False):
+            return True
+        if predicates.is_asked_about(place.ask_class, node):
+            return True
+        if predicates.full:
+            return False
+        name = place.app, place.task_group, place.ask_class
+        if name not in like:
+            like[name] = place.running()
+        member = like[name]
+        if member is not None:
+            predicates.ask_before(NodeQuestion(place.app, [(member, [node])]))
+        return True
 
     def _leave_node(self, place: LostPlace) -> None:
         node, place.node = place.node, None

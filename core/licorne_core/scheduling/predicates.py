@@ -231,6 +231,10 @@ class PredicateChecks:
         self.leave(assumed.request)
         self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
 
+    def is_asked_about(self, ask_class: AskClass, node: Node) -> bool:
+        """True if an open check asks if room may be kept for the class on the node as it is now."""
+        return self._open_about(ask_class, node, allocate=False) is not None
+
     def _open_about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> PredicateCheck | None:
         """The open check about the node as it is now."""
         check = self._about.get((ask_class, allocate, node))

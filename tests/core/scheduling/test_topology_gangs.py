@@ -12,6 +12,8 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AllocationsMade, Unfinished
 from licorne_core.scheduler import Scheduler
+from licorne_core.scheduling.predicates import RETRY_TIME
+from licorne_core.scheduling.preempting import MAX_ASSUMED_IN_SILENCE
 from licorne_core.values.ids import NodeId, RmId
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
 from support.core.driver import START, Driver, asked, placed
@@ -193,3 +195,47 @@ def test_room_of_a_lost_member_is_kept_where_the_rm_lets_it_go() -> None:
     driver.do(answer(check.check), apps(app("other", "root.a")))
     effects = driver.do(asks(*(ask("other", f"o{number}", gpu=1) for number in range(2))))
     assert placed(effects) == [("other", "o0", "a-2")]
+
+
+POLICY = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
+
+
+def test_lost_members_of_a_class_share_one_question() -> None:
+    """Four places are kept on one node that the RM is asked about once, and again after a change."""
+    driver = cluster(POLICY, a=[4, 2, 8, 8])
+    gang(driver, 6, predicate="picky")
+    driver.do(answer(1))
+    (check,) = asked(driver.do(nodes(node("a-0", NodeAction.DECOMISSION))))
+    assert check.nodes == ["a-2"]
+    larger = node("a-2", NodeAction.UPDATE, gpu=9, memory=9)
+    (again,) = asked(driver.do(answer(check.check), nodes(larger)))
+    assert again.nodes == ["a-2"]
+    assert asked(driver.do(answer(again.check), nodes(node("b-0", gpu=1)))) == []
+
+
+def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
+    """A missed deadline moves no lost place: the RM would be silent about the next node as well."""
+    driver = cluster(POLICY, a=[1, 1, 1, 1])
+    gang(driver, 2, predicate="picky")
+    driver.do(answer(1))
+    effects = driver.do(nodes(node("a-0", NodeAction.DECOMISSION)))
+    for _ in range(3):
+        (check,) = asked(effects)
+        assert check.nodes == ["a-2"]
+        driver.wait(POLICY.deadline - 0.1)
+        assert asked(driver.wait(0.2)) == []
+        effects = driver.wait(RETRY_TIME)
+
+
+def test_no_question_about_a_place_is_asked_while_the_rm_owes_too_many_answers() -> None:
+    """It is asked once the RM has answered."""
+    driver = cluster(POLICY, a=[1, 1, 1], b=[2 * (MAX_ASSUMED_IN_SILENCE + 1)])
+    gang(driver, 2, predicate="picky")
+    driver.do(answer(1), apps(app("other", "root.a")))
+    driver.do(asks(ask("other", "silent", predicate="silent", memory=2)))
+    driver.wait(POLICY.deadline + 0.1)
+    many = range(MAX_ASSUMED_IN_SILENCE)
+    checks = asked(driver.do(asks(*(ask("other", f"o{n}", predicate="many", memory=2) for n in many))))
+    assert asked(driver.do(nodes(node("a-0", NodeAction.DECOMISSION)))) == []
+    told = asked(driver.do(answer(checks[0].check)))
+    assert ("p1", ["a-2"]) in [(check.key, check.nodes) for check in told]

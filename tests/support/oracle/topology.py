@@ -26,6 +26,7 @@ from support.oracle.domains import Domain, Gang, depth_of, domain_of, domains_at
 from support.oracle.elastic import Elastic, next_asks, wanted
 from support.oracle.elastic import is_member as is_elastic_member
 from support.oracle.order import Look, node_key
+from support.oracle.terms import NO_ANSWER
 
 MOST_KINDS = 16
 
@@ -246,15 +247,18 @@ def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str
 
 
 def keep_places(look: Look) -> list[PlaceRecord]:
-    """Room is kept for lost places that have none, the first lost first; those that have it now.
+    """Room is kept for lost places that have none, the first lost first; all that have it then.
 
-    On a node that the RM refuses, and where it says nothing, there is none.
+    None is sought on a node that the RM refuses, or where it says nothing; in that case a place stays there.
     """
     found: list[PlaceRecord] = []
     for place in look.places:
         node = None if place.node_id is None else look.nodes.get(place.node_id)
-        is_there = node is not None and node.schedulable and not _is_out(node, place.ask)
-        if not place.kept or is_there:
+        is_there = node is not None and node.schedulable and not _refuses(node, place.ask)
+        if not place.kept:
+            continue
+        if is_there:
+            found.append(place)
             continue
         if node is not None:
             add_to(
@@ -273,6 +277,11 @@ def keep_places(look: Look) -> list[PlaceRecord]:
 
 def _is_out(node: NodeRecord, ask: AskRecord) -> bool:
     return refused(node, ask) or refused(node, ask, allocate=False)
+
+
+def _refuses(node: NodeRecord, ask: AskRecord) -> bool:
+    said = [node.results.get((ask.ask_class, allocate), "") for allocate in (True, False)]
+    return any(one not in ("", NO_ANSWER) for one in said)
 
 
 def runs_like(place: PlaceRecord) -> bool:

@@ -125,7 +125,9 @@ def keep_room(partition: PartitionOracle, now: float) -> None:
     """Before a turn decides anything, room is kept for lost gang members."""
     for place in keep_places(look_at(partition, now)) if partition.places else ():
         node = partition.nodes[place.node_id or ""]
-        if partition.must_ask(place.ask, node, allocate=False) and runs_like(place):
+        asks = partition.must_ask(place.ask, node, allocate=False) and not look_at(partition, now).full
+        is_open = partition.checks.about(place.ask, node, allocate=False) is not None
+        if asks and not is_open and runs_like(place):
             said = partition.checks.said[0].key if partition.checks.said else ""
             assert said in place.app.allocations, f"the core should have asked about {place}"
             named = place.app.allocations[said].ask

@@ -289,6 +289,12 @@ def is_out(node: Node, ask_class: AskClass) -> bool:
     return bool(results and (results.get((ask_class, True)) or results.get((ask_class, False))))
 
 
+def refuses(node: Node, ask_class: AskClass) -> bool:
+    """True if the RM has refused the node to the class, be it to keep room there; silence is no refusal."""
+    reasons = [node.results.get((ask_class, allocate)) for allocate in (True, False)] if node.results else []
+    return any(reason and reason is not NO_ANSWER for reason in reasons)
+
+
 def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
     """The first wanted type of which there is too little; a type that is not there is zero."""
     for name, value in items:
