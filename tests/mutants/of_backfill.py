@@ -118,7 +118,7 @@ BACKFILL = (
     ),
     Defect(
         "place-on-a-refused-node",
-        "LostPlaces._find",
+        "LostPlaces.seek",
         drop("_ask"),
         "room is kept for a lost member on a node that the RM does not let it go to",
         ("core/scheduling/test_topology_gangs",),
@@ -126,9 +126,8 @@ BACKFILL = (
     Defect(
         "old-news-of-a-node",
         "ExpectedEnds.catch_up",
-        drop("_forget"),
+        drop("forget"),
         "a start is planned by what was on a node when it was read first",
         ("core/scheduling/test_shadows", "core/scheduling/test_start_domains"),
-        nth=1,
     ),
 )

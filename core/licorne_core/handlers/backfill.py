@@ -34,7 +34,7 @@ def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterato
     if (before is Backfill.OFF) == (mode is Backfill.OFF):
         return
     partition.runtimes = None if mode is Backfill.OFF else Runtimes()
-    partition.check_context.start_search.ends.learn_from(partition.runtimes)
+    partition.ends.learn_from(partition.runtimes)
     for app in list(partition.applications.values()):
         for request in list(app.pending()):
             classes = partition.check_context.start_search.ends.classes

@@ -25,6 +25,7 @@ from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -301,12 +302,19 @@ class Moves:
 class Cluster:
     """Changes the nodes of one partition, and marks them."""
 
-    __slots__ = ("_dirty", "_nodes", "_reservations", "_root", "_shadows")
+    __slots__ = ("_dirty", "_ends", "_nodes", "_reservations", "_root", "_shadows")
 
     def __init__(
-        self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations, shadows: Shadows
+        self,
+        root: Queue,
+        nodes: NodeBook,
+        dirty: Dirty,
+        reservations: Reservations,
+        shadows: Shadows,
+        ends: ExpectedEnds,
     ) -> None:
         """Book in one partition."""
+        self._ends = ends
         self._shadows = shadows
         self._root = root
         root.overhang = nodes.overhang
@@ -335,6 +343,7 @@ class Cluster:
         self._shadows.lose(node)
         self._nodes.remove(node)
         self._dirty.forget_node(node)
+        self._ends.forget(node)
         self._resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:

@@ -154,10 +154,13 @@ class Partition:
             self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
-        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows)
+        self.ends = ExpectedEnds(self.nodes, self.applications, self.runtimes)
+        """What is known of the expected ends on nodes, for shadow starts."""
+        self.cluster = Cluster(
+            self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows, self.ends
+        )
 
     def _check_context(self, fill_work: int) -> CheckContext:
-        ends = ExpectedEnds(self.nodes, self.applications, self.runtimes)
         return CheckContext(
             self.name,
             self.tree,
@@ -175,7 +178,7 @@ class Partition:
             Watch(self.journal),
             self.rm.budgets,
             self.shadows,
-            StartSearch(self.nodes, self.tree, ends, self.predicates, fill_work),
+            StartSearch(self.nodes, self.tree, self.ends, self.predicates, fill_work),
             self.places,
         )
 

@@ -78,6 +78,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     while nodes:
         _, node = nodes.popitem()
         partition.nodes.changed.forget(node)
+        partition.ends.forget(node)
         for things in (node.allocations, node.foreign, node.reservations, node.plans):
             yield from _empty(things)
         yield 1

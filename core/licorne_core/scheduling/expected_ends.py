@@ -114,23 +114,25 @@ class ExpectedEnds:
         self.work = 0
         """What it has cost to read nodes anew so far."""
 
+    @property
+    def known(self) -> int:
+        """Number of nodes of which anything is known."""
+        return len(self._forecasts)
+
     def learn_from(self, runtimes: Runtimes | None) -> None:
         """Use other learnt runtimes; None where backfill is off."""
         self._runtimes = runtimes
         self._forecasts, self.undeclared = {}, 0
 
     def catch_up(self) -> None:
-        """Forget nodes that have changed or are gone; to be called before nodes are read at a time."""
-        forecasts, changed = self._forecasts, self._nodes.changed
+        """Forget nodes that have changed; to be called before nodes are read at a time."""
+        changed = self._nodes.changed
         for node in changed.since(self._read):
-            self._forget(node)
+            self.forget(node)
         self._read = changed.count
-        by_id = self._nodes.by_id
-        if len(forecasts) > len(by_id):
-            for node in [node for node in forecasts if by_id.get(node.node_id) is not node]:
-                self._forget(node)
 
-    def _forget(self, node: Node) -> None:
+    def forget(self, node: Node) -> None:
+        """Forget a node, which is gone or is read anew."""
         known = self._forecasts.pop(node, None)
         self.undeclared -= known is not None and known.learnt != _DECLARED
 
@@ -142,7 +144,7 @@ class ExpectedEnds:
             if learnt == _DECLARED or (self._runtimes is not None and learnt == self._runtimes.version):
                 return known
         self.work += COST_OF_A_NODE + COST_OF_AN_ALLOCATION * len(node.allocations)
-        self._forget(node)
+        self.forget(node)
         known = self._forecasts[node] = self._read_node(node, now)
         self.undeclared += known.learnt != _DECLARED
         return known

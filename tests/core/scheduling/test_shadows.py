@@ -403,3 +403,16 @@ def test_a_search_of_many_nodes_is_done_in_parts() -> None:
         parts.append(search.work - before)
     assert max(parts) <= 60
     assert len(parts) >= 8
+
+
+def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
+    """With the last node all that was known of ends is forgotten, though no start is looked for any more."""
+    driver = world(*[10] * 5)
+    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    driver.do(asks(*(job("first", f"runs{number}", 6, 100) for number in range(5))))
+    driver.do(asks(job("second", "large", 8, 50)))
+    assert partition.ends.known == 5
+    driver.do(nodes(*(node(f"n{number}", NodeAction.DECOMISSION) for number in range(4))))
+    assert partition.ends.known == 1
+    driver.do(nodes(node("n4", NodeAction.DECOMISSION)))
+    assert (partition.ends.known, partition.ends.undeclared) == (0, 0)
