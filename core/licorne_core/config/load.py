@@ -26,8 +26,6 @@ FILE = "queues.yaml"
 _MOST_TEXTS = 5
 """Texts that a message names."""
 
-_PARTITIONS = Pattern("(?m)^partitions:")
-
 _DATA = "data"
 _PATH = f"{_DATA}.{FILE}"
 
@@ -95,7 +93,7 @@ def _in_values(values: Mapping, text: str, report: Report) -> tuple[str, Placed]
 def _texts_in(node: Node, path: str) -> Iterator[tuple[str, Scalar]]:
     """The texts in a tree that begin like a configuration, with their paths."""
     if isinstance(node, Scalar):
-        if not node.plain and _PARTITIONS.search(node.text):
+        if not node.plain and _lists_partitions(node.text):
             yield path, node
     elif isinstance(node, Mapping):
         for key, (_, value) in node.entries.items():
@@ -103,6 +101,13 @@ def _texts_in(node: Node, path: str) -> Iterator[tuple[str, Scalar]]:
     else:
         for number, item in enumerate(node.items):
             yield from _texts_in(item, f"{path}[{number}]")
+
+
+def _lists_partitions(text: str) -> bool:
+    """True if the text has a list of partitions; what others call so may be a number."""
+    _, key, rest = f"\n{text}".partition("\npartitions:")
+    first = next((line for line in map(str.strip, rest.splitlines()) if line and line[0] != "#"), "")
+    return bool(key) and first[:1] in ("-", "[")
 
 
 def _is_config_map(document: Mapping) -> bool:

@@ -214,7 +214,7 @@ def _shown(node: Node | None) -> str:
 
 
 def _warn_of_size(entry: Cursor, name: str, amount: int) -> None:
-    """Warn of bytes that are too few for anything, as of a number that was meant in another unit."""
-    if name == MEMORY and 0 < amount < TINY:
-        text = shown(entry.text())
+    """Warn of a number without a unit that is too few bytes for anything: another unit was meant."""
+    text = entry.text()
+    if name == MEMORY and 0 < amount < TINY and text.isdecimal():
         entry.warn(f"{text} is less than 1Mi, as it counts bytes: did you mean {text}M or {text}Mi?")

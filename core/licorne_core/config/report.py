@@ -99,11 +99,19 @@ def stands_for(word: str, known: str) -> bool:
 
 
 def _begins_as(word: str, known: str) -> bool:
-    """True if the word begins as a known one with a ``<part>`` does, or is the beginning of a known one."""
-    first, stem = word.partition(".")[0], known.partition(".")[0]
-    if "<" in known:
-        return word.startswith(stem) or _is_slip(first, stem)
-    return word == stem != known
+    """True if the word begins as a known one with a ``<part>`` does, or is the beginning of a known one.
+
+    It begins so with the same first part, or one much like it, and has as many dots at least; a hyphen may
+    stand for its only dot. Others' words may begin with the same letters.
+    """
+    stem = known.partition(".")[0]
+    if word == stem:
+        return word != known
+    if "<" not in known:
+        return False
+    dotted = word if "." in word else word.replace("-", ".", 1)
+    first = dotted.partition(".")[0]
+    return (first == f"{stem}s" or _is_slip(first, stem)) and dotted.count(".") >= known.count(".")
 
 
 class Similar:

@@ -175,6 +175,19 @@ def test_several_texts_in_the_values_of_a_chart() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "other", ["partitions: 3", "partitions:\n    count: 3", "partitions: # three\n    3"]
+)
+def test_other_texts_with_partitions_in_the_values_of_a_chart(other: str) -> None:
+    """A text whose partitions are no list is none of ours, beside one that is or alone."""
+    text = f"kafka.topic: |\n  {other}\n"
+    (warning,) = load(VALUES + text).warnings
+    assert "of which yunikornDefaults.queues.yaml is read" in warning
+    assert not any("of which" in problem.message for problem in problems(text))
+    listed = VALUES.replace("partitions:\n", "partitions: # all\n\n")
+    assert load(listed).partitions[0].root.submit_acl.everyone
+
+
 def test_keys_of_a_config_map_that_mean_nothing() -> None:
     """What is nearly a key of the extra configuration is told."""
     text = MAP.replace("log.level", "log.core.scheduler.levle")
@@ -201,6 +214,9 @@ def test_keys_of_a_config_map_that_mean_nothing() -> None:
         ("topology.swap_seconds", "topology.swap-seconds"),
         ("budget.gpu-hours", ""),
         ("budget.nvidia.com/gpu-hours", ""),
+        ("budget.nvidia.com/gpu-hour", "budget.<resource>-hours"),
+        ("budgetary.owner", ""),
+        ("budgets", ""),
         ("team", ""),
         ("team.budget", ""),
     ],
@@ -222,6 +238,7 @@ def test_slips_in_the_names_of_properties(name: str, meant: str) -> None:
         ("log.levle", "log.level"),
         ("log.core.levels", "log.<logger>.level"),
         ("logs.core.level", "log.<logger>.level"),
+        *((name, "") for name in ("login.timeout", "logging.format", "logstash.url", "logo", "log-format")),
         ("event.trackingenabled", "event.trackingEnabled"),
     ],
 )
@@ -247,7 +264,16 @@ def test_a_property_among_resources(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "told"), [("400000", True), ("1048575", True), ("1", True), ("1Mi", False), ("0", False)]
+    ("amount", "told"),
+    [
+        ("400000", True),
+        ("1048575", True),
+        ("1", True),
+        ("1Mi", False),
+        ("0", False),
+        ("512k", False),
+        ("512Ki", False),
+    ],
 )
 def test_memory_that_is_less_than_anybody_means(amount: str, told: bool) -> None:
     """A number of bytes below 1Mi was meant in another unit; zero forbids memory."""
