@@ -167,8 +167,7 @@ class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5).
 
     A node may have more allocated than its capacity: it has shrunk, or its RM brought or enlarged what
-    runs there. That lacks on this node and on no other, so sums of nodes are compared without the
-    `overhang`.
+    runs there. Only this node is short of it, so sums of nodes are compared without the `overhang`.
     """
 
     __slots__ = (
