@@ -14,7 +14,7 @@ from licorne_server.process.settings import Address
 from support.patience import PATIENCE
 
 VALIDATE = (sys.executable, "-m", "licorne_server", "validate-config")
-GOOD = "partitions: [{name: default, queues: [{name: a}]}]\n"
+GOOD = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]\n"
 
 
 def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
