@@ -6,10 +6,12 @@ who come anew. The watchdog asks each address as any client would, from its own 
 An address counts as shut if it refuses connections, or takes them and says nothing. Whatever may have
 another cause is no evidence: a backlog that is full, no descriptor left, no answer while the loop does
 not turn (`watchdog.py` has a limit for that). Nor is the silence of an address that has never answered, as
-a firewall may stand in between. Refusal is, from the start: somebody may shut each new server at once.
+a firewall may stand in between. Refused connections count from the start, also if the address has never
+answered, because an attacker may shut every new server at once. They do not count while the address is
+another machine's, to which it may have moved.
 """
 
-import os
+import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -78,7 +80,8 @@ class Door:
         except BlockingIOError:
             self._wait(elapsed)
         except (ConnectionRefusedError, FileNotFoundError):  # gRPC removes a Unix socket that it closes
-            self._refused += self._asking + elapsed
+            if self._is_here():
+                self._refused += self._asking + elapsed
             self._leave(0.0)
         except OSError:  # no descriptor, no route: nothing is known
             self._leave(REST_SECONDS)
@@ -118,6 +121,18 @@ class Door:
         if self._asking >= TRY_SECONDS:
             self._leave(0.0)
 
+    def _is_here(self) -> bool:
+        """False if the address is none of this machine, so that another one has refused."""
+        if self._family == socket.AF_UNIX:
+            return True
+        host, _, *more = self._address
+        try:
+            with socket.socket(self._family, socket.SOCK_STREAM) as probe:
+                probe.bind((host, 0, *more))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+        return True
+
     def _leave(self, rest: float) -> None:
         """Close the connection, and ask again after `rest` seconds."""
         if self._socket is not None:
@@ -134,9 +149,9 @@ class Door:
 
 
 def _has_descriptor() -> bool:
-    """True if the process could open another file, as a server that accepts has to."""
+    """True if the process could open another socket, as a server that accepts has to."""
     try:
-        os.close(os.dup(0))
+        socket.socket(socket.AF_UNIX).close()
     except OSError:
         return False
     return True

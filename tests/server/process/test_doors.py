@@ -127,17 +127,50 @@ def test_full_backlog_is_no_evidence(tmp_path: Path) -> None:
         place.door.close()
 
 
-def test_want_of_descriptors_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that can open no file accepts nothing, and is not ended for that."""
+def test_refusal_of_another_machine_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that has moved to another machine says nothing about the server; back here it does."""
 
-    def refuse(*_: object) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    class Moved(socket.socket):
+        def bind(self, _: object) -> None:
+            raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
 
     place.answer()
-    monkeypatch.setattr(os, "dup", refuse)
+    place.listening.close()
+    with monkeypatch.context() as moved:
+        moved.setattr(socket, "socket", Moved)
+        assert place.look(LONG) == ""
+    assert place.look(REFUSED_SECONDS + 2) == REFUSED
+
+
+def test_want_of_descriptors_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that can open no socket accepts nothing, and is not ended for that."""
+    plain, opened, most = socket.socket, list[socket.socket](), 1
+
+    def limited(*arguments: int) -> socket.socket:
+        if sum(one.fileno() >= 0 for one in opened) >= most:
+            raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+        opened.append(plain(*arguments))
+        return opened[-1]
+
+    place.answer()
+    monkeypatch.setattr(socket, "socket", limited)
     assert place.look(LONG) == ""
-    monkeypatch.setattr(socket, "socket", refuse)
+    most = 0
     assert place.look(LONG) == ""
+
+
+def test_silence_counts_without_stdin(place: Place) -> None:
+    """Whether the process has descriptors left does not hang on its standard input, which may be closed."""
+    place.answer()
+    assert place.look(REST_SECONDS + 2) == ""
+    kept = os.dup(0)
+    os.close(0)
+    try:
+        assert place.look(SILENT_SECONDS + 5) == SILENT
+    finally:
+        place.door.close()
+        os.dup2(kept, 0)
+        os.close(kept)
 
 
 WITH = [GRPC, *([LOOP] if find_spec("licorne_transport") else [])]
