@@ -2,13 +2,15 @@
 
 import asyncio
 import re
+import socket
 from typing import Any
 
 import grpc
 import pytest
 
-from licorne import Admin, Client, ConnectionLost, Node, State, Unauthorized
+from licorne import Admin, Client, Closed, ConnectionLost, Node, State, Unauthorized
 from licorne.addresses import LONGEST_TOLD, MOST_TOLD, PASSED_OVER, Addresses, addresses_of
+from licorne.channel import Dialer
 from licorne_server.testing import serve
 from support.peers.scripted import QUICK, ScriptedStream, scripted
 from support.peers.shim import eventually
@@ -233,3 +235,26 @@ async def test_a_told_address_does_not_get_the_token_in_the_clear() -> None:
     async with scripted(tells) as target, Client(target, rm_id="rm1", token=lambda: "a-token") as rm:
         await asyncio.wait_for(rm.ready(), 60)
         assert rm._connection._addresses.known() == [target, "127.0.0.1:1"]
+
+
+async def test_a_client_that_is_closed_while_it_looks_for_a_server_leaves_no_channel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call that chooses among several addresses ends, and closes the channel that it has opened."""
+    opened: list[grpc.aio.Channel] = []
+    channel = Dialer.channel
+
+    def kept(dialer: Dialer, address: str) -> grpc.aio.Channel:
+        opened.append(channel(dialer, address))
+        return opened[-1]
+
+    monkeypatch.setattr(Dialer, "channel", kept)
+    # Both take connections, and say nothing.
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        state = State([f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other)], timeout=0.4)
+        call = asyncio.create_task(state.rms())
+        await eventually(lambda: bool(opened))
+        await state.close()
+        with pytest.raises(Closed):
+            await call
+    assert {one.get_state() for one in opened} == {grpc.ChannelConnectivity.SHUTDOWN}

@@ -273,13 +273,15 @@ class Calls:
             line.users += 1
             return line
         line = await self._opened(limit)
+        if self._closed:
+            # Meanwhile: nobody else would close this channel.
+            await line.channel.close()
+            self._check()
         line.users = 1
         older, self._line = self._line, line
         # Calls that still use the old channel close it.
         if older is not None and not older.users:
             await older.channel.close()
-        # The client may have been closed meanwhile.
-        self._check()
         return line
 
     async def _opened(self, limit: float) -> _Line:
