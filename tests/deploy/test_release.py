@@ -93,6 +93,9 @@ def test_published_image_has_the_compiled_transport() -> None:
     assert "compiled" in image["needs"]
     [built] = [step for step in steps() if "maturin-action" in step.get("uses", "")]
     assert "--manifest-path transport/Cargo.toml" in built["with"]["args"]
+    # Without these it takes whatever is newest on the day.
+    for tool in ("maturin-version", "rust-toolchain"):
+        assert re.fullmatch(r"v?\d+\.\d+\.\d+", built["with"][tool])
     [build] = [step["with"] for step in image["steps"] if step.get("id") == "build"]
     [given] = [step["run"] for step in image["steps"] if "licorne_transport" in step.get("run", "")]
     assert f"-eq {len(build['platforms'].split(','))}" in given
