@@ -30,7 +30,7 @@ MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
 MOST_SECONDS = 0.005
-"""Seconds of the commands, or of the turns, of one round, at most, where each RM has one."""
+"""Seconds of the commands of one round, and as many of its turns, at most, where each RM has one."""
 
 FENCED_SECONDS = 0.25
 """Seconds after which a fenced member looks again if its decisions count."""
@@ -215,7 +215,7 @@ class Engine:
         left = perf_counter()
         while True:
             self.budget = self._chooser.choose()
-            # Where many wait the rest of the loop has much to do, too: a round takes as long as it did.
+            # Commands, and turns again, may take as long as has passed since the last round, idle or not.
             share = min(perf_counter() - left, MOST_SECONDS)
             inbox = self._inbox
             if inbox.answers.size + inbox.commands.size:
