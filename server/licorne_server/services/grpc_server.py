@@ -177,11 +177,14 @@ class GrpcDoor:
         if settings.coordination is not None and settings.shares_ports:
             bind_socket(server, settings.coordination.advertise)
         await server.start()
-        if self.transport == GRPC:
-            tell = log.info if settings.listen.is_loopback else log.warning
-            tell("gRPC is served by its own library", means=OF_ITS_OWN)
         self._connections.start(int(address.rpartition(":")[2]))
         return address
+
+    def tell_of_transport(self) -> None:
+        """Log what it means that the wheel is not used: others than this machine's users are a risk."""
+        if self.transport == GRPC:
+            tell = log.info if self._settings.listen.is_loopback else log.warning
+            tell("gRPC is served by its own library", means=OF_ITS_OWN)
 
     async def stop(self, grace: float | None) -> None:
         """End all calls, those under way after `grace` seconds; at once with None."""

@@ -205,6 +205,7 @@ class Server:
             addresses["metrics"] = self.metrics_address
         about = {"version": self._build.version, "form": self._build.form, "transport": self._grpc.transport}
         log.info("started", **about, **addresses)
+        self._grpc.tell_of_transport()
         if exposed := {what: addresses[what] for what in self.settings.exposed}:
             log.warning("insecure: served without TLS where others can reach it", **exposed)
 

@@ -3,11 +3,15 @@
 from importlib.metadata import version
 
 import grpc
+import pytest
+from structlog.testing import capture_logs
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.process.settings import Address
 from licorne_server.services.server import Server
-from support.peers.shim import RawSession
+from licorne_server.transport import GRPC
+from support.peers.shim import RawSession, serving
 
 VERSION = version("licorne-server")
 
@@ -31,3 +35,15 @@ async def test_an_rm_is_told_which_server_welcomes_it(session: RawSession) -> No
 def test_both_distributions_have_one_version() -> None:
     """The server is released with the client of its version."""
     assert version("licorne-client") == VERSION
+
+
+@pytest.mark.parametrize(("address", "level"), [("127.0.0.1:0", "info"), ("0.0.0.0:0", "warning")])
+async def test_the_log_says_that_grpc_serves_by_itself(address: str, level: str) -> None:
+    """Who can shut a server without the wheel is told after its start: a warning if others reach it."""
+    with capture_logs() as lines:
+        async with serving(transport=GRPC, listen=Address.parse(address), insecure=True):
+            pass
+    events = [line["event"] for line in lines]
+    at = events.index("gRPC is served by its own library")
+    assert (events[at - 1], lines[at]["log_level"]) == ("started", level)
+    assert "licorne-transport" in lines[at]["means"]

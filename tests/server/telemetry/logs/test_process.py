@@ -20,7 +20,8 @@ from support.server.process_log import Log, entry_of, full_disk, pipe
 from support.server.server_process import PROGRAM, ServerProcess
 
 NOISY = Path(__file__).parents[3] / "support" / "server" / "noisy.py"
-FLAGS = ("--log-level", "info")
+# Messages of gRPC's own library are wanted, also where the wheel is installed that takes its place.
+FLAGS = ("--log-level", "info", "--transport", "grpc")
 ANY_PORT = "127.0.0.1:0"
 CLOSED_STDERR = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)
 
@@ -91,7 +92,8 @@ async def test_a_log_that_nobody_reads_stops_nobody() -> None:
             await goes_on(server)
         lines = os.read(read.fileno(), 1 << 16).split(b"\n")
         said = [json.loads(line) for line in lines[:-1]]
-        assert [line["event"] for line in said][:2] == ["started", "registration refused"]
+        events = [line["event"] for line in said]
+        assert (events[0], "registration refused" in events) == ("started", True)
         assert said[0]["version"] == version("licorne-server")
         assert len(lines) < 50
 
