@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import aiohttp
 import grpc
 import pytest
 from structlog.testing import capture_logs
@@ -15,8 +16,9 @@ from licorne_server.coordination.packing import ACCEPTED, SERVICE
 from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.coordination.secret import METADATA
 from licorne_server.coordination.store import Member, MemberId
+from licorne_server.http.ui.pages import ACT
 from support.peers.members import SECRET, Deployment, members
-from support.peers.shim import connected, eventually
+from support.peers.shim import LOOPBACK, connected, eventually
 
 PASS = f"/{SERVICE}/Pass"
 FRAMES = pb.Frames(
@@ -102,3 +104,22 @@ async def test_garbage_as_an_answer_is_none(answer: bytes, why: str) -> None:
                 await eventually(lambda: any(why in line.get("reason", "") for line in lines))
     assert rms.missing_members == ["b"]
     assert not [line for line in lines if line["log_level"] == "error"]
+
+
+@pytest.mark.parametrize("answer", [b"\xff", NO_ANSWER])
+async def test_garbage_as_the_answer_to_an_act_is_no_fault_here(answer: bytes) -> None:
+    """The page is told that the member gave no answer, and the log has one line."""
+    async with (
+        members("a", http=LOOPBACK) as deployment,
+        talking(answer) as address,
+        aiohttp.ClientSession() as client,
+    ):
+        deployment.join(Member(id=MemberId("b"), name="b", address=address))
+        deployment.give("rm", "b")
+        url = f"http://{deployment.servers['a'].http_address}{ACT}"
+        with capture_logs() as lines:
+            async with client.post(url, json={"act": "cordon", "rm": "rm", "name": "n0"}) as refused:
+                body = await refused.json()
+    assert (refused.status, body["code"]) == (503, "UNAVAILABLE"), body
+    told = [line["log_level"] for line in lines if line["log_level"] in ("warning", "error")]
+    assert told == ["warning"]

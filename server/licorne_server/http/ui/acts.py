@@ -16,9 +16,10 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 import grpc
+import structlog
 from aiohttp import web
-from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
-from google.protobuf.message import Message
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError, SerializeToJsonError
+from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 
 from licorne.v1 import admin_pb2 as pb
@@ -28,7 +29,9 @@ from licorne_server.http.identity import Hosts
 from licorne_server.http.routes import BODY_SECONDS
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import CALLER, IDENTIFIED, JsonObject, reader_of, send_bytes
-from licorne_server.wire.errors import CallError
+from licorne_server.wire.errors import CallError, unavailable
+
+log = structlog.get_logger("core.http.acts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +156,9 @@ async def act(request: web.Request) -> web.StreamResponse:
     call, path = request.app[SOURCES].call, f"/licorne.v1.Admin/{chosen.method}"
     try:
         answer = await call(path, message.SerializeToString(), request[CALLER], _address(request))
+        shown = await _apart(request, partial(_json, chosen, answer), len(answer))
     except CallError as failure:
         return _failed(failure)
-    shown = await _apart(request, partial(_json, chosen, answer), len(answer))
     return await send_bytes(request, "application/json; charset=utf-8", shown)
 
 
@@ -167,8 +170,18 @@ async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:
 
 
 def _json(chosen: Act, answer: bytes) -> bytes:
-    response = chosen.response.FromString(answer)
-    return json.dumps(MessageToDict(response, always_print_fields_with_no_presence=True)).encode()
+    """The answer as JSON.
+
+    Raises:
+        CallError: UNAVAILABLE, it is none: it may be another member's, whose act may have been done.
+    """
+    try:
+        response = chosen.response.FromString(answer)
+        fields = MessageToDict(response, always_print_fields_with_no_presence=True)
+    except (DecodeError, SerializeToJsonError) as error:
+        log.warning("malformed answer to an act", method=chosen.method, reason=str(error))
+        raise unavailable("the member that serves this RM has given a malformed answer") from None
+    return json.dumps(fields).encode()
 
 
 def _refusal(request: web.Request) -> web.StreamResponse | None:
