@@ -9,10 +9,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from licorne_core.values.ids import RmId
 from licorne_server.coordination.store import Member, MemberId
 from licorne_server.coordination.store import Ownership as Record
+from licorne_server.http import members
 from licorne_server.http.members import CALLER, MISSING, SECRET, Passed
 from licorne_server.http.places import NAMED
 from licorne_server.security.access import Caller
@@ -46,6 +48,18 @@ async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
     assert "members" not in await town.get(town.right, "/debug/fullstatedump", **from_member)
     assert (await town.ask(town.left, f"{NAMED}?name="))[0] == 404
     assert (await town.ask(town.left, f"{NAMED}?name=", **from_member))[0] == 200
+
+
+async def test_wrong_secrets_cost_a_line_a_minute(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may send one with each request: the log has their number, and they give no rights."""
+    times = [1000.0]
+    monkeypatch.setattr(members, "monotonic", lambda: times[-1])
+    with capture_logs() as lines:
+        for time in (1000.0, 1001.0, 1030.0, 1000.0 + members.TELL_SECONDS):
+            times.append(time)
+            assert (await town.ask(town.left, "/ws/v1/partitions", **{SECRET: "wrong"}))[0] == 200
+    told = [line for line in lines if "wrong secret" in line["event"]]
+    assert [(line["log_level"], line["times"]) for line in told] == [("warning", 1), ("warning", 3)]
 
 
 @pytest.fixture
