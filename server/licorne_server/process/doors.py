@@ -7,8 +7,7 @@ An address counts as shut if it refuses connections, or takes them and says noth
 another cause is no evidence: a backlog that is full, no descriptor left, no answer while the loop does
 not turn (`watchdog.py` has a limit for that). Nor is the silence of an address that has never answered, as
 a firewall may stand in between. Refused connections count from the start, also if the address has never
-answered, because an attacker may shut every new server at once. They do not count while the address is
-another machine's, to which it may have moved.
+answered, because an attacker may shut every new server at once. Those of another machine do not.
 """
 
 import errno

@@ -176,8 +176,7 @@ def _json(chosen: Act, answer: bytes) -> bytes:
         CallError: UNAVAILABLE, it is none: it may be another member's, whose act may have been done.
     """
     try:
-        response = chosen.response.FromString(answer)
-        fields = MessageToDict(response, always_print_fields_with_no_presence=True)
+        fields = MessageToDict(chosen.response.FromString(answer), always_print_fields_with_no_presence=True)
     except (DecodeError, SerializeToJsonError) as error:
         log.warning("malformed answer to an act", method=chosen.method, reason=str(error))
         raise unavailable("the member that serves this RM has given a malformed answer") from None
