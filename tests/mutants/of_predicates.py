@@ -36,6 +36,7 @@ PREDICATES = (
             "scheduling/test_predicate_results",
             "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
+        slow=True,
         nth=2,
     ),
     Defect(
@@ -47,6 +48,7 @@ PREDICATES = (
             "scheduling/test_predicate_results",
             "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
+        slow=True,
     ),
     Defect(
         "silence-wants-nodes",

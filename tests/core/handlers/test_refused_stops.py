@@ -3,7 +3,7 @@
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.reasons import PreemptionCheck
-from licorne_core.values.ids import PartitionName
+from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import (
     answering,
     app,
@@ -117,6 +117,6 @@ def test_nodes_that_are_gone_are_not_remembered() -> None:
     town.do(nodes(node("n0", NodeAction.DECOMISSION)))
     town.wait(20)
     (partition,) = town.core.scheduler.partitions.values()
-    (group,) = partition.applications["owner"].groups.values()
+    (group,) = partition.applications[AppId("owner")].groups.values()
     assert [one.node_id for one in group.refused_stops.nodes] == ["n1"]
     assert [key for _, key in town.stops] == ["on-n0", "on-n1"]

@@ -20,7 +20,8 @@ def names(number: int) -> list[Likeness]:
 
 def looked_for(unplanned: Unplanned, kinds: list[Likeness], seconds: float) -> list[tuple[float, Likeness]]:
     """Look for all of these, which one application has, in vain: what was looked for, and when."""
-    looked, due = [], [(0.0, str(kind)) for kind in kinds]
+    looked: list[tuple[float, Likeness]] = []
+    due = [(0.0, str(kind)) for kind in kinds]
     heapify(due)
     while due[0][0] < seconds:
         now, name = heappop(due)
