@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::server::{self, Builder, Handshake};
 use h2::{Ping, PingPong, Reason, RecvStream};
 use http::header::{HeaderName, HeaderValue};
@@ -115,9 +115,10 @@ impl Connection {
         self.opened == MOST_OPENED && !self.closed()
     }
 
-    /// Streams of which some bytes have come, and no whole message; and the number of these bytes.
-    fn unfinished(&self) -> Vec<(u32, usize)> {
-        let sizes = self.streams.iter().map(|(id, stream)| (*id, stream.unfinished()));
+    /// Streams that wait for the rest of a message, and the bytes of it that have come: of their first
+    /// one, or of any.
+    fn unfinished(&self, any: bool) -> Vec<(u32, usize)> {
+        let sizes = self.streams.iter().map(|(id, stream)| (*id, stream.unfinished(any)));
         sizes.filter(|(_, size)| *size > 0).collect()
     }
 
@@ -192,6 +193,16 @@ impl Connection {
         })
     }
 
+    /// Read nothing more of a stream.
+    fn stop_reading(&mut self, id: u32) -> PyResult<()> {
+        self.guarded(|connection| {
+            if let Some(stream) = connection.streams.get_mut(&id) {
+                stream.stop_reading();
+            }
+            Ok(())
+        })
+    }
+
     /// So many messages of so many bytes in all were consumed; true if the peer should hear of it.
     fn consumed(&mut self, id: u32, messages: usize, size: usize) -> PyResult<bool> {
         self.guarded(|connection| {
@@ -221,6 +232,19 @@ impl Connection {
                 Phase::Greeting(_) => connection.phase = Phase::Closed,
                 Phase::Closed => {}
             }
+            Ok(())
+        })
+    }
+
+    /// Forget all: nobody sends what is left, nor wants what has come.
+    fn close(&mut self) -> PyResult<()> {
+        self.guarded(|connection| {
+            connection.phase = Phase::Closed;
+            connection.pings = None;
+            connection.streams.clear();
+            let mut buffers = connection.pipe.buffers();
+            buffers.incoming = BytesMut::new();
+            buffers.outgoing = BytesMut::new();
             Ok(())
         })
     }

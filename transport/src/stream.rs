@@ -99,13 +99,18 @@ impl Stream {
     /// End the response behind what waits. Nothing more is read.
     pub fn finish(&mut self, trailers: HeaderMap) {
         self.trailers = Some(trailers);
+        self.stop_reading();
+    }
+
+    /// Read nothing more, and drop what has come of a message. The peer gets no new window.
+    pub fn stop_reading(&mut self) {
         self.receive = None;
         self.partial = BytesMut::new();
     }
 
-    /// Bytes of the first message, while it is not whole.
-    pub fn unfinished(&self) -> usize {
-        if self.was_heard { 0 } else { self.partial.len() }
+    /// Bytes of a message that is not whole: of the first one, or of `any`.
+    pub fn unfinished(&self, any: bool) -> usize {
+        if any || !self.was_heard { self.partial.len() } else { 0 }
     }
 
     /// Reset it.

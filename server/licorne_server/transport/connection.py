@@ -83,15 +83,21 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close it behind what is to be sent."""
         self._flush()
-        self._is_closing = True
+        self._forget()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close it at once."""
-        self._is_closing = True
+        self._forget()
         if self._transport is not None:
             self._transport.abort()
+
+    def _forget(self) -> None:
+        """Do nothing more, whatever has come or was to be sent, and have no turn any more."""
+        self._is_closing, self.is_waiting = True, False
+        self._unread = b""
+        self._http2.close()
 
     # What the loop tells.
 
@@ -114,6 +120,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Something was read."""
+        if self._is_closing:
+            return
         self.heard_at = monotonic()
         self._unread += data
         self._wait()
@@ -121,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone, and with it all calls."""
         self._transport = None
-        self._is_closing = True
+        self._forget()
         self.streams.close()
         self._owner.closed(self)
 
@@ -141,12 +149,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def go_on(self) -> int:
         """Go on with what was received; returns the work of it and of the calls that have begun."""
+        if self._is_closing:
+            return 0
         data, self._unread = self._unread, b""
         begun = self.streams.begun
         self._carry_out(partial(self._http2.feed, data))
         self.streams.count_unfinished()
         self._soon()
-        self.is_waiting = self._http2.has_more and not self._is_closing
+        self.is_waiting = self._http2.has_more
         if self.is_waiting is self._is_reading:
             self._read_or_not()
         return len(data) + CALL_WORK * (self.streams.begun - begun)
@@ -174,12 +184,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _soon(self) -> None:
         """Write at the end of this turn of the loop, when others have said what they want to, too."""
-        if not self._is_flushing:
+        if not (self._is_flushing or self._is_closing):
             self._is_flushing = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_flushing = False
+        if self._is_closing:
+            return
         if not self.is_waiting:
             self._carry_out(self._http2.advance)
             if self._http2.has_more:
@@ -188,8 +200,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:
         """Carry out what a step has led to. Where that fails, the connection ends, and nothing else."""
-        if self._is_closing:
-            return
         try:
             self.streams.carry_out(step())
         except Exception as error:
@@ -209,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
                 # More may have waited for room.
                 self._soon()
         if self._http2.closed:
-            self._is_closing = True
+            self._forget()
             transport.close()
 
 

@@ -99,12 +99,12 @@ class Streams:
     def count_unfinished(self) -> None:
         """Count what has come of messages that are not whole, unless the peer has a certificate."""
         if not self._is_certified:
-            found = self._wire.unfinished()
+            found = self._wire.unfinished(False)
             self._count(sum(size for _, size in found) if found else 0)
 
     def drop_unfinished(self, reason: str) -> None:
         """End the calls of which no message is whole."""
-        for stream, _ in self._wire.unfinished():
+        for stream, _ in self._wire.unfinished(False):
             if (call := self._open.get(stream)) is not None:
                 call.end(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, reason))
         log.warning("unfinished messages dropped", peer=self.peer, reason=reason)

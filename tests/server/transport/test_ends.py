@@ -1,0 +1,163 @@
+"""What goes on of a connection that ends while it waits for its turn: nothing."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from licorne_server.transport.call import Call
+from licorne_server.transport.connection import Connection
+from licorne_server.transport.rounds import ROUND_WORK, Rounds
+from licorne_server.transport.unfinished import Unfinished
+from support.peers.networks import SETTINGS, frame
+from support.peers.raw_grpc import GREETING, data, opening, packed
+
+pytestmark = pytest.mark.transport
+
+STREAMS = 12
+PASSES = 200
+BROKEN = frame(SETTINGS, b"no settings")
+"""After it HTTP/2 is over."""
+
+
+class Owner:
+    """Has one connection, and lets its calls go on for ever; the one with that number fails."""
+
+    max_message = 4 * 1024 * 1024
+    max_streams = STREAMS
+
+    def __init__(self, fails: int = 0) -> None:
+        """Nothing has come."""
+        self.rounds = Rounds()
+        self.unfinished = Unfinished(bool)
+        self.calls: list[Call] = []
+        self.has_gone = False
+        self._fails = fails
+
+    def opened(self, connection: Connection) -> bool:
+        """It may stay."""
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        """It has gone."""
+        self.has_gone = True
+
+    def begin(self, call: Call, seconds: float | None) -> None:
+        """Keep it."""
+        self.calls.append(call)
+        if len(self.calls) == self._fails:
+            raise RuntimeError("so")
+
+
+class Wire(asyncio.Transport):
+    """A socket that tells its protocol of its end, once, in the next turn of the loop."""
+
+    def __init__(self, protocol: Connection) -> None:
+        """Open."""
+        super().__init__()
+        self._protocol = protocol
+        self._is_closing = False
+
+    def abort(self) -> None:
+        """End."""
+        if not self._is_closing:
+            self._is_closing = True
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        """True once it was closed."""
+        return self._is_closing
+
+    def write(self, data: Any) -> None:
+        """Drop it."""
+
+    def pause_reading(self) -> None:
+        """Nothing is read by itself."""
+
+    resume_reading = pause_reading
+
+
+async def passes() -> int:
+    """Let the loop turn; returns how often it had something to do beside that."""
+    loop = asyncio.get_running_loop()
+    call_soon, calls = loop.call_soon, 0
+
+    def counted(*args: Any, **kwargs: Any) -> asyncio.Handle:
+        nonlocal calls
+        calls += 1
+        return call_soon(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "call_soon", counted)
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
+    return calls - PASSES
+
+
+def waiting(owner: Owner) -> Connection:
+    """A connection with more calls than begin in one turn, each with a part of a message."""
+    connection = Connection(owner, memoryview(bytearray(1024)))
+    connection.connection_made(Wire(connection))
+    calls = (
+        opening(stream, "Wait") + data(stream, packed(b"begun")[:7]) for stream in range(1, 2 * STREAMS, 2)
+    )
+    connection.data_received(GREETING + b"".join(calls))
+    assert connection.is_waiting
+    return connection
+
+
+WAYS: dict[str, Callable[[Connection], None]] = {
+    "the peer has gone": lambda connection: connection.connection_lost(None),
+    "the server closes": Connection.close,
+    "the server aborts": Connection.abort,
+    "the server stops": lambda connection: (connection.shut_down(), connection.close())[0],
+    "more is received": lambda connection: (connection.abort(), connection.data_received(b"more"))[0],
+    "the protocol is broken": lambda connection: connection.data_received(BROKEN),
+    "a call cannot be carried out": lambda connection: None,
+}
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["in its turn", "behind others"])
+@pytest.mark.parametrize("how", WAYS)
+async def test_loop_sleeps_once_a_connection_has_ended(how: str, others: int) -> None:
+    """A connection that ends while it waits for its turn has nothing to do, counts nowhere and is freed."""
+    owner = Owner(fails=6 if "carried out" in how else 0)
+    connection = waiting(owner)
+    for _ in range(others):
+        owner.rounds.wait("other", Once(ROUND_WORK))
+    WAYS[how](connection)
+    await passes()
+    assert owner.has_gone
+    assert not connection.is_waiting
+    assert owner.unfinished.total == 0
+    # What ends late, such as a call that was about to begin, makes it go on no more.
+    for call in owner.calls:
+        call.end(None)
+    connection.streams.count_unfinished()
+    connection.ping()
+    assert await passes() < PASSES / 2
+    assert owner.unfinished.total == 0
+    kept = weakref.ref(connection)
+    owner.calls.clear()
+    del connection
+    gc.collect()
+    assert kept() is None
+
+
+class Once:
+    """Another connection, with one step of so much work."""
+
+    is_waiting = False
+
+    def __init__(self, work: int) -> None:
+        """Nothing is done yet."""
+        self._work = work
+
+    def go_on(self) -> int:
+        """Do it."""
+        return self._work
