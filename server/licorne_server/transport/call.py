@@ -75,6 +75,14 @@ class ServerTransport(Protocol):
         """Messages were read, so that the peer may send more."""
         ...
 
+    def stop_reading(self, stream: int) -> None:
+        """Nothing more of the call is wanted."""
+        ...
+
+    def authenticated(self) -> None:
+        """A caller was authenticated."""
+        ...
+
     def finish(self, stream: int, head: list[tuple[str, str]], metadata: list[tuple[str, str]]) -> None:
         """End a response."""
         ...
@@ -177,6 +185,10 @@ class Call(Context):
         """Names in the caller's certificate, by gRPC's names for their kinds."""
         return self._transport.auth_context()
 
+    def authenticated(self) -> None:
+        """Its caller was authenticated, by a service that needs it."""
+        self._transport.authenticated()
+
     async def send_initial_metadata(self, metadata: Metadata) -> None:
         """Send the head of the response, at most once."""
         if not self._has_head:
@@ -205,6 +217,18 @@ class Call(Context):
         self._in_a_row += 1
         self._in_a_row_bytes += len(message)
         return message
+
+    @property
+    def has_come(self) -> bool:
+        """True if the next message, or the end, is there already."""
+        return bool(self._messages) or self._has_ended or self.is_over
+
+    def stop_reading(self) -> None:
+        """Want no further message: what comes is dropped, and the caller is let send no more."""
+        self._messages.clear()
+        if not self._has_ended:
+            self._has_ended = True
+            self._transport.stop_reading(self._stream)
 
     def waiting(self) -> list[bytes]:
         """Messages behind the last one that was read, which have come already: no more than a few."""
@@ -261,6 +285,8 @@ class Call(Context):
 
     def heard(self, messages: list[bytes]) -> None:
         """Messages have come."""
+        if self._has_ended:
+            return
         self._has_begun = True
         self._messages.extend(messages)
         _wake(self._reader)
@@ -361,6 +387,7 @@ async def carry_out(handler: Any, call: Call) -> None:
         raw = await call.read()
         if raw is grpc.aio.EOF:
             await call.abort(grpc.StatusCode.INTERNAL, "the call has ended without a request")
+        call.stop_reading()
         request = unpack(raw)
         serve = handler.unary_stream if handler.response_streaming else handler.unary_unary
     if handler.response_streaming and inspect.isasyncgenfunction(serve):
@@ -388,6 +415,15 @@ class _Requests:
         if raw is grpc.aio.EOF:
             raise StopAsyncIteration
         return self._unpack(raw)
+
+    @property
+    def has_come(self) -> bool:
+        """True if the next one is there already."""
+        return self._call.has_come
+
+    async def aclose(self) -> None:
+        """Want no further one."""
+        self._call.stop_reading()
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -12,6 +12,7 @@ import structlog
 from licorne_server.process.bounds import host_of, peer_of
 from licorne_server.transport.call import Call, Status, too_large
 from licorne_server.transport.metadata import MetadataError, Packed, Pairs, Unpacking, header, timeout
+from licorne_server.transport.rounds import Line
 from licorne_server.transport.unfinished import Unfinished
 
 log = structlog.get_logger("core.transport")
@@ -43,9 +44,9 @@ class Streams:
     """The peer's address, as gRPC writes it."""
     host: str
     """The peer's host, for what is bounded by host."""
-    line: str
-    """Connections that take turns with others as one: those of a host, and apart from them those of whose
-    peer something is known: a certificate, or that a whole message of it was taken."""
+    line: Line
+    """Connections that take turns with others as one: those of a host, and apart from them those whose
+    peer is known: it has a certificate, or a caller of it was authenticated."""
     begun: int
     """Calls that have begun."""
     idle_since: float
@@ -56,9 +57,10 @@ class Streams:
 
     def __init__(self, calls: Calls, wire: http2.Connection, soon: Callable[[], None]) -> None:
         """Over `wire`, before anything is known of the peer; `soon` has it written before long."""
-        self.peer = self.host = self.line = ""
+        self.peer = self.host = ""
+        self.line = (False, "")
         self.secure = None
-        self._is_known = self._is_certified = False
+        self._is_certified = False
         self.begun = self._unfinished = 0
         self.idle_since = monotonic()
         self._calls = calls
@@ -69,10 +71,9 @@ class Streams:
     def meet(self, peer: str, secure: ssl.SSLObject | None) -> None:
         """Note who the peer is: its address, as gRPC writes it, and what has its certificate."""
         self.peer, self.secure = peer, secure
-        self.host = self.line = peer_of(host_of(peer))
+        self.host = peer_of(host_of(peer))
         self._is_certified = any(self.auth_context().values())
-        if self._is_certified:
-            self._know()
+        self.line = (self._is_certified, self.host)
 
     @property
     def is_idle(self) -> bool:
@@ -99,19 +100,24 @@ class Streams:
     def count_unfinished(self) -> None:
         """Count what has come of messages that are not whole, unless the peer has a certificate."""
         if not self._is_certified:
-            found = self._wire.unfinished(False)
+            found = self._unfinished_messages()
             self._count(sum(size for _, size in found) if found else 0)
 
     def drop_unfinished(self, reason: str) -> None:
-        """End the calls of which no message is whole."""
-        for stream, _ in self._wire.unfinished(False):
+        """End the calls with such a message."""
+        for stream, _ in self._unfinished_messages():
             if (call := self._open.get(stream)) is not None:
                 call.end(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, reason))
         log.warning("unfinished messages dropped", peer=self.peer, reason=reason)
 
-    def _know(self) -> None:
-        self._is_known = True
-        self.line = f"{self.host} known"
+    def authenticated(self) -> None:
+        """A caller was authenticated: this is no stranger's connection any more."""
+        self.line = (True, self.host)
+
+    def _unfinished_messages(self) -> list[tuple[int, int]]:
+        """The first messages of calls, while they are not whole; those of strangers all the same."""
+        is_known, _ = self.line
+        return self._wire.unfinished(not is_known)
 
     def _count(self, size: int) -> None:
         if size != self._unfinished:
@@ -157,10 +163,14 @@ class Streams:
 
     def consumed(self, stream: int, messages: int, size: int) -> None:
         """Messages were read, so that the peer may send more."""
-        if not self._is_known:
-            self._know()
         if self._wire.consumed(stream, messages, size):
             self._soon()
+
+    def stop_reading(self, stream: int) -> None:
+        """Nothing more of a call is wanted."""
+        self._wire.stop_reading(stream)
+        if self._unfinished:
+            self.count_unfinished()
 
     def finish(self, stream: int, head: Pairs, metadata: Pairs) -> None:
         """End a response, and with it the call."""

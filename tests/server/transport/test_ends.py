@@ -129,7 +129,7 @@ async def test_loop_sleeps_once_a_connection_has_ended(how: str, others: int) ->
     owner = Owner(fails=6 if "carried out" in how else 0)
     connection = waiting(owner)
     for _ in range(others):
-        owner.rounds.wait("other", Once(ROUND_WORK))
+        owner.rounds.wait((False, "other"), Once(ROUND_WORK))
     WAYS[how](connection)
     await passes()
     assert owner.has_gone

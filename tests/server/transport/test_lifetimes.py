@@ -33,6 +33,7 @@ class Calls:
         self.handlers: dict[str, Any] = {
             "Echo": grpc.unary_unary_rpc_method_handler(self.echo),
             "Wait": grpc.unary_unary_rpc_method_handler(self.wait),
+            "Read": grpc.stream_stream_rpc_method_handler(self.read),
             "Many": grpc.unary_stream_rpc_method_handler(self.many),
             "Abort": grpc.stream_stream_rpc_method_handler(self.abort),
             "Fail": grpc.stream_stream_rpc_method_handler(self.fail),
@@ -53,6 +54,11 @@ class Calls:
         self._see(context)
         await self.goes_on.wait()
         return request
+
+    async def read(self, _: Any, context: Any) -> None:
+        """Read one message."""
+        self._see(context)
+        await context.read()
 
     async def many(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """Answer once, and wait."""
@@ -230,7 +236,7 @@ ENDS: dict[str, Callable[[], tuple[bytes, bytes]]] = {
     "reset": lambda: (opening(1, "Wait") + data(1, packed(b"")), _reset(1)),
     "reset before it began": lambda: (opening(3, "Wait") + _reset(3) + opening(5, "Abort"), b""),
     "deadline": lambda: (opening(1, "Wait", more=TIMEOUT) + data(1, packed(b"")), b""),
-    "garbage": lambda: (opening(1, "Wait") + data(1, packed(b"")), data(1, packed(b"", flag=7))),
+    "garbage": lambda: (opening(1, "Read"), data(1, packed(b"", flag=7))),
     "loss": lambda: (opening(1, "Wait") + data(1, packed(b"")), b"loss"),
 }
 

@@ -6,6 +6,8 @@ import pytest
 
 from licorne_server.transport.rounds import CALL_WORK, LEAST_BYTES, ROUND_WORK, Rounds
 
+HOST = (False, "host")
+
 
 class Turns:
     """Counts rounds of the loop, and the work that connections do in each."""
@@ -50,7 +52,7 @@ async def test_work_of_a_round_is_bounded(work: int) -> None:
     steps = 3
     connections = max(9, 10 * ROUND_WORK // work // steps)
     for number in range(connections):
-        turns.rounds.wait("host", Busy(str(number), turns, steps, work))
+        turns.rounds.wait(HOST, Busy(str(number), turns, steps, work))
     await turns.pass_by(40)
     assert len(turns.order) == connections * steps
     assert max(turns.work) < ROUND_WORK + work
@@ -61,20 +63,46 @@ async def test_lines_take_turns() -> None:
     """A connection of a second line goes on before what others of the first have waiting."""
     turns = Turns()
     for _ in range(9):
-        turns.rounds.wait("crowd", Busy("crowd", turns, 1, ROUND_WORK))
-    turns.rounds.wait("other", Busy("other", turns, 1, 1))
+        turns.rounds.wait((False, "crowd"), Busy("crowd", turns, 1, ROUND_WORK))
+    turns.rounds.wait((False, "other"), Busy("other", turns, 1, 1))
     await turns.pass_by(20)
     assert turns.order.index("other") <= 2
     assert turns.order.count("crowd") == 9
+
+
+async def test_strangers_have_every_other_turn() -> None:
+    """However many hosts strangers come from, one whose caller is known has the turn behind one of theirs."""
+    turns = Turns()
+    for number in range(20):
+        turns.rounds.wait((False, f"host {number}"), Busy("stranger", turns, 1, ROUND_WORK))
+    for _ in range(5):
+        turns.rounds.wait((True, "host 1"), Busy("known", turns, 1, ROUND_WORK))
+    await turns.pass_by(40)
+    assert turns.order[:11].count("known") == 5
+    assert turns.order.count("stranger") == 20
+
+
+async def test_who_has_gone_takes_no_turn() -> None:
+    """Connections that have ended while they waited cost no work, and the loop sleeps behind them."""
+    turns = Turns()
+    turns.rounds.wait(HOST, Busy("first", turns, 1, ROUND_WORK))
+    for _ in range(100):
+        turns.rounds.wait(HOST, Busy("gone", turns, 0, 0))
+    turns.rounds.wait(HOST, Busy("last", turns, 1, 1))
+    await turns.pass_by(1)
+    assert turns.order[-1] == "last"
+    assert turns.rounds.room == ROUND_WORK - 1
+    await turns.pass_by(2)
+    assert turns.rounds.room == ROUND_WORK
 
 
 async def test_little_is_read_when_the_round_is_done() -> None:
     """A connection may read as much as there is work left, and little behind that."""
     turns = Turns()
     assert turns.rounds.room == ROUND_WORK
-    turns.rounds.wait("host", Busy("a", turns, 1, ROUND_WORK - 2 * LEAST_BYTES))
+    turns.rounds.wait(HOST, Busy("a", turns, 1, ROUND_WORK - 2 * LEAST_BYTES))
     assert turns.rounds.room == 2 * LEAST_BYTES
-    turns.rounds.wait("host", Busy("b", turns, 1, ROUND_WORK))
+    turns.rounds.wait(HOST, Busy("b", turns, 1, ROUND_WORK))
     assert turns.rounds.room == LEAST_BYTES
     await turns.pass_by(1)
     assert turns.rounds.room == ROUND_WORK

@@ -1,6 +1,8 @@
 """What somebody of whom nothing is known can make the server do costs little."""
 
+import asyncio
 import base64
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from typing import Any
@@ -247,13 +249,59 @@ def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
     streams = Streams(begun, wire, lambda: None)
     secure: Any = Certified(*names)
     streams.meet("ipv4:10.0.0.1:5000", secure)
-    assert streams.line == ("10.0.0.1 known" if names else "10.0.0.1")
+    assert streams.line == (bool(names), "10.0.0.1")
     streams.carry_out(wire.feed(GREETING + opening(1, "Any") + data(1, packed(bytes(99))[:50])))
     streams.count_unfinished()
     assert begun.unfinished.total == (0 if names else 50)
-    # A message of any of its calls that was taken makes it known as well.
+    # That a message was taken says nothing of who it is; that a caller was authenticated does.
     streams.consumed(1, 1, 1)
-    assert streams.line == "10.0.0.1 known"
+    assert streams.line == (bool(names), "10.0.0.1")
+    begun.calls[0].authenticated()
+    assert streams.line == (True, "10.0.0.1")
+
+
+async def test_call_of_one_request_has_no_more_of_it() -> None:
+    """Behind the one message that a method takes nothing is kept, whole or not; its answers still come."""
+    goes_on = asyncio.Event()
+
+    async def watch(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield request
+        await goes_on.wait()
+        yield b"end"
+
+    handlers: dict[str, Any] = {"Watch": grpc.unary_stream_rpc_method_handler(watch)}
+    async with serving(handlers) as (transport, address), frames_to(address) as frames:
+        frames.send(opening(1, "Watch"), data(1, packed(b"one")))
+        await frames.until(lambda got: got.kind == DATA)
+        frames.send(data(1, packed(b"two")), data(1, packed(bytes(100_000))[:50_000]))
+        await frames.dealt_with()
+        [connection] = transport._connections
+        [call] = connection.streams._open.values()
+        assert (transport.unfinished.total, list(call._messages)) == (0, [])
+        assert connection._http2.unfinished(True) == []
+        goes_on.set()
+        found = await frames.until(lambda got: got.ends)
+        assert [got.payload for got in found if got.kind == DATA] == [packed(b"end")]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_later_messages_of_strangers_count(is_known: bool) -> None:
+    """Of a connection without an authenticated caller every message counts that is not whole."""
+    begun = Begun()
+    begun.unfinished = Unfinished(bool)
+    wire = http2.Connection(STREAMS, MOST)
+    streams = Streams(begun, wire, lambda: None)
+    streams.meet("ipv4:10.0.0.1:5000", None)
+    streams.carry_out(
+        wire.feed(GREETING + opening(1, "Any") + data(1, packed(b"one") + packed(bytes(99))[:50]))
+    )
+    if is_known:
+        begun.calls[0].authenticated()
+    streams.count_unfinished()
+    assert begun.unfinished.total == (0 if is_known else 50)
+    begun.unfinished.count(streams.host, streams, 0)
+    streams.drop_unfinished("so")
+    assert begun.calls[0].is_over is not is_known
 
 
 def test_costliest_headers_that_are_taken_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
