@@ -12,9 +12,9 @@ garbage is INVALID_ARGUMENT.
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import grpc
 import structlog
@@ -28,6 +28,7 @@ from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections, Link
 from licorne_server.telemetry.measures import Calls, Method
+from licorne_server.transport.call import Call
 from licorne_server.wire.errors import (
     CallError,
     Defect,
@@ -156,11 +157,11 @@ def _status(error: Exception) -> CallError:
             return CallError(grpc.StatusCode.INTERNAL, message)
 
 
-Take = Callable[[Any, Link], Awaitable[Any]]
-"""Gives the request of a call on a connection, of what its handler was called with."""
+Take = Callable[[Any, "Entered"], Awaitable[Any]]
+"""Gives the request of a call that is under way, of what its handler was called with."""
 
 
-async def _given(request: Any, _: Link) -> Any:
+async def _given(request: Any, _: "Entered") -> Any:
     """The request itself, where it was there before the call was known."""
     return request
 
@@ -176,6 +177,35 @@ def _writing(serve: Any) -> Any:
 
 OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
 """Services that need no authentication of callers: probes have no token, and members have a secret."""
+
+
+class Quotas:
+    """Places of calls, of callers who were authenticated or of those who need not be."""
+
+    def __init__(self, bounds: PeerBounds) -> None:
+        """All are free."""
+        self.silent = PeerQuota(
+            bounds.calls,
+            bounds.calls_share,
+            refusing("calls without a whole message", "TOO_MANY_SILENT_CALLS"),
+        )
+        self.calls = PeerQuota(
+            bounds.calls, bounds.calls_share, refusing("calls under way", "TOO_MANY_CALLS")
+        )
+        self.watchers = PeerQuota(
+            bounds.watchers, bounds.watchers_share, refusing("watchers", "TOO_MANY_STREAMS")
+        )
+
+
+class Entered(NamedTuple):
+    """A call under way."""
+
+    link: Link
+    """Its connection."""
+    peer: str
+    """Who has its places."""
+    quotas: Quotas
+    """Where it has them."""
 
 
 class CallGuard(grpc.aio.ServerInterceptor):
@@ -205,12 +235,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
             bounds.waiting_share,
             refusing("streams that have sent nothing", "TOO_MANY_SILENT_STREAMS"),
         )
-        self._calls = PeerQuota(
-            bounds.calls, bounds.calls_share, refusing("calls under way", "TOO_MANY_CALLS")
-        )
-        self._watchers = PeerQuota(
-            bounds.watchers, bounds.watchers_share, refusing("watchers", "TOO_MANY_STREAMS")
-        )
+        self._quotas, self._open_quotas = Quotas(bounds), Quotas(bounds)
 
     def stream(self, context: Any) -> Stream:
         """A call that an RM has opened; `first` reads its first message."""
@@ -232,7 +257,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
     ) -> Any:
         """The handler of a call over the wire, behind this guard.
 
-        It reads the request by itself: its caller is known, and has its place, before the message is whole.
+        It reads the request by itself: its caller is known before the message is whole.
         """
         handler = await continuation(handler_call_details)
         if handler is None:
@@ -249,24 +274,26 @@ class CallGuard(grpc.aio.ServerInterceptor):
             return handler._replace(unary_unary=self._unary(handler.unary_unary, called, take))
         if handler.unary_stream is not None:
             called = Method.of(method, "server_stream")
-            serve = self._streaming(handler.unary_stream, called, self._watchers, take)
-            return handler._replace(unary_stream=serve)
+            return handler._replace(unary_stream=self._streaming(handler.unary_stream, called, take))
         called = Method.of(method, "bidi_stream")
-        quota = None if method.split("/")[1] in self._own else self._watchers
         if inspect.isasyncgenfunction(handler.stream_stream):
-            return handler._replace(stream_stream=self._generator(handler.stream_stream, called, quota))
-        return handler._replace(stream_stream=self._streaming(handler.stream_stream, called, quota, _given))
+            return handler._replace(stream_stream=self._generator(handler.stream_stream, called))
+        return handler._replace(stream_stream=self._streaming(handler.stream_stream, called, _given))
 
-    async def _request(self, requests: AsyncIterator[Any], link: Link) -> Any:
-        """The request of a call that has one, of those that the wire gives.
+    async def _request(self, requests: Any, entered: Entered) -> Any:
+        """The request of a call that has one, of those that the wire gives: others are not wanted.
 
         Raises:
-            CallError: there is none, or it did not come in time.
+            CallError: there is none, it did not come in time, or too many of the peer wait for theirs.
         """
-        request = await self._first_of(requests)
+        # gRPC's own transport does not say whether it is there.
+        is_there = getattr(requests, "has_come", False)
+        async with aclosing(aiter(requests)) as one:
+            with nullcontext() if is_there else entered.quotas.silent.place(entered.peer):
+                request = await self._first_of(one)
         if request is None:
             raise CallError(grpc.StatusCode.INTERNAL, "the call has ended without a request")
-        link.heard(1, _size(request))
+        entered.link.heard(1, _size(request))
         return request
 
     async def _first_of(self, requests: AsyncIterator[Any]) -> Any:
@@ -292,25 +319,29 @@ class CallGuard(grpc.aio.ServerInterceptor):
 
     def _unary(self, serve: Any, method: Method, take: Take) -> Any:
         async def handle(requests: Any, context: Any) -> Any:
-            with self._entered(context, method, self._calls) as link:
-                answer = await serve(await take(requests, link), context)
-                link.told(_size(answer))
+            with self._entered(context, method) as entered:
+                request = await take(requests, entered)
+                with entered.quotas.calls.place(entered.peer):
+                    answer = await serve(request, context)
+                entered.link.told(_size(answer))
                 return answer
 
         return _with_status(handle)
 
-    def _streaming(self, serve: Any, method: Method, quota: PeerQuota | None, take: Take) -> Any:
+    def _streaming(self, serve: Any, method: Method, take: Take) -> Any:
         async def handle(requests: Any, context: Any) -> None:
-            with self._entered(context, method, quota) as link:
+            with self._entered(context, method) as entered:
                 async with self._open(context, method):
-                    await serve(await take(requests, link), context)
+                    request = await take(requests, entered)
+                    with self._watching(method, entered):
+                        await serve(request, context)
 
         return _with_status(handle)
 
-    def _generator(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
+    def _generator(self, serve: Any, method: Method) -> Any:
         async def handle(requests: Any, context: Any) -> AsyncIterator[Any]:
             try:
-                with self._entered(context, method, quota):
+                with self._entered(context, method) as entered, self._watching(method, entered):
                     async with self._open(context, method):
                         async for answer in serve(self._timely(requests), context):
                             yield answer
@@ -320,6 +351,14 @@ class CallGuard(grpc.aio.ServerInterceptor):
                 await abort(context, error)
 
         return handle
+
+    def _watching(self, method: Method, entered: Entered) -> AbstractContextManager[None]:
+        """Inside the block a stream has its place.
+
+        Raises:
+            CallError: the quota of its peer is used up.
+        """
+        return nullcontext() if method.service in self._own else entered.quotas.watchers.place(entered.peer)
 
     @asynccontextmanager
     async def _open(self, context: Any, method: Method) -> AsyncIterator[None]:
@@ -349,11 +388,11 @@ class CallGuard(grpc.aio.ServerInterceptor):
             raise
 
     @contextmanager
-    def _entered(self, context: Any, method: Method, quota: PeerQuota | None) -> Iterator[Link]:
+    def _entered(self, context: Any, method: Method) -> Iterator[Entered]:
         """Inside the block a call is under way.
 
         Raises:
-            CallError: the caller is not authenticated, or its peer's quota is used up.
+            CallError: the caller is not authenticated.
         """
         link = self._connections.link(context.peer())
         link.called()
@@ -363,11 +402,12 @@ class CallGuard(grpc.aio.ServerInterceptor):
             if self._tracing is not None:
                 self._tracing.called(context.invocation_metadata() or ())
             if method.service in OPEN_TO_ALL:
-                peer = peer_of(host_of(context.peer()))
+                yield Entered(link, peer_of(host_of(context.peer())), self._open_quotas)
             else:
                 peer = self._access.caller(context).peer
-            with quota.place(peer) if quota else nullcontext():
-                yield link
+                if isinstance(context, Call):
+                    context.authenticated()
+                yield Entered(link, peer, self._quotas)
         except asyncio.CancelledError:
             link.resets += 1
             code = grpc.StatusCode.CANCELLED.name
