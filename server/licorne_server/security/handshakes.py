@@ -9,6 +9,8 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
 from typing import Protocol
 
 import structlog
@@ -27,7 +29,13 @@ SHUTDOWN_SECONDS = 3.0
 
 MOST, SHARE = 512, 256
 """Handshakes of an address that have had their turn and wait for the peer, in all and of one host. Each
-takes 300 KB; one of an honest peer takes as long as a few packets on their way."""
+takes 300 KB; one of an honest peer takes as long as a few packets on their way, and its processor."""
+
+GRACE_SECONDS = 3.0
+"""Seconds that a handshake may take while others of its host wait for its place."""
+
+LOOK_SECONDS = 0.25
+"""Seconds between two looks whether it does."""
 
 
 class Handler(Protocol):
@@ -91,8 +99,7 @@ class Handshake(asyncio.Protocol):
     def _ended(self, _: asyncio.Task[None]) -> None:
         # A task knows what has cancelled it, and so this: they would keep each other and the connection.
         self._task = None
-        self._of.under_way.pop(self, None)
-        self._of.begun.pop(self, None)
+        self._of.ended(self)
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""
@@ -119,20 +126,30 @@ class Handshake(asyncio.Protocol):
             handler.data_received(waiting.data)
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A handshake that has had its turn."""
+
+    host: str
+    at: float
+    """When, in seconds of the process' clock."""
+
+
 class Handshakes:
     """The handshakes of one address."""
 
     under_way: dict[Handshake, None]
     """Unfinished handshakes, the oldest first."""
-    begun: dict[Handshake, str]
-    """Those of them that have had their turn, each with its host."""
 
     def __init__(
         self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
     ) -> None:
         """Each uses the current `context`, and may take `seconds`."""
         self.under_way = {}
-        self.begun = {}
+        self._begun: dict[Handshake, _Begun] = {}
+        # Those that wait for a place of their host, by host.
+        self._waiting: dict[str, dict[Handshake, asyncio.Future[None]]] = {}
+        self._is_looking = False
         self._context = context
         self._time_slices = time_slices
         self._seconds = seconds
@@ -143,22 +160,57 @@ class Handshakes:
         self.under_way[handshake] = None
         return handshake
 
+    def ended(self, handshake: Handshake) -> None:
+        """A handshake is over, or never began: its place is that of the next of its host."""
+        self.under_way.pop(handshake, None)
+        if (begun := self._begun.pop(handshake, None)) is not None:
+            self._let_in(begun.host)
+
     def stop(self) -> None:
         """Abort all handshakes."""
         for handshake in list(self.under_way):
             handshake.stop()
 
-    def _make_room(self, host: str) -> None:
-        """End the oldest handshake of the host, or of the host with most, if there are too many."""
-        count = Counter(self.begun.values())
-        crowd = host
-        if count[host] < SHARE:
-            if len(self.begun) < MOST:
-                return
-            crowd, _ = count.most_common(1)[0]
-        oldest = next(each for each, its in self.begun.items() if its == crowd)
-        del self.begun[oldest]
-        oldest.stop()
+    async def _place(self, handshake: Handshake, host: str) -> None:
+        """Wait for a place. One host does not wait for others: the one with most makes room for it."""
+        line = self._waiting.setdefault(host, {})
+        turn = line[handshake] = asyncio.get_running_loop().create_future()
+        self._let_in(host)
+        if not (turn.done() or self._is_looking):
+            self._look()
+        try:
+            await turn
+        finally:
+            line.pop(handshake, None)
+            if not line and self._waiting.get(host) is line:
+                del self._waiting[host]
+
+    def _let_in(self, host: str) -> None:
+        """Give places of a host to those that wait: free ones, and those that are held for too long."""
+        line = self._waiting.get(host, {})
+        while line:
+            count = Counter(begun.host for begun in self._begun.values())
+            is_full = count[host] >= SHARE
+            if is_full or len(self._begun) >= MOST:
+                crowd = host if is_full else count.most_common(1)[0][0]
+                oldest = next(each for each, begun in self._begun.items() if begun.host == crowd)
+                if is_full and monotonic() - self._begun[oldest].at < GRACE_SECONDS:
+                    return
+                del self._begun[oldest]
+                oldest.stop()
+            handshake = next(iter(line))
+            self._begun[handshake] = _Begun(host, monotonic())
+            turn = line.pop(handshake)
+            if not turn.done():
+                turn.set_result(None)
+
+    def _look(self) -> None:
+        """Look at all hosts whose handshakes wait, and again as long as there are any."""
+        for host in tuple(self._waiting):
+            self._let_in(host)
+        self._is_looking = bool(self._waiting)
+        if self._is_looking:
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     async def secured(
         self, handshake: Handshake, transport: asyncio.Transport, protocol: asyncio.Protocol
@@ -172,8 +224,7 @@ class Handshakes:
         host = peer_of(peer[0]) if peer else ""
         async with self._time_slices.slice(host, HANDSHAKE_SECONDS):
             context = self._context()
-        self._make_room(host)
-        self.begun[handshake] = host
+        await self._place(handshake, host)
         return await asyncio.get_running_loop().start_tls(
             transport,
             protocol,

@@ -203,6 +203,7 @@ async def test_handshakes_of_a_host_are_bounded(protocol: str, monkeypatch: pyte
     """A host that leaves handshakes half done loses the oldest for each new one; others lose none."""
     monkeypatch.setattr(handshakes, "SHARE", 3)
     monkeypatch.setattr(handshakes, "MOST", 5)
+    monkeypatch.setattr(handshakes, "GRACE_SECONDS", 0.0)
     writers = []
 
     async def begin(server: Server, source: str) -> asyncio.StreamReader:
@@ -223,3 +224,41 @@ async def test_handshakes_of_a_host_are_bounded(protocol: str, monkeypatch: pyte
         assert not any(reader.at_eof() for reader in (*others, *mine[2:]))
         for writer in writers:
             writer.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_handshakes_of_a_crowd_wait_for_each_other(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a host with more handshakes than places none is lost: each ends when those before it have."""
+    monkeypatch.setattr(handshakes, "SHARE", 3)
+    monkeypatch.setattr(handshakes, "GRACE_SECONDS", 10 * PATIENCE)
+
+    def connect(server: Server) -> None:
+        """Begin all at once, and go through them one after the other, as a slow client does."""
+        begun = []
+        for _ in range(10):
+            connection = socket.create_connection(place_of(server, protocol), PATIENCE)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            context = https("operator")
+            context.set_alpn_protocols([protocol])
+            secure = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+            with suppress(ssl.SSLWantReadError):
+                secure.do_handshake()
+            connection.sendall(outgoing.read())
+            begun.append((connection, secure, incoming, outgoing))
+        for connection, secure, incoming, outgoing in begun:
+            is_done = False
+            while not is_done:
+                data = connection.recv(65536)
+                assert data, "the server has closed a handshake"
+                incoming.write(data)
+                with suppress(ssl.SSLWantReadError):
+                    secure.do_handshake()
+                    is_done = True
+            connection.sendall(outgoing.read())
+        for connection, *_ in begun:
+            connection.close()
+
+    async with listening(PeerBounds(handshake=PATIENCE, http_idle=PATIENCE)) as server:
+        await asyncio.to_thread(connect, server)
