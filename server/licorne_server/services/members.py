@@ -23,7 +23,7 @@ from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.coordination.reach import Reach
 from licorne_server.coordination.secret import deployment_secret, is_given
 from licorne_server.coordination.store import Store, StoreError
-from licorne_server.http.members import Members
+from licorne_server.http.members import TELL_SECONDS, Members
 from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.rms.registry import Rms
@@ -203,6 +203,8 @@ class MembersService:
         self._tasks: set[asyncio.Task[None]] = set()
         # Calls of streams of RMs.
         self._of_rms: set[PackedCall] = set()
+        # Calls without the secret since the log was last told, and when that was.
+        self._wrong, self._told = 0, -TELL_SECONDS
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The method by name, bytes in and bytes out."""
@@ -230,7 +232,7 @@ class MembersService:
 
     async def _pass(self, context: Any) -> None:
         if not is_given(self.secret, context.invocation_metadata() or ()):
-            log.warning("member refused: it does not know the secret", peer=context.peer())
+            self._tell_of_wrong_secret(context.peer())
             raise permission_denied("the secret of the deployment is needed")
         stream = self._guard.stream(context)
         await stream.write(ACCEPTED)
@@ -246,6 +248,13 @@ class MembersService:
             del self._streams[packed]
             closed.set()
             log.info("member disconnected", peer=stream.peer, **asdict(stream.traffic))
+
+    def _tell_of_wrong_secret(self, peer: str) -> None:
+        """Tell the log now and then, as anybody may call without it."""
+        self._wrong += 1
+        if time.monotonic() - self._told >= TELL_SECONDS:
+            log.warning("member refused: it does not know the secret", peer=peer, times=self._wrong)
+            self._told, self._wrong = time.monotonic(), 0
 
     def _begin(self, call: PackedCall, opening: pb.Open) -> None:
         task = asyncio.create_task(self._serve(call, opening), name=f"passed {opening.method}")

@@ -1,8 +1,9 @@
-"""Messages of strangers that are not whole: how much memory they may take.
+"""Messages that are not whole, of peers without a certificate: how much memory they may take.
 
 Nothing is known of a call before its first message is whole but, perhaps, its token. Until then its bytes
-are in memory, for up to `--first-message`. So they are bounded, for each host and in total. One too many
-ends the call that was begun first, of the host that has most.
+are in memory, for up to `--first-message`; those of later messages of strangers for as long as they like. So
+they are bounded, for each host and in total. Beyond that the connection that has had some for longest loses
+the calls that they belong to: of the host, or of the host with most.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ class Holder(Protocol):
     """A connection."""
 
     def drop_unfinished(self, reason: str) -> None:
-        """End the calls of which no message is whole."""
+        """End the calls with such a message."""
         ...
 
 

@@ -133,3 +133,14 @@ async def test_members_are_for_operators(tmp_path: Path) -> None:
                     assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
     audited = [line for line in lines if line.get("action") == "drain member"]
     assert [(line["outcome"], line["member"]) for line in audited] == [("NOT_ALLOWED", "a"), ("done", "a")]
+
+
+async def test_log_has_few_lines_of_calls_without_the_secret() -> None:
+    """Whoever calls as a member without the secret is refused each time, and writes one line a minute."""
+    async with deployment("a") as [server], connected(server) as channel:
+        with capture_logs() as logs:
+            for _ in range(5):
+                with pytest.raises(grpc.aio.AioRpcError, match="the secret of the deployment is needed"):
+                    await channel.stream_stream("/licorne.members.Members/Pass")().read()
+    told = [line["times"] for line in logs if line["event"].startswith("member refused")]
+    assert told == [1]
