@@ -82,7 +82,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close it behind what is to be sent."""
-        self._flush()
+        # What waits for room is behind what is taken first.
+        for _ in range(2):
+            self._flush(ends=True)
         self._forget()
         if self._transport is not None:
             self._transport.close()
@@ -188,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_flushing = True
             self._loop.call_soon(self._flush)
 
-    def _flush(self) -> None:
+    def _flush(self, *, ends: bool = False) -> None:
         self._is_flushing = False
         if self._is_closing:
             return
@@ -196,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
             self._carry_out(self._http2.advance)
             if self._http2.has_more:
                 self._wait()
-        self._write()
+        self._write(ends)
 
     def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:
         """Carry out what a step has led to. Where that fails, the connection ends, and nothing else."""
@@ -206,12 +208,12 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("connection failed", peer=self.streams.peer, error=str(error))
             self.abort()
 
-    def _write(self) -> None:
-        """Write what is to be sent, unless the peer does not read."""
+    def _write(self, ends: bool) -> None:
+        """Write what is to be sent, unless the peer does not read; with `ends`, what is left in any case."""
         transport = self._transport
         if transport is None or self._is_closing or transport.is_closing():
             return
-        if not self._is_paused:
+        if ends or self._http2.closed or not self._is_paused:
             data = self._http2.take()
             if data:
                 transport.write(data)
