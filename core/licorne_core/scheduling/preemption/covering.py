@@ -239,16 +239,18 @@ def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
     What one leaf takes of the surplus of a queue is not there for the next one. The queues are a tree, so
     the sum is the same in any order.
     """
-    taken: dict[int, int] = {}
+    taken: dict[Queue, int] = {}
     total = 0
     for victim_leaf in victim_leaves:
         leaf = victim_leaf.leaf
         most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
-        # A queue has one mapping in a search.
-        bounds = [above for above in victim_leaf.above if name in above]
-        most = max(0, min([most, *(above[name] - taken.get(id(above), 0) for above in bounds)]))
-        for above in bounds:
-            taken[id(above)] = taken.get(id(above), 0) + most
+        bounds = [queue for queue in leaf.lineage if queue.guaranteed]
+        for queue, above in zip(bounds, victim_leaf.above, strict=False):
+            if name in above:
+                most = min(most, above[name] - taken.get(queue, 0))
+        most = max(0, most)
+        for queue in bounds:
+            taken[queue] = taken.get(queue, 0) + most
         total += most
     return total
 
