@@ -113,12 +113,24 @@ def waiting(owner: Owner) -> Connection:
     return connection
 
 
+def stops(connection: Connection) -> None:
+    """The server stops."""
+    connection.shut_down()
+    connection.close()
+
+
+def goes_on_sending(connection: Connection) -> None:
+    """The server aborts, and something comes all the same."""
+    connection.abort()
+    connection.data_received(b"more")
+
+
 WAYS: dict[str, Callable[[Connection], None]] = {
     "the peer has gone": lambda connection: connection.connection_lost(None),
     "the server closes": Connection.close,
     "the server aborts": Connection.abort,
-    "the server stops": lambda connection: (connection.shut_down(), connection.close())[0],
-    "more is received": lambda connection: (connection.abort(), connection.data_received(b"more"))[0],
+    "the server stops": stops,
+    "more is received": goes_on_sending,
     "the protocol is broken": lambda connection: connection.data_received(BROKEN),
     "a call cannot be carried out": lambda connection: None,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 
 from licorne_server.process.bounds import PeerBounds
 from support.patience import PATIENCE
