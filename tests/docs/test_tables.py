@@ -186,8 +186,9 @@ def test_bounds_of_peers_are_those_in_force() -> None:
     """Quotas of peers are on the page with their numbers."""
     usual = PeerBounds()
     rows = SERVING.table("What one peer may have")
-    assert [(numbers(row[1]), numbers(row[2])) for row in rows[:3]] == [
+    assert [(numbers(row[1]), numbers(row[2])) for row in rows[:4]] == [
         ([usual.waiting], [usual.waiting_share]),
+        ([usual.calls], [usual.calls_share]),
         ([usual.calls], [usual.calls_share]),
         ([usual.watchers], [usual.watchers_share]),
     ]

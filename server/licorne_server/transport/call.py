@@ -128,14 +128,39 @@ class Context:
         raise grpc.aio.AbortError
 
 
-class Call(Context):
+class Incoming(Context):
+    """What is known of the caller, and what is still wanted of it."""
+
+    is_over: bool
+    """True once its status was sent, or nobody waits for one."""
+    _transport: ServerTransport
+    _stream: int
+    _messages: deque[bytes]
+    _has_ended: bool
+
+    def authenticated(self) -> None:
+        """Its caller was authenticated, by a service that needs it."""
+        self._transport.authenticated()
+
+    @property
+    def has_come(self) -> bool:
+        """True if the next message, or the end, is there already."""
+        return bool(self._messages) or self._has_ended or self.is_over
+
+    def stop_reading(self) -> None:
+        """Want no further message: what comes is dropped, and the caller is let send no more."""
+        self._messages.clear()
+        if not self._has_ended:
+            self._has_ended = True
+            self._transport.stop_reading(self._stream)
+
+
+class Call(Incoming):
     """The context of a call, as far as services use that of grpc.aio."""
 
     method: str
     pack: Callable[[Any], bytes] | None
     """Makes the messages of its handler into bytes; None if they are."""
-    is_over: bool
-    """True once its status was sent, or nobody waits for one."""
 
     def __init__(
         self, transport: ServerTransport, stream: int, method: str, headers: Pairs, unpacking: Unpacking
@@ -185,10 +210,6 @@ class Call(Context):
         """Names in the caller's certificate, by gRPC's names for their kinds."""
         return self._transport.auth_context()
 
-    def authenticated(self) -> None:
-        """Its caller was authenticated, by a service that needs it."""
-        self._transport.authenticated()
-
     async def send_initial_metadata(self, metadata: Metadata) -> None:
         """Send the head of the response, at most once."""
         if not self._has_head:
@@ -217,18 +238,6 @@ class Call(Context):
         self._in_a_row += 1
         self._in_a_row_bytes += len(message)
         return message
-
-    @property
-    def has_come(self) -> bool:
-        """True if the next message, or the end, is there already."""
-        return bool(self._messages) or self._has_ended or self.is_over
-
-    def stop_reading(self) -> None:
-        """Want no further message: what comes is dropped, and the caller is let send no more."""
-        self._messages.clear()
-        if not self._has_ended:
-            self._has_ended = True
-            self._transport.stop_reading(self._stream)
 
     def waiting(self) -> list[bytes]:
         """Messages behind the last one that was read, which have come already: no more than a few."""

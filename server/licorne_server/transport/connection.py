@@ -65,11 +65,6 @@ class Connection(asyncio.BufferedProtocol):
         self.is_waiting = self._is_flushing = self._is_paused = self._is_closing = False
         self._is_reading = True
 
-    @property
-    def is_greeted(self) -> bool:
-        """True once the peer has said that it speaks HTTP/2."""
-        return self._http2.greeted
-
     def ping(self) -> None:
         """Ask the peer for a sign of life."""
         self._http2.ping()

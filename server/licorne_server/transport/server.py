@@ -264,7 +264,7 @@ class Limits:
         """Close a connection that is over a limit, or ask whether its peer is still there."""
         silent = now - connection.heard_at
         idle = now - connection.streams.idle_since if connection.streams.is_idle else 0.0
-        if not connection.is_greeted:
+        if not connection.streams.is_greeted:
             if now - connection.made_at > self.handshake:
                 connection.abort()
         elif silent > self._silent + self._timeout or idle > self._idle + self._timeout:

@@ -76,6 +76,11 @@ class Streams:
         self.line = (self._is_certified, self.host)
 
     @property
+    def is_greeted(self) -> bool:
+        """True once the peer has said that it speaks HTTP/2."""
+        return self._wire.greeted
+
+    @property
     def is_idle(self) -> bool:
         """True while no call is open, and no response is under way."""
         return not (self._open or self._wire.busy)
@@ -145,7 +150,7 @@ class Streams:
                 self._forget(stream)
                 call.end(None)
             elif kind == http2.REFUSED:
-                call.end(self._refusal(*payload))
+                call.end(_refusal(self._calls.max_message, *payload))
             elif kind == http2.COMPRESSED:
                 call.heard([Packed(payload)])
 
@@ -205,10 +210,11 @@ class Streams:
         self.idle_since = monotonic()
         self.count_unfinished()
 
-    def _refusal(self, size: int, flag: int) -> grpc.Status:
-        if flag > 1:
-            return Status(grpc.StatusCode.INTERNAL, f"a message has an unknown flag: {flag}")
-        return too_large(size, self._calls.max_message)
+
+def _refusal(most: int, size: int, flag: int) -> grpc.Status:
+    if flag > 1:
+        return Status(grpc.StatusCode.INTERNAL, f"a message has an unknown flag: {flag}")
+    return too_large(size, most)
 
 
 def _nothing() -> None:
