@@ -106,7 +106,7 @@ def logging_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iter
 
 _levels_log = structlog.get_logger("core.rm_log_levels")
 
-MOST_KEYS = 50
+MOST_KEYS = 40
 """Keys of an extra configuration that are looked at for slips."""
 
 MOST_IGNORED = 10

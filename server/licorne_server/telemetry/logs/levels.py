@@ -65,6 +65,7 @@ LOGGERS = (
     "core.event_feed",
     "core.grpc",
     "core.handover",
+    "core.http.acts",
     "core.http.door",
     "core.http.errors",
     "core.http.handshake",
