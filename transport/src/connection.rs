@@ -117,8 +117,8 @@ impl Connection {
 
     /// Streams that wait for the rest of a message, and the bytes of it that have come: of their first
     /// one, or of any.
-    fn unfinished(&self, any: bool) -> Vec<(u32, usize)> {
-        let sizes = self.streams.iter().map(|(id, stream)| (*id, stream.unfinished(any)));
+    fn unfinished(&self, whichever: bool) -> Vec<(u32, usize)> {
+        let sizes = self.streams.iter().map(|(id, stream)| (*id, stream.unfinished(whichever)));
         sizes.filter(|(_, size)| *size > 0).collect()
     }
 
