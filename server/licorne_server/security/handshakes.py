@@ -49,6 +49,10 @@ class Handler(Protocol):
         """Something was read."""
         ...
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        ...
+
 
 class _Waiting(asyncio.Protocol):
     """Buffers bytes between the end of the handshake and the handler's start."""
@@ -56,6 +60,7 @@ class _Waiting(asyncio.Protocol):
     def __init__(self) -> None:
         self.data = b""
         self.over = False
+        self.handler: Handler | None = None
 
     def data_received(self, data: bytes) -> None:
         self.data += data
@@ -63,8 +68,11 @@ class _Waiting(asyncio.Protocol):
     def eof_received(self) -> None:
         self.over = True
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self.over = True
+        # asyncio may have made up its mind whom to tell before the connection was handed over.
+        if self.handler is not None:
+            self.handler.connection_lost(exc)
 
 
 class Handshake(asyncio.Protocol):
@@ -121,6 +129,7 @@ class Handshake(asyncio.Protocol):
             return
         handler = self._make_handler()
         secure.set_protocol(handler)  # type: ignore[arg-type]
+        waiting.handler = handler
         handler.connection_made(secure)
         if waiting.data:
             handler.data_received(waiting.data)

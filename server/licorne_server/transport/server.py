@@ -213,10 +213,14 @@ class LoopTransport:
         """Close connections that are over a limit, and ask silent ones for a sign of life. Never returns."""
         while True:
             await asyncio.sleep(self._limits.look)
-            now = monotonic()
-            for connection in tuple(self._connections):
-                self._limits.hold(connection, now)
+            self._look_at_all()
             self.unfinished.drop()
+
+    def _look_at_all(self) -> None:
+        # Its own function, as a coroutine that sleeps would keep the last connection.
+        now = monotonic()
+        for connection in tuple(self._connections):
+            self._limits.hold(connection, now)
 
     def _is_busy(self) -> bool:
         """True while a call is under way, or a response has not left whole."""
