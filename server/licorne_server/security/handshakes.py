@@ -70,7 +70,7 @@ class _Waiting(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.over = True
-        # asyncio may have made up its mind whom to tell before the connection was handed over.
+        # asyncio chooses whom to notify early: this one, if the connection ended at the hand-over.
         if self.handler is not None:
             self.handler.connection_lost(exc)
 
