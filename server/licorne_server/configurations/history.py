@@ -146,6 +146,11 @@ class Keeper:
             self._latest.pop(rm_id, None)
             self._begin(rm_id, partial(self._dir.drop, rm_id))
 
+    async def written(self, rm_id: RmId) -> None:
+        """Wait until the writes of the RM that were begun before have ended."""
+        if self._dir is not None:
+            await self._run(_nothing)
+
     async def close(self) -> None:
         """Finish all writes, and unlock the directory."""
         if self._dir is not None:
@@ -172,6 +177,10 @@ class Keeper:
         self.failures += 1
         self._latest.pop(rm_id, None)
         keeper_log.error("configuration not stored", rm_id=rm_id, reason=str(error))
+
+
+def _nothing() -> None:
+    """The last of the work that is waited for."""
 
 
 log = structlog.get_logger("core.configurations.history")
@@ -371,6 +380,14 @@ class Configurations:
         """Store the RM's revisions as soon as possible, if there are any."""
         if rm_id in self._of:
             self.keeper.save(self._of[rm_id])
+
+    async def written(self, rm_id: RmId) -> None:
+        """Wait until what was noted of the RM is stored, or could not be.
+
+        What an operator is told to be done then survives the server, and is known to the RM's next owner.
+        The caller need not hold the RM's lock.
+        """
+        await self.keeper.written(rm_id)
 
     def gone(self, rm_id: RmId) -> None:
         """Note that the RM is no longer registered. Its revisions are retained for its return."""

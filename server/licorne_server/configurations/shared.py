@@ -41,7 +41,7 @@ MAX_UNPACKED = 32 * 1024 * 1024
 """Bytes of unpacked revisions, at most: texts, records and marks as JSON."""
 
 CLOSE_SECONDS = 5.0
-"""Seconds in which pending writes may end when the server stops."""
+"""Seconds in which pending writes may end when the server stops, or before an operator is answered."""
 
 
 def keeper_of(ownership: Ownership, settings: Settings) -> Keeper:
@@ -81,7 +81,8 @@ class SharedKeeper(Keeper):
         self._prepared: dict[RmId, bytes] = {}
         # Held while a document is written: writes of one RM are in order.
         self._locks: WeakValueDictionary[RmId, asyncio.Lock] = WeakValueDictionary()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # Writes under way, and their RMs.
+        self._tasks: dict[asyncio.Task[bool], RmId] = {}
 
     @property
     def persistent(self) -> bool:
@@ -133,7 +134,7 @@ class SharedKeeper(Keeper):
         """Replace the stored revisions by the prepared ones; returns True if they outlive all servers."""
         rm_id = revisions.rm_id
         self._latest[rm_id] = revisions
-        is_written = await asyncio.shield(self._spawn(self._write(rm_id, self._prepared.pop(rm_id))))
+        is_written = await asyncio.shield(self._spawn(rm_id, self._write(rm_id, self._prepared.pop(rm_id))))
         return is_written and self._persistent
 
     @property
@@ -152,18 +153,24 @@ class SharedKeeper(Keeper):
     def discard(self, rm_id: RmId) -> None:
         """Discard the prepared revisions."""
         if self._prepared.pop(rm_id, None) is not None:
-            self._spawn(self._discard(rm_id))
+            self._spawn(rm_id, self._discard(rm_id))
 
     def save(self, revisions: Revisions) -> None:
         """Store the revisions as soon as possible; a failure is logged."""
         if self._latest.get(revisions.rm_id) is not revisions:
             self._latest[revisions.rm_id] = revisions
-            self._spawn(self._write_latest(revisions))
+            self._spawn(revisions.rm_id, self._write_latest(revisions))
 
     def drop(self, rm_id: RmId) -> None:
         """Delete the stored revisions of the RM."""
         self._latest.pop(rm_id, None)
-        self._spawn(self._write(rm_id, None))
+        self._spawn(rm_id, self._write(rm_id, None))
+
+    async def written(self, rm_id: RmId) -> None:
+        """Wait, within a bounded time, until the writes of the RM that were begun before have ended."""
+        begun = [task for task, of in self._tasks.items() if of == rm_id]
+        if begun:
+            await asyncio.wait(begun, timeout=CLOSE_SECONDS)
 
     async def close(self) -> None:
         """Finish all writes, within a bounded time."""
@@ -228,10 +235,10 @@ class SharedKeeper(Keeper):
         value = document_of(packed, self._epoch(rm_id))
         self._written[rm_id] = await self._store.compare_and_set(key, value, revision)
 
-    def _spawn(self, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
+    def _spawn(self, rm_id: RmId, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
         task = asyncio.get_running_loop().create_task(work, name="shared revisions")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = rm_id
+        task.add_done_callback(self._tasks.pop)
         return task
 
 

@@ -1,20 +1,29 @@
 """Configurations and operators' marks follow their RM to its next owner."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from random import Random
 
 import grpc
 import pytest
 
-from licorne.v1.admin_pb2 import ForgetRmRequest, SetNodeSchedulableRequest, SetQueueStoppedRequest
+from licorne.v1.admin_pb2 import (
+    ForgetRmRequest,
+    HoldApplicationRequest,
+    SetNodeSchedulableRequest,
+    SetQueueStoppedRequest,
+)
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2 import ListRmsRequest
+from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import load
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 from licorne_server.configurations.revisions import Damaged, Revisions, Source
 from licorne_server.configurations.shared import pack, unpack
 from licorne_server.coordination.store import MAX_DOCUMENT
-from support.peers.members import SECRET, Deployment, members
-from support.peers.shim import Shim, connected
+from support.peers.members import SECRET, Deployment, Documents, members
+from support.peers.shim import Shim, application, connected
 from support.server.configuring import A, Admin, B, C, refusal, text
 
 PARTITION = PartitionName("[rm]default")
@@ -57,6 +66,35 @@ async def test_what_operators_did_is_in_force_at_the_next_owner(two: Deployment)
     assert b.scheduler.views.queue(PARTITION, "root.b").state == "Stopped"
     [disk, _] = b.changes.configurations.get("rm").marks
     assert (disk.name, disk.why, bool(disk.by)) == ("n0", "disk", True)
+
+
+async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -> None:
+    """An act that was answered is known to the next owner, whenever this one ends."""
+    store = two.servers["a"].ownership.store
+    assert isinstance(store, Documents)
+    node = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
+    app = HoldApplicationRequest(rm_id="rm", application_id="app", held=True)
+    async with connected(two.servers["a"]) as channel:
+        shim = Shim(channel)
+        _, applications, _ = await shim.set_up(config=A)
+        await shim.applications(applications, application("app", queue="root.a"))
+        admin = AdminStub(channel)
+        for act in (
+            partial(admin.SetNodeSchedulable, node),
+            partial(admin.SetQueueStopped, SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)),
+            partial(admin.HoldApplication, app),
+        ):
+            store.open.clear()
+            store.waiting.clear()
+            answer = asyncio.ensure_future(act())
+            await store.waiting.wait()
+            # The server has answered another call that came later.
+            await StateStub(channel).ListRms(ListRmsRequest())
+            assert not answer.done()
+            before = dict(store.documents)
+            store.open.set()
+            await answer
+            assert store.documents != before
 
 
 async def test_a_former_owner_stores_nothing(two: Deployment) -> None:

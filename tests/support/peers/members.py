@@ -1,5 +1,6 @@
 """Servers that share their RMs as members of one deployment, whose store is in the memory of the test."""
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -75,13 +76,21 @@ class Documents(Store):
         self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
         self.last = ""
         """Key of the last write; empty again once a member has closed its access."""
+        self.open = asyncio.Event()
+        """Writes wait for it."""
+        self.open.set()
+        self.waiting = asyncio.Event()
+        """Set once a write waits."""
 
     async def read(self, key: str) -> Document:
         """The document of the key."""
         return self.documents.get(key, Document())
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document."""
+        """Replace a document, when writes may go on."""
+        if not self.open.is_set():
+            self.waiting.set()
+            await self.open.wait()
         if self.documents.get(key, Document()).revision != revision:
             raise Conflict
         self.last = key

@@ -130,7 +130,9 @@ class ApplicationMethods:
             if adds and not self._has_room(rm_id):
                 raise exhausted(f"RM {rm_id} has {MAX_MARKS} marks of operators already", "TOO_MANY_MARKS")
             by = self._rights.access.caller(context).peer
-            return await act(OperatorMark(by, self._engine.now(), request.message))
+            answer = await act(OperatorMark(by, self._engine.now(), request.message))
+        await self._configurations.written(rm_id)
+        return answer
 
     def _has_room(self, rm_id: RmId) -> bool:
         """True if one more mark may be noted. Those of applications that are not there give way."""
