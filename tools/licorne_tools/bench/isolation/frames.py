@@ -92,10 +92,10 @@ class Peer:
         """Set when the server has told its settings."""
         writer.write(PREFACE + frame(SETTINGS))
 
-    def begin(self, stream: int, block: bytes, flags: int = 0) -> None:
-        """Begin a call; its head follows with the next write that waits."""
+    def begin(self, stream: int, block: bytes, flags: int = 0) -> bytes:
+        """The frame that begins a call, for `write`."""
         self._window[stream] = self._initial
-        self._writer.write(frame(HEADERS, block, stream, END_HEADERS | flags))
+        return frame(HEADERS, block, stream, END_HEADERS | flags)
 
     async def write(self, frames: bytes) -> None:
         """Send frames that need no window, when the server reads."""
@@ -180,10 +180,11 @@ def metadata(connections: int) -> Callable[[Site], AsyncIterator[Act]]:
         for start in range(1, 2 * CALLS, 2 * CALLS_AT_ONCE):
             if site.acts >= site.part(CALLS):
                 return
+            frames = []
             for stream in range(start, start + 2 * CALLS_AT_ONCE, 2):
-                peer.begin(stream, block, END_STREAM)
+                frames.append(peer.begin(stream, block, END_STREAM))
                 block = head(GET_SERVER) + costly(first=False)
-            await peer.write(b"")
+            await peer.write(b"".join(frames))
             site.acts += CALLS_AT_ONCE
 
     async def attack(site: Site) -> AsyncIterator[Act]:
@@ -201,7 +202,7 @@ async def unfinished(site: Site) -> AsyncIterator[Act]:
     """Messages of 4 MiB over as many connections, whose last bytes never come."""
 
     async def hold(peer: Peer) -> None:
-        peer.begin(1, head(GET_SERVER))
+        await peer.write(peer.begin(1, head(GET_SERVER)))
         await peer.data(1, PREFIX.pack(0, HELD_BYTES + 1) + bytes(HELD_BYTES), LARGEST_FRAME)
         site.acts += 1
         await asyncio.Event().wait()
@@ -214,7 +215,7 @@ async def dripping(site: Site) -> AsyncIterator[Act]:
     """Messages in frames of one byte, over four connections."""
 
     async def drip(peer: Peer) -> None:
-        peer.begin(1, head(UPDATE_ALLOCATION))
+        await peer.write(peer.begin(1, head(UPDATE_ALLOCATION)))
         await peer.data(1, PREFIX.pack(0, MOST_BYTES), PREFIX.size)
         part = bytes(FRAMES_AT_ONCE)
         for _ in range(MOST_BYTES // FRAMES_AT_ONCE - 1):
