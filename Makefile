@@ -51,7 +51,7 @@ PIP_INSTALL = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev/
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run kube bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -145,6 +145,10 @@ $(HELM) $(COMPOSE): $(RUNTIME)
 $(CHECK): $(wildcard deploy/check/*.go) deploy/check/go.mod deploy/check/go.sum
 	@test -n "$(GO)" || { echo 'no Go toolchain is installed' >&2; exit 1; }
 	@cd deploy/check && go build -o $(CURDIR)/$@ .
+
+# The programs of Kubernetes are built the first time, which takes minutes, and kept in the folder for caches.
+kube: install ## a Kubernetes on this machine with Licorne on it, for kubectl: make kube NODES=100; needs Go and etcd
+	@$(BIN)/python -m licorne_tools.kube.command $(if $(NODES),--nodes $(NODES)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 
 # The browser is the system's own, such as Debian's package chromium. It is never left out silently.
 test-browser: install ## the page in a real browser; needs chromium

@@ -35,7 +35,7 @@ async def running_etcd() -> AsyncIterator[str]:
         )
     parent = MEMORY if os.access(MEMORY, os.W_OK) else None
     with TemporaryDirectory(prefix="licorne-etcd-", dir=parent) as folder, TemporaryFile() as log:
-        client, peer, health = _free_ports(3)
+        client, peer, health = free_ports(3)
         process = await asyncio.create_subprocess_exec(
             program,
             f"--data-dir={folder}",
@@ -77,7 +77,7 @@ async def _is_healthy(port: int) -> bool:
     return bool(document.get("health") == "true")
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     """Ports of loopback on which nobody listens."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(number)]

@@ -1,0 +1,136 @@
+"""An API server by its paths: objects as JSON, watches, and its metrics."""
+
+import json
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from licorne_tools.bench.driver import BenchError
+
+Json = dict[str, Any]
+MERGE, STRATEGIC, APPLY = (
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+"""Kinds of patches."""
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of an object in a watch, at most."""
+
+
+class Refused(BenchError):
+    """A request that the API server has answered with an error."""
+
+    def __init__(self, status: int, reason: str, text: str) -> None:
+        """With the HTTP status, Kubernetes' word for the reason, and the message."""
+        super().__init__(f"{status} {reason}: {text}")
+        self.status = status
+        self.reason = reason
+
+
+class Api:
+    """A client with one token. Use `api` to make one."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        """Over an open session."""
+        self._session = session
+        self._url = url
+
+    async def get(self, path: str, **query: str) -> Json:
+        """An object, or a list of them. Raises as `request` does."""
+        return await self.request("GET", path, query=query)
+
+    async def create(self, path: str, item: Json) -> Json:
+        """Create an object below the path of its kind; the object as stored. Raises as `request` does."""
+        return await self.request("POST", path, item)
+
+    async def replace(self, path: str, item: Json) -> Json:
+        """Replace an object. Raises as `request` does."""
+        return await self.request("PUT", path, item)
+
+    async def patch(self, path: str, item: Json, kind: str = MERGE, **query: str) -> Json:
+        """Change an object, or a part of it such as its status. Raises as `request` does."""
+        return await self.request("PATCH", path, item, kind=kind, query=query)
+
+    async def delete(self, path: str, **options: Any) -> Json:
+        """Delete an object, or all of a list. `options` are of DeleteOptions. Raises as `request` does."""
+        return await self.request("DELETE", path, options or None)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        item: Json | None = None,
+        *,
+        kind: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Json:
+        """Send a request; the answer.
+
+        Raises:
+            Refused: the answer is an error.
+            BenchError: there is no answer.
+        """
+        try:
+            async with self._session.request(
+                method,
+                self._url + path,
+                params=query,
+                data=None if item is None else json.dumps(item),
+                headers={"Content-Type": kind},
+            ) as answer:
+                document = await answer.json(content_type=None) if answer.status != 204 else {}
+        except (OSError, aiohttp.ClientError, ValueError, TimeoutError) as error:
+            raise BenchError(f"{method} {path}: {type(error).__name__}: {error}") from None
+        if answer.status >= 300:
+            raise _refused(answer.status, document)
+        return document
+
+    async def text(self, path: str) -> str:
+        """What a path says that is no JSON, such as `/readyz` or `/metrics`; empty if there is no answer."""
+        try:
+            async with self._session.get(self._url + path) as answer:
+                return await answer.text() if answer.status == 200 else ""
+        except (OSError, aiohttp.ClientError, TimeoutError):
+            return ""
+
+    async def watch(self, path: str, **query: str) -> AsyncGenerator[tuple[str, Json], None]:
+        """Changes of a list, with the kind of each, until the server ends the watch.
+
+        A list without `resourceVersion` begins with what is there.
+
+        Raises:
+            Refused: the watch cannot be had, or goes no further: with 410 it is too old.
+            BenchError: there is no answer.
+        """
+        # What the cache has: with a bookmark behind it the API server wants a later etcd than Debian's.
+        params = {"watch": "1", "resourceVersion": "0", **query}
+        endless = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(
+            self._url + path, params=params, timeout=endless, read_bufsize=LONGEST_LINE
+        ) as answer:
+            if answer.status != 200:
+                raise _refused(answer.status, await answer.json(content_type=None))
+            while line := await answer.content.readline():
+                change = json.loads(line)
+                if change["type"] == "ERROR":
+                    raise _refused(change["object"].get("code", 0), change["object"])
+                yield change["type"], change["object"]
+
+
+def _refused(status: int, document: Json) -> Refused:
+    return Refused(status, document.get("reason", ""), document.get("message", ""))
+
+
+@asynccontextmanager
+async def api(url: str, authority: Path, token: str) -> AsyncIterator[Api]:
+    """A client of an API server, for the time of the block."""
+    trusted = ssl.create_default_context(cafile=str(authority))
+    async with aiohttp.ClientSession(
+        headers={"Authorization": f"Bearer {token}"}, connector=aiohttp.TCPConnector(ssl=trusted, limit=64)
+    ) as session:
+        yield Api(session, url)

@@ -1,0 +1,16 @@
+"""Run a program that ends with its parent: ``python -I -S bound.py COMMAND...`` (Linux).
+
+It is run by its path, imports nothing of ours, and becomes the program.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+"""See prctl(2); it stays over execve(2)."""
+
+if __name__ == "__main__":
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    os.execvp(sys.argv[1], sys.argv[1:])

@@ -1,0 +1,280 @@
+"""A control plane on free ports of loopback: etcd, API server, controllers, and KWOK in place of kubelets.
+
+The API server is as it comes, with RBAC and all admission plugins of its defaults. Its caller is an
+administrator with a token of its own. KWOK says that nodes are ready, and that pods run once they are bound.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aiohttp
+
+from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.etcd import free_ports
+from licorne_tools.kube.api import Api, Json, api
+from licorne_tools.kube.processes import Processes, Program
+from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, built
+
+MEMORY = Path("/dev/shm")
+"""Where files are never written to a disk, on which etcd waits with each change."""
+STAGES = Path(__file__).with_name("stages.yml")
+ADMIN = "admin"
+NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+"""What a node has, where nothing else is wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What may differ between control planes.
+
+    Attributes:
+        flags: flags of programs more, by their names.
+        tokens: other callers: user and group by token. `admin` is a member of `system:masters`.
+        controllers: False for an API server alone: no controllers and no KWOK.
+    """
+
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tokens: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    controllers: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plane:
+    """A running control plane.
+
+    Attributes:
+        folder: of its files and logs; it goes with the control plane.
+        url: of the API server.
+        kubeconfig: of the administrator.
+        authority: the file that the API server's certificate is checked by.
+        token: of the administrator.
+        etcd: `http://HOST:PORT` of its etcd.
+        api: a client of the administrator.
+        processes: of its programs, and of whatever else is started with it.
+    """
+
+    folder: Path
+    url: str
+    kubeconfig: Path
+    authority: Path
+    token: str
+    etcd: str
+    api: Api
+    processes: Processes
+
+    async def add_nodes(self, number: int, *, first: int = 0, capacity: Mapping[str, str] = NODE) -> None:
+        """Add nodes `node-00000` and so on, and wait until the last one is ready.
+
+        Raises:
+            BenchError: the API server refuses one.
+        """
+        names = [f"node-{index:05d}" for index in range(first, first + number)]
+        for start in range(0, number, 64):
+            await asyncio.gather(*(self._add_node(name, capacity) for name in names[start : start + 64]))
+        if names:
+            await self._until_ready(set(names))
+
+    async def _add_node(self, name: str, capacity: Mapping[str, str]) -> None:
+        await self.api.create("/api/v1/nodes", node(name))
+        status = {"status": {"capacity": dict(capacity), "allocatable": dict(capacity)}}
+        await self.api.patch(f"/api/v1/nodes/{name}/status", status)
+
+    async def _until_ready(self, names: set[str]) -> None:
+        """Wait until all these nodes are ready, and have no taint of a new node any more."""
+        async with aclosing(self.api.watch("/api/v1/nodes")) as changes:
+            async for _, found in changes:
+                conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
+                if conditions.get("Ready") == "True" and not found["spec"].get("taints"):
+                    names.discard(found["metadata"]["name"])
+                if not names:
+                    return
+
+    async def compact_etcd(self) -> None:
+        """Let etcd forget all that is not current: watches and pages from before end with 410.
+
+        Raises:
+            BenchError: etcd does not answer.
+        """
+        async with aiohttp.ClientSession() as session:
+            revision = int((await self._ask_etcd(session, "range", {"key": "AA=="}))["header"]["revision"])
+            await self._ask_etcd(session, "compaction", {"revision": str(revision), "physical": True})
+
+    async def _ask_etcd(self, session: aiohttp.ClientSession, what: str, body: Json) -> Json:
+        try:
+            async with session.post(f"{self.etcd}/v3/kv/{what}", data=json.dumps(body)) as answer:
+                answer.raise_for_status()
+                return await answer.json(content_type=None)  # type: ignore[no-any-return]
+        except aiohttp.ClientError as error:
+            raise BenchError(f"etcd: {error}") from None
+
+
+@asynccontextmanager
+async def running_plane(
+    options: Options | None = None, progress: Progress | None = None
+) -> AsyncIterator[Plane]:
+    """Start a control plane, for the time of the block; the programs are built where they are missing.
+
+    Raises:
+        BenchError: a program is missing, cannot be built, or does not start.
+    """
+    options = options or Options()
+    names = (API_SERVER, CONTROLLERS, KWOK) if options.controllers else (API_SERVER,)
+    programs = await asyncio.to_thread(built, names, progress)
+    parent = MEMORY if os.access(MEMORY, os.W_OK) else None
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="licorne-kube-", dir=parent)))
+        processes = Processes(folder)
+        stack.push_async_callback(processes.close)
+        peer, client, port = free_ports(3)
+        token, url, etcd = secrets.token_hex(16), f"https://127.0.0.1:{port}", f"http://127.0.0.1:{client}"
+        await processes.start(_etcd(folder, etcd, peer))
+        _write_secrets(folder, token, options.tokens)
+        await processes.start(_api_server(folder, programs[API_SERVER], etcd, port, options))
+        authority = folder / "certs/apiserver.crt"
+        plane = Plane(
+            folder=folder,
+            url=url,
+            kubeconfig=write_kubeconfig(folder / "kubeconfig", url, authority, ADMIN, token),
+            authority=authority,
+            token=token,
+            etcd=etcd,
+            api=await stack.enter_async_context(api(url, authority, token)),
+            processes=processes,
+        )
+        if options.controllers:
+            for program in _controllers(plane, programs, options):
+                await processes.start(program)
+        yield plane
+
+
+def _etcd(folder: Path, url: str, peer: int) -> Program:
+    command = [
+        ETCD,
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        f"--listen-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-cluster=default=http://127.0.0.1:{peer}",
+        "--logger=zap",
+        "--log-level=warn",
+    ]
+    return Program(ETCD, command, partial(says, f"{url}/health", '"true"'))
+
+
+def _api_server(folder: Path, program: Path, etcd: str, port: int, options: Options) -> Program:
+    command = [
+        str(program),
+        f"--etcd-servers={etcd}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={folder / 'certs'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={folder / 'accounts.key'}",
+        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=Node,RBAC",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--allow-privileged",
+        # Lists as streams want a later etcd than Debian has, and clients would try them again and again.
+        "--feature-gates=WatchList=false",
+        *options.flags.get(API_SERVER, ()),
+    ]
+    return Program(API_SERVER, command, partial(says, f"https://127.0.0.1:{port}/readyz", "ok"))
+
+
+def _controllers(plane: Plane, programs: Mapping[str, Path], options: Options) -> list[Program]:
+    manager = [
+        str(programs[CONTROLLERS]),
+        f"--kubeconfig={plane.kubeconfig}",
+        f"--service-account-private-key-file={plane.folder / 'accounts.key'}",
+        f"--root-ca-file={plane.authority}",
+        "--use-service-account-credentials",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+        *options.flags.get(CONTROLLERS, ()),
+    ]
+    kwok = [
+        str(programs[KWOK]),
+        f"--kubeconfig={plane.kubeconfig}",
+        f"--config={STAGES}",
+        "--manage-all-nodes",
+        "--node-lease-duration-seconds=120",
+        *options.flags.get(KWOK, ()),
+    ]
+    # Without its account no pod of a namespace is admitted; controllers make that of the first one.
+    account = partial(_is_there, plane.api, "/api/v1/namespaces/default/serviceaccounts/default")
+    return [Program(CONTROLLERS, manager, account), Program(KWOK, kwok, _at_once)]
+
+
+async def _at_once() -> bool:
+    return True
+
+
+async def _is_there(client: Api, path: str) -> bool:
+    try:
+        await client.get(path)
+    except BenchError:
+        return False
+    return True
+
+
+async def says(url: str, text: str) -> bool:
+    """True if a page has that in it. Of the certificate nothing is known yet."""
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=anybody) as answer:
+            return answer.status == 200 and text in await answer.text()
+    except (OSError, aiohttp.ClientError):
+        return False
+
+
+def node(name: str, **labels: str) -> dict[str, object]:
+    """A node that KWOK keeps ready."""
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "spec": {},
+    }
+
+
+def _write_secrets(folder: Path, token: str, others: Mapping[str, tuple[str, str]]) -> None:
+    """The key of service accounts, and the callers' tokens."""
+    key = folder / "accounts.key"
+    subprocess.run(
+        ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(key)],
+        check=True,
+        capture_output=True,
+    )
+    lines = [f"{token},{ADMIN},{ADMIN},system:masters"]
+    lines += [f"{one},{user},{user},{group}" for one, (user, group) in others.items()]
+    tokens = folder / "tokens.csv"
+    tokens.touch(mode=0o600)
+    tokens.write_text("\n".join(lines) + "\n")
+
+
+def write_kubeconfig(path: Path, url: str, authority: Path, user: str, token: str) -> Path:
+    """Write a kubeconfig of one user with a token; returns its path."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "local", "cluster": {"server": url, "certificate-authority": str(authority)}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": user}}],
+        "current-context": "local",
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(document, indent=2))
+    return path

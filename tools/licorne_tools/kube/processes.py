@@ -1,0 +1,140 @@
+"""Programs in processes of their own, each with a log: started, ended, paused, and started again."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from licorne_server.commands.server_process import cpu_seconds
+from licorne_tools.bench.driver import BenchError
+
+START_SECONDS = 120.0
+STOP_SECONDS = 15.0
+POLL_SECONDS = 0.05
+SHOWN_LINES = 15
+BOUND = Path(__file__).with_name("bound.py")
+
+Check = Callable[[], Coroutine[Any, Any, bool]]
+"""True once a program can be used."""
+
+
+@dataclass(slots=True)
+class Program:
+    """A program that runs, or has run: its command line, and how to see that it can be used."""
+
+    name: str
+    command: Sequence[str]
+    ready: Check
+    environment: Mapping[str, str] = field(default_factory=dict)
+    process: asyncio.subprocess.Process | None = None
+    spent: float = 0.0
+    """Seconds of CPU of its earlier processes."""
+
+
+class Processes:
+    """Programs by name. The last one that was started is the first to end."""
+
+    def __init__(self, folder: Path) -> None:
+        """Logs are written into the folder, a file for each program."""
+        self._folder = folder
+        self._programs: dict[str, Program] = {}
+
+    def log(self, name: str) -> Path:
+        """The log of a program."""
+        return self._folder / f"{name}.log"
+
+    async def start(self, program: Program) -> None:
+        """Start a program, and wait until it can be used.
+
+        Raises:
+            BenchError: it ends, or cannot be used in time; with the last lines of its log.
+        """
+        self._programs[program.name] = program
+        await self.restart(program.name)
+
+    async def restart(self, name: str) -> None:
+        """Start a program again, once it has ended. See `start`."""
+        program = self._programs[name]
+        with self.log(name).open("ab") as log:
+            program.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(BOUND)),
+                *program.command,
+                env={**os.environ, **program.environment},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # With a group of its own: an interrupt is for us, who end it in order.
+                process_group=0,
+            )
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not await program.ready():
+                    if program.process.returncode is not None:
+                        raise BenchError(f"{name} did not start:\n{self.last_lines(name)}")
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            text = f"{name} is not ready after {START_SECONDS:.0f} s:\n{self.last_lines(name)}"
+            raise BenchError(text) from None
+
+    async def stop(self, name: str, *, kill: bool = False) -> None:
+        """End a program, in order unless it is to be killed; nothing if it does not run."""
+        program = self._programs[name]
+        process = program.process
+        if process is None or process.returncode is not None:
+            return
+        program.spent += cpu_seconds(process.pid)
+        # A program that is paused would not see the signal.
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a program: SIGSTOP pauses it, SIGCONT lets it go on."""
+        process = self._programs[name].process
+        assert process is not None
+        process.send_signal(number)
+
+    def runs(self, name: str) -> bool:
+        """True if a program of that name runs."""
+        program = self._programs.get(name)
+        return program is not None and program.process is not None and program.process.returncode is None
+
+    def cpu_seconds(self, name: str) -> float:
+        """Seconds of CPU of all processes of a program so far."""
+        program = self._programs[name]
+        process = program.process
+        runs = process is not None and process.returncode is None
+        return program.spent + (cpu_seconds(process.pid) if runs and process is not None else 0.0)
+
+    async def ended(self) -> str:
+        """Wait until one of the programs that run now ends; its name."""
+        waits = {
+            asyncio.ensure_future(program.process.wait()): name
+            for name, program in self._programs.items()
+            if program.process is not None
+        }
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return waits[done.pop()]
+
+    def last_lines(self, name: str) -> str:
+        """The end of a program's log."""
+        lines = self.log(name).read_text(errors="replace").splitlines()
+        return "\n".join(lines[-SHOWN_LINES:])
+
+    async def close(self) -> None:
+        """End all programs."""
+        for name in reversed(self._programs):
+            await self.stop(name)

@@ -1,0 +1,124 @@
+"""The programs of a control plane, built from their Go modules and kept for the next time."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from licorne_tools.bench.driver import BenchError, Progress
+
+CHECKOUT = Path(__file__).parents[3]
+MODULES = CHECKOUT / "tools/kube"
+"""Go modules that depend on the programs and have no code."""
+SHIMS = CHECKOUT / "clients/go/shimtest"
+VERSION = "1.36.3"
+"""Of Kubernetes, as in `control-plane/go.mod`."""
+SHOWN_LINES = 15
+
+API_SERVER, CONTROLLERS, SCHEDULER = "kube-apiserver", "kube-controller-manager", "kube-scheduler"
+KUBECTL, KWOK, ETCD = "kubectl", "kwok", "etcd"
+SHIM, OLDER_SHIM = "licorne-k8shim", "yunikorn-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a program comes from: a Go module of this checkout, and a package that it depends on."""
+
+    module: Path
+    package: str
+
+
+SOURCES: Mapping[str, Source] = {
+    **{
+        name: Source(MODULES / "control-plane", f"k8s.io/kubernetes/cmd/{name}")
+        for name in (API_SERVER, CONTROLLERS, SCHEDULER, KUBECTL)
+    },
+    KWOK: Source(MODULES / "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    SHIM: Source(SHIMS, "./cmd/licorne-k8shim"),
+    OLDER_SHIM: Source(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
+}
+# Programs say this version, which others compare with theirs.
+LINKED = " ".join(
+    (
+        "-s -w",
+        f"-X k8s.io/component-base/version.gitVersion=v{VERSION}",
+        *(
+            f"-X k8s.io/component-base/version.{part}={number}"
+            for part, number in zip(("gitMajor", "gitMinor"), VERSION.split("."), strict=False)
+        ),
+    )
+)
+
+
+def missing() -> list[str]:
+    """What is not installed of the two programs that cannot be built: Go and etcd."""
+    return [name for name in ("go", ETCD) if shutil.which(name) is None]
+
+
+def check() -> None:
+    """Check that Go and etcd are installed.
+
+    Raises:
+        BenchError: one of them is not; the text says which, and where it is to be had.
+    """
+    where = {"go": "Go 1.26 or newer", ETCD: "etcd, which Debian has in the package etcd-server"}
+    if gone := missing():
+        raise BenchError(f"a control plane needs {' and '.join(where[name] for name in gone)} on the PATH")
+
+
+def built(names: Sequence[str], progress: Progress | None = None) -> dict[str, Path]:
+    """The programs of these names, built where that was not done before: some minutes the first time.
+
+    Raises:
+        BenchError: Go is not installed, or a program cannot be built.
+    """
+    check()
+    return {name: _built(name, progress) for name in names}
+
+
+def _built(name: str, progress: Progress | None) -> Path:
+    source = SOURCES[name]
+    folder = cache() / (_digest(source.module) if source.module.is_relative_to(MODULES) else "shims")
+    program = folder / name
+    # What depends on the checkout is always built: Go knows what has changed.
+    if program.exists() and source.module.is_relative_to(MODULES):
+        return program
+    if progress is not None:
+        progress.begin(f"building {name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / f".{name}.{os.getpid()}"
+    command = [
+        "go",
+        "build",
+        "-trimpath",
+        "-buildvcs=false",
+        f"-ldflags={LINKED}",
+        "-o",
+        str(made),
+        source.package,
+    ]
+    done = subprocess.run(command, cwd=source.module, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        text = "\n".join(done.stderr.splitlines()[-SHOWN_LINES:])
+        raise BenchError(f"{name} cannot be built:\n{text}")
+    # Two that build at the same time both have a whole program.
+    made.replace(program)
+    return program
+
+
+def cache() -> Path:
+    """The folder of what is built."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "licorne/kube"
+
+
+def _digest(module: Path) -> str:
+    """What a program of the module depends on: versions of modules and of Go, and how it is linked."""
+    digest = hashlib.sha256(LINKED.encode())
+    for name in ("go.mod", "go.sum"):
+        digest.update((module / name).read_bytes())
+    version = subprocess.run(["go", "version"], capture_output=True, check=True).stdout
+    digest.update(version)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,139 @@
+"""What binds pods on a control plane: the shim with Licorne or with the older core, and kube-scheduler."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+
+from licorne_tools.bench.driver import Progress
+from licorne_tools.bench.etcd import free_ports
+from licorne_tools.kube.plane import Plane, says
+from licorne_tools.kube.processes import Program
+from licorne_tools.kube.programs import OLDER_SHIM, SCHEDULER, SHIM, built
+
+LICORNE = "licorne"
+NAMESPACE = "yunikorn"
+"""Of the shim and its config maps."""
+STARTED = "scheduler state initialized"
+"""What both shims log once they know the cluster."""
+
+
+class Kind(Enum):
+    """The schedulers, by the words of commands."""
+
+    LICORNE = "licorne"
+    OLDER = "older"
+    KUBE = "kube"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """A scheduler that runs.
+
+    Attributes:
+        name: that pods give as their `schedulerName`.
+        programs: its programs on the plane, the server before the shim.
+        target: `HOST:PORT` of Licorne's gRPC; empty for the others.
+        page: the address of Licorne's HTTP; empty for the others.
+    """
+
+    kind: Kind
+    name: str
+    programs: Sequence[str]
+    target: str = ""
+    page: str = ""
+
+    def cpu_seconds(self, plane: Plane) -> float:
+        """Seconds of CPU of its programs so far."""
+        return sum(map(plane.processes.cpu_seconds, self.programs))
+
+    async def stop(self, plane: Plane) -> None:
+        """End its programs, the shim before the server."""
+        for name in reversed(self.programs):
+            await plane.processes.stop(name)
+
+
+async def begin(
+    plane: Plane,
+    kind: Kind,
+    *,
+    kubeconfig: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    serve: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Scheduler:
+    """Start a scheduler on the plane; it ends with the plane, if not before.
+
+    `kubeconfig` is of its account, the administrator unless one is given. `environment` is for a shim,
+    and `serve` are options of Licorne's server.
+
+    Raises:
+        BenchError: a program cannot be built, or does not start.
+    """
+    config = kubeconfig or plane.kubeconfig
+    if kind is Kind.KUBE:
+        return await _kube_scheduler(plane, config, progress)
+    name = SHIM if kind is Kind.LICORNE else OLDER_SHIM
+    program = (await asyncio.to_thread(built, [name], progress))[name]
+    settings = {"NAMESPACE": NAMESPACE, "KUBECONFIG": str(config)}
+    target = page = ""
+    servers: tuple[str, ...] = ()
+    if kind is Kind.LICORNE:
+        target, page = await _serve(plane, serve)
+        settings["LICORNE_TARGET"] = target
+        servers = (LICORNE,)
+    log = plane.processes.log(name)
+    log.unlink(missing_ok=True)
+    command = [str(program)]
+    shim = Program(name, command, partial(_logged, log, STARTED), {**settings, **(environment or {})})
+    await plane.processes.start(shim)
+    return Scheduler(kind=kind, name="yunikorn", programs=(*servers, name), target=target, page=page)
+
+
+async def _serve(plane: Plane, options: Sequence[str]) -> tuple[str, str]:
+    """Start Licorne's server; its addresses for gRPC and for a browser."""
+    grpc, http = (f"127.0.0.1:{port}" for port in free_ports(2))
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "licorne_server",
+        "serve",
+        "--listen",
+        grpc,
+        "--http",
+        http,
+        *options,
+    ]
+    await plane.processes.start(Program(LICORNE, command, partial(says, f"http://{http}/readyz", "")))
+    return grpc, f"http://{http}"
+
+
+async def _kube_scheduler(plane: Plane, kubeconfig: Path, progress: Progress | None) -> Scheduler:
+    program = (await asyncio.to_thread(built, [SCHEDULER], progress))[SCHEDULER]
+    [port] = free_ports(1)
+    command = [
+        str(program),
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        # As fast as the shim, which is allowed 1,000 requests a second, and as the API server.
+        "--kube-api-qps=5000",
+        "--kube-api-burst=5000",
+    ]
+    await plane.processes.start(
+        Program(SCHEDULER, command, partial(says, f"https://127.0.0.1:{port}/readyz", "ok"))
+    )
+    return Scheduler(kind=Kind.KUBE, name="default-scheduler", programs=(SCHEDULER,))
+
+
+async def _logged(log: Path, text: str) -> bool:
+    return await asyncio.to_thread(_has, log, text)
+
+
+def _has(log: Path, text: str) -> bool:
+    return log.exists() and text in log.read_text(errors="replace")
