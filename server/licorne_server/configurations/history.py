@@ -147,7 +147,10 @@ class Keeper:
             self._begin(rm_id, partial(self._dir.drop, rm_id))
 
     async def written(self, rm_id: RmId) -> None:
-        """Wait until the writes of the RM that were begun before have ended."""
+        """Wait until the writes of the RM that were begun before have ended, well or not.
+
+        What an operator is then told to be done survives the server, and is known to the RM's next owner.
+        """
         if self._dir is not None:
             await self._run(_nothing)
 
@@ -380,14 +383,6 @@ class Configurations:
         """Store the RM's revisions as soon as possible, if there are any."""
         if rm_id in self._of:
             self.keeper.save(self._of[rm_id])
-
-    async def written(self, rm_id: RmId) -> None:
-        """Wait until what was noted of the RM is stored, or could not be.
-
-        What an operator is told to be done then survives the server, and is known to the RM's next owner.
-        The caller need not hold the RM's lock.
-        """
-        await self.keeper.written(rm_id)
 
     def gone(self, rm_id: RmId) -> None:
         """Note that the RM is no longer registered. Its revisions are retained for its return."""

@@ -131,7 +131,7 @@ class ApplicationMethods:
                 raise exhausted(f"RM {rm_id} has {MAX_MARKS} marks of operators already", "TOO_MANY_MARKS")
             by = self._rights.access.caller(context).peer
             answer = await act(OperatorMark(by, self._engine.now(), request.message))
-        await self._configurations.written(rm_id)
+        await self._configurations.keeper.written(rm_id)
         return answer
 
     def _has_room(self, rm_id: RmId) -> bool:

@@ -240,7 +240,7 @@ class OperatorMethods:
             elif not done.changed:
                 return done
             self._configurations.mark(rm_id, mark, on=on)
-        await self._configurations.written(rm_id)
+        await self._configurations.keeper.written(rm_id)
         return done
 
     def _mark(self, request: Any, context: Any) -> OperatorMark:
@@ -273,7 +273,7 @@ class OperatorMethods:
         async with self._rms.lock(rm_id):
             if self._rms.find(rm_id) is None:
                 self._configurations.forget(rm_id)
-        await self._configurations.written(rm_id)
+        await self._configurations.keeper.written(rm_id)
         try:
             with suppress(NotReleased):  # it has come back
                 await self._budgets.release(rm_id, epoch)
