@@ -21,6 +21,9 @@ NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism
 NATIVE_FORMS := $(addprefix tests/test_forms.py::test_,both_forms_decide_the_same what_is_compiled_in_place_is_not_older_than_its_source)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
+# The tests start many processes, and each would compile all that it imports anew if no bytecode were kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Where cargo keeps what it has built of others.
 RUST_TARGET ?= $(CURDIR)/build/rust
 

@@ -89,9 +89,11 @@ def definition(tree: Path, where: str) -> tuple[Path, ast.stmt]:
         DoesNotApply: there is none, or there are several.
     """
     room, _, name = where.rpartition(":")
+    first, *others = (_defining(tree).get(part, ()) for part in name.split("."))
     found = [
         (path, node)
-        for path in _defining(tree).get(name.rpartition(".")[2], ())
+        for path in first
+        if all(path in other for other in others)
         if not room or room in (*path.relative_to(tree).parent.parts, path.stem)
         for node in _named(ast.parse(_sources(tree)[path]).body, name)
     ]
@@ -139,14 +141,19 @@ def _defining(tree: Path) -> dict[str, list[Path]]:
 
 
 @cache
-def _tests(tree: Path) -> list[Path]:
-    return sorted((tree / "tests").rglob("*.py"))
+def _tests(tree: Path) -> dict[str, list[Path]]:
+    """The files below the tests, by their names."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((tree / "tests").rglob("*.py")):
+        found.setdefault(path.name, []).append(path)
+    return found
 
 
 def _test(tree: Path, test: str) -> str:
     """A test, or all of a file, as pytest wants it."""
     file, colons, function = test.partition("::")
-    found = [path for path in _tests(tree) if path.match(f"{file}.py")]
+    named = _tests(tree).get(f"{file.rpartition('/')[2]}.py", ())
+    found = [path for path in named if path.match(f"{file}.py")]
     if len(found) != 1:
         raise DoesNotApply(f"{len(found)} files of tests are called {file}")
     if function and f"def {function.partition('[')[0]}(" not in found[0].read_text(encoding="utf-8"):
