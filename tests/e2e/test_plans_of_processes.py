@@ -17,6 +17,8 @@ from support.peers.shim import Shim, eventually
 from support.server.configuring import A, B
 from support.server.server_process import ServerProcess
 
+PATIENT = ("--max-plan-pause", "60")
+"""A copy is made, however long that takes on a busy machine."""
 PLANNER = Path(__file__).parents[1] / "support" / "server" / "sleeping_planner.py"
 
 
@@ -47,7 +49,7 @@ async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tm
     file = tmp_path / "pid"
     program = (sys.executable, str(PLANNER), str(file))
     async with (
-        ServerProcess(program=program) as server,
+        ServerProcess(*PATIENT, program=program) as server,
         grpc.aio.insecure_channel(server.target) as channel,
     ):
         await Shim(channel).register(A)
@@ -80,7 +82,7 @@ async def test_plans_are_made_whatever_grpc_is_told_of_forks(
         monkeypatch.setenv(FORK_VARIABLE, setting)
     reader, writer = os.pipe()
     async with (
-        ServerProcess(stderr=writer) as server,
+        ServerProcess(*PATIENT, stderr=writer) as server,
         grpc.aio.insecure_channel(server.target) as channel,
     ):
         os.close(writer)
