@@ -84,7 +84,7 @@ GANGS = (
         "smaller-one-keeps-the-rest",
         "Allocations.take_place",
         without("items"),
-        "what a placeholder kept and its smaller replacement does not take stays booked",
+        "nobody is woken for what a placeholder kept and its smaller replacement does not take",
         ("scenarios/test_scenarios::test_scenario[gang_corners]",),
     ),
     Defect(
