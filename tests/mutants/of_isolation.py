@@ -91,7 +91,7 @@ ISOLATION = (
         "Stream.first",
         swap("seconds", "None"),
         "a stream that says nothing stays open",
-        ("test_silence",),
+        ("test_calls_that_are_over",),
         nth=2,
     ),
     Defect(
@@ -121,7 +121,7 @@ ISOLATION = (
         "paging:_walk",
         drop("over"),
         "a reader makes a page of ten thousand rows while everybody waits",
-        ("engine/test_pieces",),
+        ("services/test_paging",),
     ),
     Defect(
         "turns-by-reader",

@@ -71,7 +71,7 @@ SECURITY = (
         "CallGuard._first_of",
         swap("self . _seconds", "None"),
         "half a request stays in memory for as long as its caller likes",
-        ("test_silence::test_unfinished_request_ends",),
+        ("security/test_connections",),
         nth=1,
     ),
     Defect(

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from licorne.v1 import state_pb2 as pb
 from licorne_server.rms.streams import Stream
 from licorne_server.services.calls import stream_handler, watch_handler
-from licorne_server.wire.errors import Stopped
+from licorne_server.wire.errors import CallError, Stopped
 
 
 class Ended:
@@ -74,3 +74,9 @@ async def test_stream_of_an_rm_that_goes_while_it_is_written_to_says_so() -> Non
     with pytest.raises(grpc.aio.InternalError):
         await stream.run(read(), carry_out(), stream.write(b""), lambda: None)
     assert stream.reason == "its client has gone"
+
+
+async def test_a_stream_that_says_nothing_ends() -> None:
+    """Its first message is waited for so many seconds, and then it is told so."""
+    with pytest.raises(CallError, match="nothing was said for 0 s after the stream was opened"):
+        await Stream(Ended()).first(0.0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -132,6 +133,35 @@ async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets:
     await asyncio.gather(call, return_exceptions=True)
     link = known.link(Context().peer())
     assert (link.calls, link.open, link.resets) == (1, 0, resets)
+
+
+async def test_a_request_that_does_not_come_ends_its_call() -> None:
+    """A call whose first message is not whole in time is told so, and nothing of it is kept."""
+    bounds, told = PeerBounds(first_message=0.0), []
+
+    class Waiting(Context):
+        """A call that is told how it ended."""
+
+        async def abort_with_status(self, status: grpc.Status) -> None:
+            """As gRPC does."""
+            told.append((status.code, status.details))
+            raise grpc.aio.AbortError
+
+    async def half() -> AsyncIterator[bytes]:
+        await asyncio.get_running_loop().create_future()
+        yield b""
+
+    async def serve(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        async for request in requests:
+            yield request
+
+    known = Connections(bounds)
+    guard = CallGuard(Access(), known, bounds, frozenset())
+    handler = guard.guarded(grpc.stream_stream_rpc_method_handler(serve), "/service/method")
+    with pytest.raises(grpc.aio.AbortError):
+        await anext(handler.stream_stream(half(), Waiting()))
+    assert told == [(grpc.StatusCode.UNAVAILABLE, "no whole message came for 0 s after the call was opened")]
+    assert known.link(Waiting().peer()).open == 0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Long answers: made in slices, cut into pages, one at a time."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -34,6 +36,24 @@ async def test_a_list_without_pages_is_made_in_slices() -> None:
     """Nothing is cut off, and pauses are left out."""
     steps = (number if number % 2 else None for number in range(30_000))
     assert await walked(steps, SLICES) == list(range(1, 30_000, 2))
+
+
+async def test_a_slice_that_is_over_is_left() -> None:
+    """The rest is done in further slices, each as long as it may be."""
+    lengths: list[int] = []
+
+    @asynccontextmanager
+    async def three_steps() -> AsyncIterator[Callable[[], bool]]:
+        lengths.append(0)
+
+        def over() -> bool:
+            lengths[-1] += 1
+            return lengths[-1] == 3
+
+        yield over
+
+    assert await walked(range(7), three_steps) == list(range(7))
+    assert lengths == [3, 3, 1]
 
 
 async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
