@@ -50,6 +50,7 @@ ETCD = (
         "a snapshot has the owner of before a change beside the one of after it",
         ("test_etcd",),
         nth=1,
+        slow=True,
     ),
     Defect(
         "revisions-tell-all",
