@@ -16,9 +16,6 @@ COMPOSE := $(BIN)/podman-compose
 CHECK := build/tools/check
 CHART := deploy/helm/licorne
 DASHBOARD := $(CHART)/files/licorne.json
-NATIVE_WORLDS ?= 40
-NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py)
-NATIVE_FORMS := $(addprefix tests/test_forms.py::test_,both_forms_decide_the_same what_is_compiled_in_place_is_not_older_than_its_source)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 # The tests start many processes, and each would compile all that it imports anew if no bytecode were kept.
@@ -45,12 +42,16 @@ APP_VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' $(CHART)/Chart.yaml)
 # What the server and the client need, and what working on them needs beside that.
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
+COLLECTED := .venv/.collected
+BUILT := build/venv
+BOTH_FORMS := tests/test_forms.py::test_both_forms_decide_the_same
 # uv reads no settings of pip: an index that pip has, from the environment or a file, is uv's too.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
-PIP_INSTALL = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev/null) && \
-  export UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$$index}; $(BIN)/uv pip install --quiet --python $(BIN)/python
+INSTALL_INTO = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev/null) && \
+  export UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$$index}; $(BIN)/uv pip install --quiet --python $(1)/bin/python
+PIP_INSTALL = $(call INSTALL_INTO,.venv)
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
@@ -79,6 +80,12 @@ $(GENERATOR): proto/requirements.txt | $(RUNTIME)
 	@$(BIN)/uv pip install --quiet --python $(GEN)/python -r proto/requirements.txt
 	@touch $@
 
+# The processes that share the tests start at the same time, and each would compile all modules of the tests: the first
+# time this is done before. What cannot be collected is told by the tests.
+$(COLLECTED): $(INSTALLED)
+	@$(BIN)/pytest --collect-only -q > /dev/null 2>&1 || true
+	@touch $@
+
 demo: $(RUNTIME) ## a real server and fake RMs, seen from the terminal
 	@$(BIN)/licorne demo
 
@@ -88,15 +95,22 @@ run: $(RUNTIME) ## a server on loopback
 bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
-test: install ## the tests, but for slow ones: four minutes on two processors, with Python, make and git alone
+test: install | $(COLLECTED) ## the tests, but for slow ones: four minutes on two processors, with Python, make and git alone
 	@$(BIN)/pytest -n auto --dist worksteal
 
-# Of the tests without a target of their own: all, and the slow ones.
-WITH := not bench and not promtool and not helm and not wheels and not image and not transport
-EVERY := -m '$(WITH)'
+# The tests without a target of their own.
+WITH := not bench and not promtool and not helm and not wheels and not image
 
-test-slow: install ## the tests that take more than half a second of CPU each: large worlds, processes, growth
-	@$(BIN)/pytest -m 'slow and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 -n auto --dist worksteal
+# What is tested as it is built, too: the core, without what is not compiled, and what is on the wire.
+PLAIN := $(addprefix tests/core/,config whatif)
+WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services transport wire workers))
+BUILT_FILES := $(WIRE) tests/core tests/scenarios tests/properties
+
+# Of what is tested as it is built, only what needs the sources is played here, and attacks: what is slow runs once.
+test-slow: install | $(COLLECTED) ## the tests that take more than half a second of CPU each, but for those that test-compiled has
+	@$(BIN)/pytest -m 'slow and (pure or not worlds) and not transport and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 \
+	  -n auto --dist worksteal tests/attacks tests/properties $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
+	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) | tr ' ' '|'))/")
 
 # What breaks first, whatever is changed.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \
@@ -183,12 +197,10 @@ dist: install ## into dist/: wheels and sources of client, command line and serv
 transport: install ## into dist/: the wheel with HTTP/2 for the server, compiled for this machine; needs cargo
 	@CARGO_TARGET_DIR='$(RUST_TARGET)' $(BIN)/uv build --quiet --wheel --out-dir dist transport
 
-# What is on the wire runs over the wheel of `make dist`, too: the same tests as without it, and those of its own.
-OVER_TRANSPORT := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services wire workers))
-
-test-transport: install ## test the server over the transport that dist/ has, and take it away
+# What is on the wire runs over the wheel of `make transport`, too: the same tests as without it, and those of its own.
+test-transport: install ## test the server from its sources over the transport that dist/ has, and take it away
 	@$(PIP_INSTALL) --no-index --no-deps --force-reinstall dist/licorne_transport-*.whl
-	@$(BIN)/pytest -m transport tests/server/transport && $(BIN)/pytest $(EVERY) -n auto --dist worksteal $(OVER_TRANSPORT); \
+	@$(BIN)/pytest -m '$(WITH)' -n auto --dist worksteal $(WIRE); \
 	  failed=$$?; $(BIN)/python -m pip uninstall --quiet --yes licorne-transport; exit $$failed
 
 lint-rust: ## the compiled transport: format and lint; needs cargo
@@ -202,15 +214,17 @@ test-dist: dist ## does each wheel work in a fresh environment?
 test-native: test-dist ## test-dist and test-compiled
 	@$(MAKE) --no-print-directory test-compiled
 
-# What is tested is what the wheel of `make dist` has. Ends with the sources alone again, as a library hides what is
-# changed in its source. The tests of plans work on deep copies, which compiled objects do not offer: a server copies
-# its process. A configuration is read by modules that are not compiled; what the core makes of it, its tests show.
-test-compiled: install ## test the compiled form that dist/ has (the core, the way to it, members, the scenarios, some worlds), and take it away
-	@$(BIN)/python native.py unpack dist/licorne_server-*-cp*.whl
-	@$(BIN)/licorne version --client | grep ', compiled,'
-	@$(BIN)/pytest $(EVERY) -n auto --dist worksteal --worlds $(NATIVE_WORLDS) $(addprefix --ignore tests/core/,whatif config) \
-	  $(NATIVE_FORMS) tests/core tests/scenarios $(addprefix tests/server/,rms members wire services) $(NATIVE_PROPERTIES)
-	@$(MAKE) --no-print-directory pure
+# What is tested is what dist/ has: its wheels are in an environment of their own, and of the checkout nothing is used but
+# tests and tools. So the sources can be tested at the same time. The tests of plans work on deep copies, which compiled
+# objects do not offer: a server copies its process. A configuration is read by modules that are not compiled; what the
+# core makes of it, its tests show. The random worlds are those that the sources do not play: their decisions are the same.
+test-compiled: install | $(COLLECTED) ## test what dist/ has, the compiled server over the compiled transport: the core, the wire, many worlds
+	@rm -rf $(BUILT) && $(BIN)/uv venv --quiet --python $(BIN)/python $(BUILT)
+	@$(call INSTALL_INTO,$(BUILT)) --no-sources -c constraints.txt dist/licorne_cl*.whl dist/licorne_server-*-cp*.whl \
+	  $$(ls dist/licorne_transport-*.whl 2> /dev/null) -e tools --group dev
+	@$(BUILT)/bin/licorne version --client | grep ', compiled,'
+	@$(BUILT)/bin/pytest -m '$(WITH) and (slow or not worlds)' -n auto --dist worksteal \
+	  --timeout=1200 -o faulthandler_timeout=1500 $(PLAIN:%=--ignore=%) $(BUILT_FILES) $(BOTH_FORMS)
 
 soak: install ## kill servers and RMs 120 times, shake members 100 times, then 500,000 allocations with flat memory; half an hour
 	@$(BIN)/python tests/soak
@@ -247,7 +261,7 @@ programs: install ## are the programs there that tests need beside Python, make 
 audit: install ## known vulnerabilities of the locked packages and crates: make audit STRICT=strict fails for what cannot be looked up
 	@$(BIN)/python .ci/audit.py $(STRICT)
 
-check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native $(if $(CARGO),test-transport) gate ## all that CI runs
+check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native gate ## all that CI runs
 
 lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check

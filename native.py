@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZipFile
 
 from mypyc.build import mypycify
 from setuptools import Distribution, Extension
@@ -126,26 +124,16 @@ def put_in_place(built: Path) -> None:
         shutil.copy(library, ROOT / (homes or ROOTS)[0] / place)
 
 
-def unpack(wheel: Path) -> None:
-    """Put in place what a wheel has, without compiling it again."""
-    with TemporaryDirectory() as folder, ZipFile(wheel) as archive:
-        archive.extractall(folder)
-        put_in_place(Path(folder))
-
-
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=("in-place", "pure", "into", "unpack"))
-    parser.add_argument("target", nargs="?", type=Path, default=BUILT, help="of `into`; a wheel for `unpack`")
+    parser.add_argument("action", choices=("in-place", "pure", "into"))
+    parser.add_argument("target", nargs="?", type=Path, default=BUILT, help="of `into`")
     parser.add_argument("--level", default="1", help="of the C compiler (%(default)s)")
     args = parser.parse_args()
     os.chdir(ROOT)
     if args.action == "pure":
         pure()
-        return
-    if args.action == "unpack":
-        unpack(args.target)
         return
     shutil.rmtree(args.target, ignore_errors=True)
     build(args.target, WORK, args.level)

@@ -15,8 +15,11 @@ from support.wire.still import stillness
 
 FILES = sorted(corpus.FOLDER.glob("*.txt"))
 READING = "licorne.v1.State"
+PLANS = "licorne.v1.Admin"
+"""What is planned of is a deep copy of the core."""
 
 
+@pytest.mark.pure
 @pytest.mark.worlds(first=12_000_000, one_in=4, size=10)
 def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None:
     """Any message gets a typed answer, and the books of the other RM stay unchanged."""
@@ -26,7 +29,10 @@ def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.pure] * (path.stem == PLANS), id=path.stem) for path in FILES],
+)
 def test_the_corpus_is_answered_as_it_stands_there(path: Path, *, rewrite: bool) -> None:
     """Each message of the corpus, sent to a new server, gets the answers that stand below it.
 

@@ -121,6 +121,7 @@ def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
     return found
 
 
+@pytest.mark.pure
 @pytest.mark.worlds(first=13_000_000, one_in=2)
 @pytest.mark.row(120)
 def test_what_is_planned_of_a_configuration_happens(part: range) -> None:
@@ -210,6 +211,7 @@ def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, 
     return new, wanted
 
 
+@pytest.mark.pure
 @pytest.mark.worlds(first=14_000_000, one_in=2)
 @pytest.mark.row(120)
 def test_what_is_planned_of_a_submission_happens(part: range) -> None:
@@ -257,6 +259,7 @@ def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) ->
     return len(plan.asks) + len(victims)
 
 
+@pytest.mark.pure
 @pytest.mark.slow
 def test_a_plan_leaves_what_was_copied_as_it_is() -> None:
     """All that the live core holds is the same after a plan of either kind as before."""
