@@ -95,7 +95,7 @@ func BenchmarkPods(b *testing.B) {
 
 func bench(b *testing.B, core backend, nodes, apps, podsOfApp int) {
 	c := newCluster(b)
-	c.turn, c.late = time.Second, true
+	c.late = true
 	for n := range nodes {
 		c.addNodes(aNode(fmt.Sprintf("host-%d", n), 16))
 	}

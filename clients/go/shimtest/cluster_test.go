@@ -1,6 +1,8 @@
 package shimtest
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -20,13 +22,14 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
 	"licorne.dev/clients/go/shimtest/objects"
+	"licorne.dev/clients/go/shimtest/running"
 )
 
 const (
 	// patient is how long a test waits for what has to come.
 	patient = 30 * time.Second
-	// quickTurn is how often the shim looks for new pods, which is a second in a real one.
-	quickTurn = 50 * time.Millisecond
+	// anyPlaceholder stands for the placeholders, whose names the shim makes, among pods whose binds fail.
+	anyPlaceholder = "placeholder"
 )
 
 // cluster plays Kubernetes: it has nodes and pods, runs what is bound, and tells the shim. It outlives
@@ -38,6 +41,7 @@ type cluster struct {
 	nodes      map[string]*v1.Node
 	pods       map[string]*v1.Pod
 	binds      map[string][]string // the nodes that each pod was bound to, in order
+	unbindable map[string]int      // how many binds of a pod fail yet
 	order      []string            // the pods in the order in which they were bound
 	deleted    []string            // the pods that the shim has deleted, in order
 	refused    map[string]bool     // the UIDs of pods that the shim has refused on some node
@@ -45,7 +49,6 @@ type cluster struct {
 	conditions map[string]v1.PodCondition
 	failed     map[string]string // why the shim failed a pod
 	onBind     func(pod string)
-	turn       time.Duration                     // how often the shim looks for new pods
 	late       bool                              // bound pods do not run before the test says so
 	lasting    bool                              // deleted pods run until the test removes them
 	changes    []func(*client.MockedAPIProvider) // that the shim has not been told of
@@ -57,9 +60,10 @@ type cluster struct {
 // shim is one life of the shim's process.
 type shim struct {
 	provider *client.MockedAPIProvider
+	running  *running.Shim
 	context  *cache.Context
 	callback watched
-	stopped  chan struct{}
+	stop     context.CancelFunc
 	done     sync.WaitGroup
 }
 
@@ -69,10 +73,10 @@ func newCluster(t testing.TB) *cluster {
 		nodes:      map[string]*v1.Node{},
 		pods:       map[string]*v1.Pod{},
 		binds:      map[string][]string{},
+		unbindable: map[string]int{},
 		conditions: map[string]v1.PodCondition{},
 		failed:     map[string]string{},
 		refused:    map[string]bool{},
-		turn:       quickTurn,
 	}
 	c.changed = sync.NewCond(&c.mu)
 	t.Cleanup(c.stopShim)
@@ -106,30 +110,30 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 	if err := s.context.InitializeState(); err != nil {
 		c.t.Fatal(err)
 	}
-	s.done.Add(2)
-	go c.tell(s)
-	go s.schedule(c.turn)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.done.Go(func() { c.tell(s) })
+	s.done.Go(func() { s.running.Work(ctx) })
 }
 
 // newShim puts a shim together that has seen nothing yet.
 func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
-	s := &shim{provider: client.NewMockedAPIProvider(false), stopped: make(chan struct{})}
+	s := &shim{provider: client.NewMockedAPIProvider(false), stop: func() {}}
 	apis := s.provider.GetAPIs()
 	apis.SchedulerAPI = scheduler
 	s.provider.MockBindFn(c.bind)
 	s.provider.MockUpdateStatusFn(c.updateStatus)
 	s.provider.MockCreateFn(c.create)
 	s.provider.MockDeleteFn(c.delete)
+	apis.KubeClient = reading{apis.KubeClient, c}
 	events.SetRecorder(silent{})
-	s.context = cache.NewContext(s.provider)
+	dispatcher.UnregisterAllEventHandlers()
+	s.running = running.New(s.provider, []*v1.ConfigMap{nil, nil})
+	s.context = s.running.Context()
 	if c.objects != nil {
 		c.objects.Watch(s.context)
 	}
 	s.callback = watched{cache.NewAsyncRMCallback(s.context), c}
-	cache.NewPlaceholderManager(apis)
-	dispatcher.UnregisterAllEventHandlers()
-	dispatcher.RegisterEventHandler("apps", dispatcher.EventTypeApp, s.context.ApplicationEventHandler())
-	dispatcher.RegisterEventHandler("tasks", dispatcher.EventTypeTask, s.context.TaskEventHandler())
 	dispatcher.Start()
 	s.provider.RunEventHandler()
 	return s
@@ -143,32 +147,14 @@ func (c *cluster) stopShim() {
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	if s != nil {
-		close(s.stopped)
+		s.stop()
 		s.done.Wait()
 		s.provider.Stop()
 	}
 }
 
-// schedule has the applications take their turns.
-func (s *shim) schedule(turn time.Duration) {
-	defer s.done.Done()
-	clock := time.NewTicker(turn)
-	defer clock.Stop()
-	for {
-		select {
-		case <-s.stopped:
-			return
-		case <-clock.C:
-			for _, app := range s.context.GetAllApplications() {
-				app.Schedule()
-			}
-		}
-	}
-}
-
 // tell brings the changes of the cluster to the shim, in order.
 func (c *cluster) tell(s *shim) {
-	defer s.done.Done()
 	for {
 		c.mu.Lock()
 		for len(c.changes) == 0 && c.shim == s {
@@ -272,6 +258,15 @@ func (c *cluster) configure(queues string) {
 // bind is called by the shim: the pod runs on the node from now on.
 func (c *cluster) bind(pod *v1.Pod, node string) error {
 	c.mu.Lock()
+	unlucky := pod.Name
+	if isPlaceholder(pod) {
+		unlucky = anyPlaceholder
+	}
+	if c.unbindable[unlucky] > 0 {
+		c.unbindable[unlucky]--
+		c.mu.Unlock()
+		return errors.New("the bind fails")
+	}
 	c.binds[pod.Name] = append(c.binds[pod.Name], node)
 	c.order = append(c.order, pod.Name)
 	if !c.late {

@@ -75,6 +75,9 @@ func (c *cluster) boundOf(app string) (count int) {
 	return count
 }
 
+// isMember tells members of the application "gang" from its placeholders, by the name.
+func isMember(name string) bool { return strings.HasPrefix(name, "gang-") }
+
 // Room for all members of a gang is held before any of them runs. Each takes the place of a placeholder.
 func TestGang(t *testing.T) {
 	onBoth(t, func(t *testing.T, core backend) {
@@ -83,15 +86,24 @@ func TestGang(t *testing.T) {
 		c.comesToBind("other")
 		members, names := pods("gang", 4, 500, inGang(4, 500))
 		c.addPods(members...)
-		c.comesToHold(4)
-		held := map[string]int{}
-		for _, node := range c.placeholders() {
-			held[node]++
-		}
-		for _, name := range names {
-			held[c.comesToBind(name)[name]]--
-		}
+		c.comesToBind(names...)
 		c.comesToHaveNone()
+		held := map[string]int{}
+		c.mu.Lock()
+		order := c.order
+		c.mu.Unlock()
+		if reserved := order[1:5]; slices.ContainsFunc(reserved, isMember) {
+			t.Errorf("%v were bound first, which are not all placeholders", reserved)
+		}
+		for name, node := range c.bound() {
+			switch {
+			case name == "other":
+			case isMember(name):
+				held[node]--
+			default:
+				held[node]++
+			}
+		}
 		for node, left := range held {
 			if left != 0 {
 				t.Errorf("node %s has %d members more or less than placeholders", node, left)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,6 +36,22 @@ func (w watched) PreemptionPredicates(args *si.PreemptionPredicatesArgs) *si.Pre
 	w.cluster.questions = append(w.cluster.questions, args)
 	w.cluster.mu.Unlock()
 	return w.AsyncRMCallback.PreemptionPredicates(args)
+}
+
+// reading is the shim's client, which reads the pods of the cluster.
+type reading struct {
+	client.KubeClient
+	cluster *cluster
+}
+
+// Get is called by the shim before it places a pod again.
+func (r reading) Get(_, name string) (*v1.Pod, error) {
+	r.cluster.mu.Lock()
+	defer r.cluster.mu.Unlock()
+	if pod := r.cluster.pods[name]; pod != nil {
+		return pod.DeepCopy(), nil
+	}
+	return nil, errors.NewNotFound(v1.Resource("pods"), name)
 }
 
 // create is called by the shim: there is a new pod, which waits.

@@ -10,21 +10,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"k8s.io/client-go/informers"
-	corev1 "k8s.io/client-go/listers/core/v1"
-
 	"github.com/apache/yunikorn-k8shim/pkg/client"
 	"github.com/apache/yunikorn-k8shim/pkg/conf"
 	"github.com/apache/yunikorn-k8shim/pkg/plugin/predicates"
-	"github.com/apache/yunikorn-k8shim/pkg/shim"
 
 	"licorne.dev/clients/go/schedulerapi"
 	"licorne.dev/clients/go/shimtest/objects"
+	"licorne.dev/clients/go/shimtest/running"
 	"licorne.dev/clients/go/shimtest/transport"
 )
 
@@ -53,9 +51,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	nodes, stopNodes := listNodes()
-	defer stopNodes()
-	cluster := objects.Of(nodes)
+	clients, err := running.Reach()
+	if err != nil {
+		return err
+	}
+	cluster := objects.Of(clients.Informers.Core().V1().Nodes().Lister())
 	ended := make(chan error, 1)
 	scheduler, err := schedulerapi.New(schedulerapi.Options{
 		Target:     target(),
@@ -68,31 +68,26 @@ func run() error {
 		return err
 	}
 	defer scheduler.Stop()
-	ss := shim.NewShimScheduler(scheduler, conf.GetSchedulerConf(), configMaps)
-	cluster.Watch(ss.GetContext())
-	if err := ss.Run(); err != nil {
-		return fmt.Errorf("the shim cannot start: %w", err)
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	if err := clients.RecordAll(ctx); err != nil {
+		return err
+	}
+	provider, _ := clients.Provider(scheduler)
+	shim := running.New(provider, configMaps)
+	cluster.Watch(shim.Context())
+	if err := shim.Start(); err != nil {
+		return err
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 	select {
 	case <-stop:
-		ss.Stop()
+		shim.Stop()
 		return nil
 	case err := <-ended:
 		return err
 	}
-}
-
-// listNodes waits for the nodes of the cluster, and keeps up with them until it is stopped.
-func listNodes() (corev1.NodeLister, func()) {
-	kube := client.NewKubeClient(conf.GetSchedulerConf().KubeConfig)
-	factory := informers.NewSharedInformerFactory(kube.GetClientSet(), 0)
-	nodes := factory.Core().V1().Nodes().Lister()
-	stop := make(chan struct{})
-	factory.Start(stop)
-	factory.WaitForCacheSync(stop)
-	return nodes, func() { close(stop) }
 }
 
 func target() string {

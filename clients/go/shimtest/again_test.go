@@ -1,0 +1,58 @@
+package shimtest
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// A pod that could not be bound is placed again, beside those that were bound, and a change of it meanwhile does not
+// have it counted where it is not.
+func TestFailedBindIsPlacedAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 2))
+		c.unbindable["unlucky"] = 1
+		c.addPods(aPod("app", "unlucky", 1000), aPod("app", "lucky", 1000))
+		c.comesToBind("lucky")
+		until(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.unbindable["unlucky"] == 0
+		}, func() any { return "no bind that fails" })
+		c.updatePod("unlucky", func(pod *v1.Pod) { pod.Labels["changed"] = "yes" })
+		c.comesToBind("unlucky")
+		comesToBook(t, core, "n1", booked{allocated: 2000, capacity: 2000})
+		c.bound()
+	})
+}
+
+// A placeholder that could not be bound is placed again, and its gang runs.
+func TestFailedBindOfPlaceholder(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 2))
+		c.unbindable[anyPlaceholder] = 1
+		members, names := pods("gang", 4, 500, inGang(4, 500))
+		c.addPods(members...)
+		c.comesToBind(names...)
+		c.comesToHaveNone()
+		checkBooks(t, c, core)
+	})
+}
+
+// A pod that goes before it is placed again is forgotten, and its room is free.
+func TestFailedBindOfPodThatGoes(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 1))
+		c.unbindable["unlucky"] = 1
+		c.addPods(aPod("app", "unlucky", 1000))
+		until(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.unbindable["unlucky"] == 0
+		}, func() any { return "no bind that fails" })
+		c.removePod("unlucky")
+		c.addPods(aPod("other", "next", 1000))
+		c.comesToBind("next")
+		comesToBook(t, core, "n1", booked{allocated: 1000, capacity: 1000})
+	})
+}

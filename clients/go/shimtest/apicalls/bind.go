@@ -1,0 +1,82 @@
+package apicalls
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// bindsAtOnce is how many binds are under way at a time. More wait for each other in the API server.
+	bindsAtOnce = 64
+	// callTime is how long a call may take. The shim holds a lock of the pod meanwhile.
+	callTime = 10 * time.Second
+	// tryTime is for how long a call is tried again.
+	tryTime = 5 * time.Second
+)
+
+// backoff is what is waited between the tries of one call.
+func backoff() wait.Backoff {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 2 * time.Second}
+}
+
+// Bind binds a pod to a node. What may pass is tried again for some seconds. An error means that the pod is not
+// bound to the node, or that the API server does not say.
+func (c *Client) Bind(pod *v1.Pod, node string) error {
+	c.load.enter()
+	defer c.load.leave()
+	c.statuses.drop(pod.UID)
+	begin := time.Now()
+	for pause := backoff(); ; {
+		err := c.tryBind(pod, node)
+		if err == nil {
+			return nil
+		}
+		passing := passes(err)
+		if passing && time.Since(begin) < tryTime {
+			time.Sleep(pause.Step())
+			continue
+		}
+		// An earlier try may have bound it, although its answer did not come.
+		if (passing || errors.IsConflict(err)) && c.isBound(pod, node) {
+			return nil
+		}
+		slog.Error("a pod was not bound", "pod", pod.Namespace+"/"+pod.Name, "node", node, "error", err)
+		return fmt.Errorf("bind of pod %s/%s to node %s: %w", pod.Namespace, pod.Name, node, err)
+	}
+}
+
+func (c *Client) tryBind(pod *v1.Pod, node string) error {
+	c.slots <- struct{}{}
+	defer func() { <-c.slots }()
+	ctx, done := context.WithTimeout(context.Background(), callTime)
+	defer done()
+	return c.set.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{})
+}
+
+// isBound says whether the API server has the pod on the node.
+func (c *Client) isBound(pod *v1.Pod, node string) bool {
+	found, err := c.Get(pod.Namespace, pod.Name)
+	return err == nil && found.UID == pod.UID && found.Spec.NodeName == node
+}
+
+// passes says whether a later try of a call may succeed: the API server was not reached, did not answer, or has
+// too much to do.
+func passes(err error) bool {
+	reason, isAnswer := err.(errors.APIStatus)
+	if !isAnswer {
+		return true
+	}
+	code := reason.Status().Code
+	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+}

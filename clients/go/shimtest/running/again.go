@@ -1,0 +1,145 @@
+package running
+
+import (
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/apache/yunikorn-k8shim/pkg/cache"
+	"github.com/apache/yunikorn-k8shim/pkg/common/events"
+	"github.com/apache/yunikorn-k8shim/pkg/common/utils"
+
+	"licorne.dev/clients/go/shimtest/due"
+)
+
+const (
+	// firstAgain is after how long a pod is placed again, doubled with each time up to lastAgain.
+	firstAgain = time.Second
+	lastAgain  = time.Minute
+)
+
+// again places pods again whose placing has failed: which could not be bound, for instance. The shim by
+// itself gives their room back, and forgets them until it starts anew.
+type again struct {
+	shim *Shim
+	work *due.Work[types.UID]
+
+	mu     sync.Mutex
+	failed map[types.UID]*failure
+}
+
+// failure is a pod whose placing has failed, so many times.
+type failure struct {
+	application, namespace, name string
+	times                        int
+}
+
+func newAgain(shim *Shim) *again {
+	return &again{shim: shim, work: due.New[types.UID](), failed: map[types.UID]*failure{}}
+}
+
+// taskEvents looks which pods fail, and which have come to their end.
+func (a *again) taskEvents(handle func(any)) func(any) {
+	return func(obj any) {
+		event, ok := obj.(events.TaskEvent)
+		if !ok {
+			handle(obj)
+			return
+		}
+		switch event.GetEvent() {
+		case cache.TaskFail.String():
+			a.failing(event, func() { handle(obj) })
+		case cache.TaskBound.String(), cache.CompleteTask.String():
+			handle(obj)
+			a.forget(types.UID(event.GetTaskID()))
+		default:
+			handle(obj)
+		}
+	}
+}
+
+// failing handles the failure of a pod. One that the scheduler has rejected is not placed again.
+func (a *again) failing(event events.TaskEvent, handle func()) {
+	var task *cache.Task
+	if application := a.shim.context.GetApplication(event.GetApplicationID()); application != nil {
+		task = application.GetTask(event.GetTaskID())
+	}
+	if task == nil {
+		handle()
+		return
+	}
+	before := task.GetTaskState()
+	handle()
+	if before == cache.TaskStates().Rejected || task.GetTaskState() != cache.TaskStates().Failed {
+		return
+	}
+	pod := task.GetTaskPod()
+	// The shim's cache has the pod on the node that it was assumed on, and would give that node to whatever is
+	// told of the pod next.
+	a.shim.context.GetSchedulerCache().RemovePod(pod)
+	a.later(pod, event.GetApplicationID())
+}
+
+func (a *again) later(pod *v1.Pod, application string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.failed[pod.UID]
+	if known == nil {
+		known = &failure{application: application, namespace: pod.Namespace, name: pod.Name}
+		a.failed[pod.UID] = known
+	}
+	wait := min(lastAgain, firstAgain*time.Duration(math.Exp2(float64(min(known.times, 10)))))
+	known.times++
+	a.work.Put(pod.UID, time.Now().Add(wait))
+}
+
+func (a *again) forget(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed[uid] != nil {
+		delete(a.failed, uid)
+		a.work.Drop(uid)
+	}
+}
+
+// place gives a pod to the shim as if it were new, as the API server has it now.
+func (a *again) place(uid types.UID) {
+	a.mu.Lock()
+	known := a.failed[uid]
+	a.mu.Unlock()
+	if known == nil {
+		return
+	}
+	pod, err := a.shim.provider.GetAPIs().KubeClient.Get(known.namespace, known.name)
+	switch {
+	case errors.IsNotFound(err), err == nil && (pod.UID != uid || utils.IsPodTerminated(pod)), a.hasFailed(known.application):
+		a.forget(uid)
+	case err != nil:
+		slog.Warn("a pod that was not bound cannot be read", "pod", known.namespace+"/"+known.name, "error", err)
+		a.work.Put(uid, time.Now().Add(firstAgain))
+	default:
+		slog.Info("a pod that was not bound is placed again", "pod", known.namespace+"/"+known.name, "times", known.times)
+		a.shim.context.RemoveTask(known.application, string(uid))
+		a.shim.context.AddPod(pod)
+		a.shim.wakeFor(pod)
+	}
+}
+
+// hasFailed says whether the pods of an application are not to run any more.
+func (a *again) hasFailed(application string) bool {
+	known := a.shim.context.GetApplication(application)
+	if known == nil {
+		return false
+	}
+	states := cache.ApplicationStates()
+	switch known.GetApplicationState() {
+	case states.Rejected, states.Failing, states.Failed, states.Killing, states.Killed:
+		return true
+	}
+	return false
+}

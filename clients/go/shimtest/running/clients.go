@@ -1,0 +1,77 @@
+package running
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	k8sevents "k8s.io/client-go/tools/events"
+
+	"github.com/apache/yunikorn-k8shim/pkg/client"
+	"github.com/apache/yunikorn-k8shim/pkg/common/constants"
+	"github.com/apache/yunikorn-k8shim/pkg/common/events"
+	"github.com/apache/yunikorn-k8shim/pkg/conf"
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/api"
+
+	"licorne.dev/clients/go/shimtest/apicalls"
+)
+
+// Clients are those of one cluster, with one watch for each kind of object.
+type Clients struct {
+	// Informers are started by the shim.
+	Informers informers.SharedInformerFactory
+	settings  *conf.SchedulerConf
+	config    *rest.Config
+	set       kubernetes.Interface
+}
+
+// Reach makes the clients of the cluster that the shim's configuration names. Nothing is sent yet.
+func Reach() (*Clients, error) {
+	settings := conf.GetSchedulerConf()
+	config, err := apicalls.Config(settings.KubeConfig, float32(settings.KubeQPS), settings.KubeBurst)
+	if err != nil {
+		return nil, err
+	}
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("the API server cannot be called: %w", err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(set, 0, informers.WithTransform(withoutManagers))
+	return &Clients{Informers: factory, settings: settings, config: config, set: set}, nil
+}
+
+// withoutManagers leaves out who has set which field of an object: a third of a pod, which nobody here reads.
+func withoutManagers(obj any) (any, error) {
+	if known, err := meta.Accessor(obj); err == nil {
+		known.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// Provider is what the shim calls the cluster and its scheduler by, and the client of pods in it.
+func (c *Clients) Provider(scheduler api.SchedulerAPI) (client.APIProvider, *apicalls.Client) {
+	provider := client.NewAPIFactory(scheduler, c.Informers, c.settings, false)
+	apis := provider.GetAPIs()
+	pods := apicalls.New(c.set, apis.KubeClient)
+	apis.KubeClient = pods
+	return provider, pods
+}
+
+// RecordAll has all Kubernetes events of the shim posted as they come, as the published one does. It has a limit of
+// requests of its own, so that binds do not wait for events.
+func (c *Clients) RecordAll(ctx context.Context) error {
+	set, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("events cannot be posted: %w", err)
+	}
+	broadcaster := k8sevents.NewBroadcaster(&k8sevents.EventSinkImpl{Interface: set.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("events cannot be posted: %w", err)
+	}
+	events.SetRecorder(broadcaster.NewRecorder(scheme.Scheme, constants.SchedulerName))
+	return nil
+}

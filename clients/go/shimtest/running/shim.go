@@ -1,0 +1,110 @@
+// Package running puts the published Kubernetes shim together so that it is quick: new pods wake it, and pods
+// that could not be bound are placed again.
+package running
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/apache/yunikorn-k8shim/pkg/cache"
+	"github.com/apache/yunikorn-k8shim/pkg/client"
+	"github.com/apache/yunikorn-k8shim/pkg/common/utils"
+	"github.com/apache/yunikorn-k8shim/pkg/conf"
+	"github.com/apache/yunikorn-k8shim/pkg/dispatcher"
+	"github.com/apache/yunikorn-k8shim/pkg/log"
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+)
+
+// Shim is one life of the shim. There is one in a process, as the published one has a dispatcher and a
+// configuration for the whole process.
+type Shim struct {
+	provider     client.APIProvider
+	context      *cache.Context
+	placeholders *cache.PlaceholderManager
+	turns        *Turns
+	again        *again
+	stop         context.CancelFunc
+}
+
+// New makes a shim with its clients, and with the config maps that it begins with. It must be made before the clients
+// are started.
+func New(provider client.APIProvider, configMaps []*v1.ConfigMap) *Shim {
+	s := &Shim{stop: func() {}}
+	s.provider = waking{provider, s.wakeFor}
+	s.context = cache.NewContextWithBootstrapConfigMaps(s.provider, configMaps)
+	s.placeholders = cache.NewPlaceholderManager(provider.GetAPIs())
+	s.turns = NewTurns(s.turn, s.scan, interval(configMaps))
+	s.again = newAgain(s)
+	dispatcher.RegisterEventHandler("applications", dispatcher.EventTypeApp,
+		s.applicationEvents(s.context.ApplicationEventHandler()))
+	dispatcher.RegisterEventHandler("tasks", dispatcher.EventTypeTask, s.again.taskEvents(s.context.TaskEventHandler()))
+	return s
+}
+
+// interval is 0 if the config maps do not say how often the shim looks for new pods.
+func interval(configMaps []*v1.ConfigMap) time.Duration {
+	if conf.FlattenConfigMaps(configMaps)[conf.CMSvcSchedulingInterval] == "" {
+		return 0
+	}
+	return conf.GetSchedulerConf().GetSchedulingInterval()
+}
+
+// Context has what the shim knows.
+func (s *Shim) Context() *cache.Context { return s.context }
+
+// Start registers the shim with its scheduler, tells it the cluster, and goes on until Stop.
+func (s *Shim) Start() error {
+	// The dispatcher comes first, because the answers of the scheduler go through it.
+	dispatcher.Start()
+	s.placeholders.Start()
+	s.provider.Start()
+	if err := s.register(); err != nil {
+		return fmt.Errorf("the shim cannot register: %w", err)
+	}
+	if err := s.context.InitializeState(); err != nil {
+		return fmt.Errorf("the shim cannot tell the cluster: %w", err)
+	}
+	// The published shim says the same, and what starts it may wait for that.
+	log.Log(log.ShimScheduler).Info("scheduler state initialized")
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	go s.Work(ctx)
+	return nil
+}
+
+func (s *Shim) register() error {
+	configMaps, err := s.context.LoadConfigMaps()
+	if err != nil {
+		return err
+	}
+	settings, config := conf.GetSchedulerConf(), conf.FlattenConfigMaps(configMaps)
+	_, err = s.provider.GetAPIs().SchedulerAPI.RegisterResourceManager(&si.RegisterResourceManagerRequest{
+		RmID:        settings.ClusterID,
+		Version:     settings.ClusterVersion,
+		PolicyGroup: settings.PolicyGroup,
+		BuildInfo:   conf.GetBuildInfoMap(),
+		Config:      utils.GetCoreSchedulerConfigFromConfigMap(config),
+		ExtraConfig: utils.GetExtraConfigFromConfigMap(config),
+	}, cache.NewAsyncRMCallback(s.context))
+	return err
+}
+
+// Work gives applications their turns, and places pods again, until the context ends.
+func (s *Shim) Work(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { s.turns.Run(ctx) })
+	both.Go(func() { s.again.work.Run(ctx, s.again.place) })
+	both.Wait()
+}
+
+// Stop ends a shim that has started. The scheduler is not told.
+func (s *Shim) Stop() {
+	s.stop()
+	dispatcher.Stop()
+	s.placeholders.Stop()
+	s.provider.Stop()
+}
