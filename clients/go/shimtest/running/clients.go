@@ -3,8 +3,11 @@ package running
 import (
 	"context"
 	"fmt"
+	"os"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -18,7 +21,11 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/api"
 
 	"licorne.dev/clients/go/shimtest/apicalls"
+	"licorne.dev/clients/go/shimtest/recording"
 )
+
+// bindsBeforeEvents is how many binds and changes of status may be under way while an event is posted.
+const bindsBeforeEvents = 16
 
 // Clients are those of one cluster, with one watch for each kind of object.
 type Clients struct {
@@ -61,12 +68,34 @@ func (c *Clients) Provider(scheduler api.SchedulerAPI) (client.APIProvider, *api
 	return provider, pods
 }
 
-// RecordAll has all Kubernetes events of the shim posted as they come, as the published one does. It has a limit of
-// requests of its own, so that binds do not wait for events.
-func (c *Clients) RecordAll(ctx context.Context) error {
-	set, err := kubernetes.NewForConfig(c.config)
+// Record has the events of the shim posted while the context lasts, behind the binds of its pods: those on the way of a
+// pod joined into one, and why a pod waits by the reason that the explainer finds.
+func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *recording.Explainer) error {
+	set, err := c.forEvents()
 	if err != nil {
-		return fmt.Errorf("events cannot be posted: %w", err)
+		return err
+	}
+	host, _ := os.Hostname()
+	recorder := recording.New(recording.Options{
+		Post: func(ctx context.Context, event *eventsv1.Event) error {
+			_, err := set.EventsV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+			return err
+		},
+		Settle:     func() { pods.Load().Settle(bindsBeforeEvents) },
+		Why:        explainer.Why,
+		Controller: constants.SchedulerName,
+		Instance:   constants.SchedulerName + "-" + host,
+	})
+	go recorder.Run(ctx)
+	events.SetRecorder(recorder)
+	return nil
+}
+
+// RecordAll has all events of the shim posted as they come, as the published one does.
+func (c *Clients) RecordAll(ctx context.Context) error {
+	set, err := c.forEvents()
+	if err != nil {
+		return err
 	}
 	broadcaster := k8sevents.NewBroadcaster(&k8sevents.EventSinkImpl{Interface: set.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
@@ -74,4 +103,13 @@ func (c *Clients) RecordAll(ctx context.Context) error {
 	}
 	events.SetRecorder(broadcaster.NewRecorder(scheme.Scheme, constants.SchedulerName))
 	return nil
+}
+
+// forEvents is a clientset with a limit of requests of its own, so that binds do not wait for events.
+func (c *Clients) forEvents() (kubernetes.Interface, error) {
+	set, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("events cannot be posted: %w", err)
+	}
+	return set, nil
 }

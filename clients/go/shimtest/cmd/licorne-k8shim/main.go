@@ -3,25 +3,31 @@
 // the permissions are those of the shim.
 //
 // LICORNE_TARGET is host:port of the server, or of several members, separated by commas; it is
-// 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT and LICORNE_KEY are files of TLS: the authority that the server's certificate is checked by, and the
-// shim's own certificate and key, which are read for every connection. LICORNE_CA may be set alone.
-// Without any of them the connection is plain text. LICORNE_JOIN_WINDOW is how long items wait for others
-// under load, 2ms if it is not set; 0 sends everything at once.
+// 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT and LICORNE_KEY are files of TLS: the authority
+// that the server's certificate is checked by, and the shim's own certificate and key, which are read for
+// every connection. LICORNE_CA may be set alone. Without any of them the connection is plain text.
+// LICORNE_JOIN_WINDOW is how long items wait for others under load, 2ms if it is not set; 0 sends everything
+// at once. LICORNE_EVENTS is all to have every Kubernetes event of the shim posted as it comes; otherwise
+// those on a pod's way to its node are joined into one, and posted behind binds.
 package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/apache/yunikorn-k8shim/pkg/client"
+	"github.com/apache/yunikorn-k8shim/pkg/common/constants"
 	"github.com/apache/yunikorn-k8shim/pkg/conf"
 	"github.com/apache/yunikorn-k8shim/pkg/plugin/predicates"
 
 	"licorne.dev/clients/go/schedulerapi"
+	"licorne.dev/clients/go/shimtest/apicalls"
 	"licorne.dev/clients/go/shimtest/objects"
+	"licorne.dev/clients/go/shimtest/recording"
 	"licorne.dev/clients/go/shimtest/running"
 	"licorne.dev/clients/go/shimtest/transport"
 )
@@ -68,12 +74,12 @@ func run() error {
 		return err
 	}
 	defer scheduler.Stop()
+	provider, pods := clients.Provider(scheduler)
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	if err := clients.RecordAll(ctx); err != nil {
+	if err := record(ctx, clients, pods, security); err != nil {
 		return err
 	}
-	provider, _ := clients.Provider(scheduler)
 	shim := running.New(provider, configMaps)
 	cluster.Watch(shim.Context())
 	if err := shim.Start(); err != nil {
@@ -87,6 +93,19 @@ func run() error {
 		return nil
 	case err := <-ended:
 		return err
+	}
+}
+
+// record has the shim's events posted as the environment says.
+func record(ctx context.Context, clients *running.Clients, pods *apicalls.Client, security *tls.Config) error {
+	switch wanted := os.Getenv("LICORNE_EVENTS"); wanted {
+	case "", "joined":
+		partition := fmt.Sprintf("[%s]%s", conf.GetSchedulerConf().ClusterID, constants.DefaultPartition)
+		return clients.Record(ctx, pods, recording.NewExplainer(target(), security, partition))
+	case "all":
+		return clients.RecordAll(ctx)
+	default:
+		return fmt.Errorf("LICORNE_EVENTS is %q: it must be joined or all", wanted)
 	}
 }
 

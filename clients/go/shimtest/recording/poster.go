@@ -1,0 +1,156 @@
+package recording
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// backlog is how many events wait at a time.
+	backlog = 10_000
+	// posters are at work together.
+	posters = 4
+	// postTime is how long a post may take.
+	postTime = 5 * time.Second
+	// firstPause and lastPause are how long nothing is posted after a post that failed.
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+	// sameTime is for how long an event is not posted again that says the same of the same, and sameEvents how many
+	// are remembered for that.
+	sameTime   = 5 * time.Minute
+	sameEvents = 10_000
+	// logInterval is how often it is logged that events were given up.
+	logInterval = time.Minute
+	// longestNote is that of the API, in bytes.
+	longestNote = 1024
+)
+
+// poster posts events as long as nothing goes before them.
+type poster struct {
+	post    func(context.Context, *eventsv1.Event) error
+	settle  func()
+	waiting chan *eventsv1.Event
+
+	mu      sync.Mutex
+	same    map[said]time.Time
+	given   int // up, since that was logged
+	logged  time.Time
+	failure error // the last one
+}
+
+// said is what an event says of whom.
+type said struct {
+	uid          types.UID
+	name         string
+	reason, note string
+}
+
+func newPoster(post func(context.Context, *eventsv1.Event) error, settle func()) *poster {
+	return &poster{post: post, settle: settle, waiting: make(chan *eventsv1.Event, backlog), same: map[said]time.Time{}}
+}
+
+// put has an event posted, or gives it up if too many wait.
+func (p *poster) put(event *eventsv1.Event) {
+	select {
+	case p.waiting <- event:
+	default:
+		p.giveUp(fmt.Errorf("%d events wait already", backlog))
+	}
+}
+
+// putOnce does the same, unless the same was said within some minutes.
+func (p *poster) putOnce(event *eventsv1.Event) {
+	key := said{event.Regarding.UID, event.Regarding.Name, event.Reason, event.Note}
+	now := event.EventTime.Time
+	p.mu.Lock()
+	before, known := p.same[key]
+	if known && now.Sub(before) < sameTime {
+		p.mu.Unlock()
+		return
+	}
+	if len(p.same) >= sameEvents {
+		clear(p.same)
+	}
+	p.same[key] = now
+	p.mu.Unlock()
+	p.put(event)
+}
+
+// run posts until the context ends.
+func (p *poster) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for range posters {
+		all.Go(func() { p.work(ctx) })
+	}
+	all.Wait()
+}
+
+func (p *poster) work(ctx context.Context) {
+	pause := firstPause
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event := <-p.waiting:
+			p.settle()
+			within, done := context.WithTimeout(ctx, postTime)
+			err := p.post(within, event)
+			done()
+			if err == nil {
+				pause = firstPause
+				continue
+			}
+			p.giveUp(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// giveUp counts an event that is not posted.
+func (p *poster) giveUp(failure error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.given++
+	p.failure = failure
+	if time.Since(p.logged) < logInterval {
+		return
+	}
+	slog.Warn("events were given up", "events", p.given, "error", p.failure)
+	p.given, p.logged = 0, time.Now()
+}
+
+// event is one that is reported now.
+func (r *Recorder) event(about v1.ObjectReference, kind, reason, action, note string) *eventsv1.Event {
+	now := time.Now()
+	if len(note) > longestNote {
+		note = strings.ToValidUTF8(note[:longestNote], "")
+	}
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()), Namespace: namespace},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: r.options.Controller,
+		ReportingInstance:   r.options.Instance,
+		Action:              action,
+		Reason:              reason,
+		Regarding:           about,
+		Note:                note,
+		Type:                kind,
+	}
+}
