@@ -56,3 +56,20 @@ func TestFailedBindOfPodThatGoes(t *testing.T) {
 		comesToBook(t, core, "n1", booked{allocated: 1000, capacity: 1000})
 	})
 }
+
+// A pod that waits and is bound by another hand is in the books of the core.
+func TestBoundByAnother(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 2))
+		c.addPods(aPod("app", "waits", 1000, selecting("disk", "tape")), aPod("app", "other", 500))
+		c.comesToBind("other")
+		c.updatePod("waits", func(pod *v1.Pod) {
+			pod.Spec.NodeName = "n1"
+			pod.Status.Phase = v1.PodRunning
+		})
+		comesToBook(t, core, "n1", booked{allocated: 1500, capacity: 2000})
+		if nodes := c.bound(); nodes["waits"] != "" {
+			t.Errorf("the shim has bound it, too: %v", nodes)
+		}
+	})
+}

@@ -92,7 +92,7 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 		s.provider.GetNodeListerMock().AddNode(node)
 	}
 	for _, pod := range c.pods {
-		s.provider.GetPodListerMock().AddPod(pod)
+		s.provider.GetPodListerMock().AddPod(pod.DeepCopy())
 	}
 	c.changes = nil
 	c.shim = s
@@ -213,7 +213,7 @@ func (c *cluster) addPods(pods ...*v1.Pod) {
 	defer c.mu.Unlock()
 	for _, pod := range pods {
 		c.pods[pod.Name] = pod
-		c.change(func(p *client.MockedAPIProvider) { p.AddPod(pod) })
+		c.change(func(p *client.MockedAPIProvider) { p.AddPod(pod.DeepCopy()) })
 	}
 }
 
@@ -232,7 +232,8 @@ func (c *cluster) editPod(name string, edit func(*v1.Pod)) {
 	after := before.DeepCopy()
 	edit(after)
 	c.pods[name] = after
-	c.change(func(p *client.MockedAPIProvider) { p.UpdatePod(before, after) })
+	// The shim writes into what it is given.
+	c.change(func(p *client.MockedAPIProvider) { p.UpdatePod(before, after.DeepCopy()) })
 }
 
 func (c *cluster) removePod(name string) {

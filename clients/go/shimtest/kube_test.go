@@ -66,7 +66,7 @@ func (c *cluster) create(pod *v1.Pod) (*v1.Pod, error) {
 	created.CreationTimestamp = metav1.NewTime(time.Now())
 	created.Status.Phase = v1.PodPending
 	c.pods[pod.Name] = created
-	c.change(func(p *client.MockedAPIProvider) { p.AddPod(created) })
+	c.change(func(p *client.MockedAPIProvider) { p.AddPod(created.DeepCopy()) })
 	return created, nil
 }
 

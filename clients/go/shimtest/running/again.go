@@ -126,7 +126,7 @@ func (a *again) place(uid types.UID) {
 		slog.Info("a pod that was not bound is placed again", "pod", known.namespace+"/"+known.name, "times", known.times)
 		a.shim.context.RemoveTask(known.application, string(uid))
 		a.shim.context.AddPod(pod)
-		a.shim.wakeFor(pod)
+		a.shim.turns.Wake(known.application)
 	}
 }
 

@@ -34,7 +34,7 @@ type Shim struct {
 // are started.
 func New(provider client.APIProvider, configMaps []*v1.ConfigMap) *Shim {
 	s := &Shim{stop: func() {}}
-	s.provider = waking{provider, s.wakeFor}
+	s.provider = waking{provider, s.told}
 	s.context = cache.NewContextWithBootstrapConfigMaps(s.provider, configMaps)
 	s.placeholders = cache.NewPlaceholderManager(provider.GetAPIs())
 	s.turns = NewTurns(s.turn, s.scan, interval(configMaps))

@@ -7,12 +7,13 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/client"
 	"github.com/apache/yunikorn-k8shim/pkg/common/events"
 	"github.com/apache/yunikorn-k8shim/pkg/common/utils"
+	"github.com/apache/yunikorn-k8shim/pkg/dispatcher"
 )
 
-// waking is an APIProvider that tells of each pod that the shim was told of.
+// waking is an APIProvider that tells of each pod that the shim was told of, and whether it came with a node.
 type waking struct {
 	client.APIProvider
-	told func(*v1.Pod)
+	told func(pod *v1.Pod, isAssigned bool)
 }
 
 // AddEventHandler registers the shim's handlers, and those of pods so that the telling follows them.
@@ -22,24 +23,27 @@ func (w waking) AddEventHandler(handlers *client.ResourceEventHandlers) error {
 	}
 	with := *handlers
 	with.AddFn = func(obj any) {
-		handlers.AddFn(obj)
-		w.tell(obj)
+		w.tell(obj, func() { handlers.AddFn(obj) })
 	}
 	with.UpdateFn = func(before, after any) {
-		handlers.UpdateFn(before, after)
-		w.tell(after)
+		w.tell(after, func() { handlers.UpdateFn(before, after) })
 	}
 	return w.APIProvider.AddEventHandler(&with)
 }
 
-func (w waking) tell(obj any) {
-	if pod, ok := obj.(*v1.Pod); ok {
-		w.told(pod)
+func (w waking) tell(obj any, handle func()) {
+	pod, isPod := obj.(*v1.Pod)
+	// The shim writes a node that it assumes into the pod.
+	isAssigned := isPod && pod.Spec.NodeName != ""
+	handle()
+	if isPod {
+		w.told(pod, isAssigned)
 	}
 }
 
-// wakeFor wakes the application of a pod that has yet to be asked for.
-func (s *Shim) wakeFor(pod *v1.Pod) {
+// told wakes the application of a pod that has yet to be asked for. A pod that is asked for and has a node by
+// another hand, or by a bind that took too long, is told to the scheduler anew, as what it is.
+func (s *Shim) told(pod *v1.Pod, isAssigned bool) {
 	id := utils.GetApplicationIDFromPod(pod)
 	if id == "" {
 		return
@@ -49,8 +53,14 @@ func (s *Shim) wakeFor(pod *v1.Pod) {
 		return
 	}
 	task := application.GetTask(string(pod.UID))
-	if task != nil && task.GetTaskState() == cache.TaskStates().New {
+	if task == nil {
+		return
+	}
+	switch state := task.GetTaskState(); {
+	case state == cache.TaskStates().New:
 		s.turns.Wake(id)
+	case state == cache.TaskStates().Scheduling && isAssigned && !utils.IsPodTerminated(pod):
+		dispatcher.Dispatch(cache.NewFailTaskEvent(id, string(pod.UID), "it has a node already: "+pod.Spec.NodeName))
 	}
 }
 
