@@ -12,10 +12,11 @@ REFUSED = {
     "neighbour": ("--pods=1", "--rms=1", "--against=pure", "--pictures", "--report=nowhere"),
     "manyrms": ("--attack=asks", "--answer-after=1"),
     "utilisation": ("--nodes=3",),
+    "kube": ("--batch=1", "--against=pure", "--answer-after=1"),
 }
 """Options that scenarios cannot have which are measured alone."""
 OTHERS = {
-    ("growth", "--rate=1"): "--rate is for neighbour and manyrms only",
+    ("growth", "--rate=1"): "--rate is for neighbour, manyrms and kube only",
     ("growth", "--only=asks,ask"): f"--only: 'ask' is none of {', '.join(DIMENSIONS)}",
     ("growth", "--only=asks", "--report=nowhere"): "--report has all dimensions: leave out --only",
     ("growth", "--minutes=3"): "--minutes is for utilisation only",
@@ -26,9 +27,13 @@ OTHERS = {
     ("neighbour", "core"): "neighbour is measured alone, without core",
     ("neighbour", "--profile=x"): f"{SEVERAL} line and run",
     ("utilisation", "core"): "utilisation is measured alone, without core",
-    ("utilisation", "--only=asks"): "--only is for growth only",
+    ("utilisation", "--only=asks"): "--only is for growth and kube only",
     ("utilisation", "--runs=2"): "--runs cannot be used with utilisation: --seeds draws other runs",
-    ("core", "--only=asks"): "--only is for growth only",
+    ("kube", "--shape=all", "--rate=50"): "--rate: all shapes have rates of their own",
+    ("kube", "--only=kube,cube"): "--only: 'cube' is none of kube, licorne, older",
+    ("kube", "core"): "kube is measured alone, without core",
+    ("core", "--shape=pods"): "--shape is for kube only",
+    ("core", "--only=asks"): "--only is for growth and kube only",
     ("core", "--percent=1"): "--percent is for neighbour and manyrms only",
     ("core", "--seed=3"): "--seed is for utilisation only",
     ("core", "--pictures"): "--pictures needs --report",

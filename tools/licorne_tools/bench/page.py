@@ -25,21 +25,22 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section in Markdown, and its pictures by file name."""
+    """A section in Markdown, its pictures by file name, and the file of its page."""
 
     title: str
     text: str
     pictures: Mapping[str, str] = field(default_factory=dict)
+    page: str = PAGE
 
 
 def put_section(folder: Path, section: Section) -> Path:
-    """Write a section into the page of a folder, with its pictures beside it; returns the page.
+    """Write a section into its page in a folder, with its pictures beside it; returns the page.
 
     The section replaces the first one of the same title, or is appended. The rest of the page stays.
     A missing folder or page is created. Files are replaced atomically.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    page = folder / PAGE
+    page = folder / section.page
     known = page.read_text(encoding="utf-8") if page.exists() else PAGE_TITLE
     for name, picture in section.pictures.items():
         exchange(folder / name, picture)

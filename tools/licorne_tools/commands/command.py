@@ -7,14 +7,18 @@ from licorne_cli.failures import USAGE, UsageError
 from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import positive, seconds
 from licorne_tools.bench.driver import Progress
+from licorne_tools.bench.growth.catalogue import DIMENSIONS
+from licorne_tools.bench.kube.lines import TURN
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 from licorne_tools.commands import growth as bench_growth
 from licorne_tools.commands import isolation as bench_isolation
+from licorne_tools.commands import kube as bench_kube
 from licorne_tools.commands import members as bench_members
 from licorne_tools.commands import report as bench_report
 from licorne_tools.commands import targets as bench_targets
 from licorne_tools.commands import utilisation as bench_utilisation
+from licorne_tools.commands.outcome import chosen_alone
 from licorne_tools.commands.scenarios import (
     ALL,
     FAIR,
@@ -32,7 +36,14 @@ EXAMPLES = (
     ("licorne bench all --json", "every scenario, for programs"),
 )
 IDLE_SECONDS = 10.0
-MEASURED_ALONE = (bench_targets, bench_isolation, bench_growth, bench_utilisation, bench_members)
+MEASURED_ALONE = (
+    bench_targets,
+    bench_isolation,
+    bench_growth,
+    bench_utilisation,
+    bench_members,
+    bench_kube,
+)
 PAIRS = 3
 """Default number of runs for comparisons and reports."""
 
@@ -44,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         about |= each.ALONE.scenarios
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last seven, one line for each"
+    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last eight, one line for each"
     add = parser.add_argument
     names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")
@@ -68,9 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_predicate_arguments(parser.add_argument_group("predicates only"))
     group = parser.add_argument_group("neighbour and manyrms only")
     bench_isolation.add_arguments(group)
-    bench_growth.add_arguments(parser.add_argument_group("growth only"))
     bench_utilisation.add_arguments(parser.add_argument_group("utilisation only"))
     bench_members.add_arguments(parser.add_argument_group("workers and failover only"))
+    bench_kube.add_arguments(parser.add_argument_group("kube only"))
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +104,18 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long to look at an idle server, and to send asks in each phase of neighbour "
         "and manyrms (%(default)s)",
     )
+    add(
+        "--rate",
+        type=positive,
+        metavar="N",
+        help="asks a second of each RM of neighbour and manyrms; pods a second of kube, which otherwise "
+        "come as fast as the API server takes them",
+    )
+    add(
+        "--only",
+        metavar="NAME[,NAME]",
+        help=f"growth: of {', '.join(DIMENSIONS)}; kube: of {', '.join(kind.value for kind in TURN)}",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,9 +125,9 @@ def run(args: argparse.Namespace) -> int:
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:
-        wanted = [each for each in MEASURED_ALONE if each.ALONE.check(args)]
-        if wanted:
-            code: int = wanted[0].run(args)
+        place = chosen_alone(args, [each.ALONE for each in MEASURED_ALONE])
+        if place is not None:
+            code: int = MEASURED_ALONE[place].run(args)
             return code
         scenarios = chosen(args)
         report = bench_report.wanted(args)

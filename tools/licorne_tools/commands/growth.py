@@ -24,12 +24,6 @@ ALONE = Alone(
 )
 
 
-def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments of this bench alone."""
-    add = group.add_argument
-    add("--only", metavar="NAME[,NAME]", help=f"of {', '.join(DIMENSIONS)}")
-
-
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 

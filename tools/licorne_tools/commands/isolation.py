@@ -75,7 +75,6 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--attack", choices=ATTACKS, metavar="NAME", help=f"one of {', '.join(ATTACKS)}")
     add("--rms", type=positive, metavar="N", help="manyrms: so many RMs only")
-    add("--rate", type=positive, metavar="N", help="asks a second of each RM")
     add("--percent", type=percent, metavar="P", help="size of the attacks; 100 unless it is given")
 
 

@@ -113,22 +113,40 @@ class Alone:
     own: tuple[str, ...]
     refused: tuple[str, ...]
 
-    def check(self, args: argparse.Namespace) -> bool:
-        """True if one of these scenarios was chosen.
+    def check(self, args: argparse.Namespace) -> None:
+        """Check the options where one of these scenarios was chosen.
 
         Raises:
             UsageError: the options contradict each other.
         """
         name = args.scenario
-        if name not in self.scenarios:
-            for option in given(args, self.own):
-                raise UsageError(f"{option} is for {' and '.join(self.scenarios)} only")
-            return False
         for option in given(args, (*self.refused, *OF_PREDICATES)):
             raise UsageError(f"{option} cannot be used with {name}")
         if args.more:
             raise UsageError(f"{name} is measured alone, without {args.more[0]}")
-        return True
+
+
+def chosen_alone(args: argparse.Namespace, every: Sequence[Alone]) -> int | None:
+    """The place of what was chosen among scenarios that are run alone; None if it is another one.
+
+    An option may be of several of them.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    for name in dict.fromkeys(name for alone in every for name in alone.own):
+        owners = [scenario for alone in every if name in alone.own for scenario in alone.scenarios]
+        if args.scenario not in owners:
+            for option in given(args, (name,)):
+                *others, last = owners
+                raise UsageError(
+                    f"{option} is for {' and '.join(filter(None, (', '.join(others), last)))} only"
+                )
+    for place, alone in enumerate(every):
+        if args.scenario in alone.scenarios:
+            alone.check(args)
+            return place
+    return None
 
 
 def given(args: argparse.Namespace, names: tuple[str, ...]) -> list[str]:

@@ -16,7 +16,20 @@ from licorne_tools.bench.page import Measured, Section, put_section, section
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import Scenario
 
-VALUES = ("nodes", "pods", "batch", "sort", "wire", "refuse", "answer_after", "runs", "against")
+VALUES = (
+    "nodes",
+    "pods",
+    "batch",
+    "sort",
+    "wire",
+    "refuse",
+    "answer_after",
+    "shape",
+    "rate",
+    "only",
+    "runs",
+    "against",
+)
 FLAGS = ("untagged", "table", "pictures")
 """Names of the arguments that determine the measurement."""
 
@@ -56,7 +69,12 @@ class Report:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--report` and `--pictures`."""
-    parser.add_argument("--report", type=Path, metavar="DIR", help="write tables into DIR/performance.md")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="write tables into DIR/performance.md, those of kube into DIR/kubernetes.md",
+    )
     parser.add_argument(
         "--pictures",
         action="store_true",

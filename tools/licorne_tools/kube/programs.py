@@ -20,7 +20,7 @@ SHOWN_LINES = 15
 
 API_SERVER, CONTROLLERS, SCHEDULER = "kube-apiserver", "kube-controller-manager", "kube-scheduler"
 KUBECTL, KWOK, ETCD = "kubectl", "kwok", "etcd"
-SHIM, OLDER_SHIM = "licorne-k8shim", "yunikorn-scheduler"
+SHIM, OLDER_SHIM, LOAD = "licorne-k8shim", "yunikorn-scheduler", "kubeload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ SOURCES: Mapping[str, Source] = {
     },
     KWOK: Source(MODULES / "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     SHIM: Source(SHIMS, "./cmd/licorne-k8shim"),
+    LOAD: Source(SHIMS, "./cmd/kubeload"),
     OLDER_SHIM: Source(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
 }
 # Programs say this version, which others compare with theirs.

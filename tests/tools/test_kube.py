@@ -1,0 +1,205 @@
+"""`licorne bench kube`: its lines, tables and arguments, without a control plane."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from licorne_cli.commands import main
+from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.kube import calls, report
+from licorne_tools.bench.kube.lines import LINES, SHAPES, TURN, Line, every, lines, turns
+from licorne_tools.bench.kube.measure import PRIORITIES, TAINT, Bench, Found
+from licorne_tools.kube.programs import LOAD, SOURCES
+from licorne_tools.kube.schedulers import Kind
+
+METRICS = """\
+# HELP apiserver_request_total Counter of apiserver requests
+apiserver_request_total{code="201",resource="pods",subresource="",verb="POST"} 7
+apiserver_request_total{code="429",resource="pods",subresource="",verb="POST"} 2
+apiserver_request_total{code="201",resource="pods",subresource="binding",verb="POST"} 5
+apiserver_request_total{code="504",resource="events",subresource="",verb="POST"} 1e+01
+apiserver_request_total{code="200",resource="",subresource="/metrics",verb="GET"} 3
+apiserver_request_total_other{code="500",resource="pods",subresource="",verb="POST"} 100
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="us",priority_level="exempt"} 12
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="us",priority_level="other"} 1
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="others",priority_level="exempt"} 40
+"""
+
+
+def found(bound: float, binds: float = 1.0, **changed: float) -> Found:
+    """A run in which all pods were bound after so many seconds."""
+    figures = dict.fromkeys((*report.MEASURES.values(), *report.TROUBLES.values()), 0.0)
+    return Found({**figures, "bound_seconds": bound, **changed}, {"POST pods/binding": binds})
+
+
+def results() -> dict[Kind, list[Found]]:
+    """Two runs of each of two schedulers."""
+    return {Kind.KUBE: [found(8), found(10)], Kind.LICORNE: [found(6), found(5, latency_p99_ms=12.5)]}
+
+
+LINE = Line("pods", 20, 40)
+
+
+def test_figures_stand_beside_those_of_kube_scheduler() -> None:
+    """Each is the median with its spread, and its ratio is that of the runs of one turn."""
+    table = report.of_figures(LINE, results())
+    assert table.headers == ["Measure", "kube-scheduler", "Licorne", "ratio"]
+    rows = {heading: cells for heading, *cells in table.rows}
+    assert rows["all bound after, s"] == ["9 (8 to 10)", "5.50 (5 to 6)", "0.62 (0.50 to 0.75)"]
+    assert rows["99th percentile, ms"] == ["0", "6.25 (0 to 12.5)", "-"]
+    assert "pods not bound" not in rows
+
+
+def test_without_kube_scheduler_there_are_no_ratios() -> None:
+    """The column is left out."""
+    alone = {Kind.OLDER: [found(6)]}
+    assert report.of_figures(LINE, alone).headers == ["Measure", "Older core"]
+
+
+def test_pods_that_are_not_bound_are_told() -> None:
+    """The row is there as soon as one run has such pods."""
+    troubled = {**results(), Kind.OLDER: [found(6), found(6, not_bound=3)]}
+    rows = {heading: cells for heading, *cells in report.of_figures(LINE, troubled).rows}
+    assert rows["pods not bound"][-2] == "1.50 (0 to 3)"
+
+
+def test_calls_are_medians_with_the_most_frequent_first() -> None:
+    """A call that a scheduler never makes is 0, and what is rare is left out."""
+    known = {
+        Kind.KUBE: [Found({}, {"POST pods/binding": 1.0, "PUT leases": 0.001})],
+        Kind.LICORNE: [Found({}, {"POST events": number, "POST pods/binding": 1.0}) for number in (2, 4)],
+    }
+    table = report.of_calls(LINE, known)
+    assert table.rows == [["POST events", "0.00", "3.00"], ["POST pods/binding", "1.00", "1.00"]]
+
+
+def test_metrics_are_read() -> None:
+    """Calls are summed over codes, those about no resource are left out, and users are told apart."""
+    assert calls.requests(METRICS) == {"POST pods": 9, "POST pods/binding": 5, "POST events": 10}
+    assert calls.failed(METRICS) == 12
+    assert calls.dispatched(METRICS, "us") == 13
+    assert calls.requests("") == Counter()
+
+
+def test_the_order_of_schedulers_is_reversed_with_each_run() -> None:
+    """So that a machine that becomes slower is to nobody's disadvantage."""
+    first, second = turns(TURN, 1), turns(TURN, 2)
+    assert [kind for _, kind in first] == [*TURN]
+    assert [kind for number, kind in second if number == 2] == [*reversed(TURN)]
+
+
+def test_lines_have_the_size_that_is_wanted() -> None:
+    """No two of them are alike, and a Deployment leaves nodes to choose."""
+    assert lines("priority", 50, None, 100) == [Line("priority", 500, 100, 50)]
+    assert every(None, None) == [*LINES]
+    assert every(4, 8) == [
+        *(Line("pods", 4, 8, rate) for rate in (0, 50, 100, 200)),
+        *(Line(shape, 4, 8) for shape in SHAPES if shape != "pods"),
+    ]
+    assert (Line("pods", 1, 1).replicas, Line("pods", 1, 1).zones) == (1, 1)
+    assert (Line("pods", 20, 1).replicas, Line("pods", 500, 1).replicas) == (10, 50)
+
+
+def test_the_load_has_what_is_looked_for() -> None:
+    """Its source names the shapes, the taint, the classes, and the options that it is given."""
+    source = SOURCES[LOAD]
+    folder = source.module / source.package
+    texts = {file.name: file.read_text() for file in folder.glob("*.go")}
+    shapes = re.findall(r'^\t"([a-z-]+)": +\{', texts["shapes.go"], re.MULTILINE)
+    assert shapes == [*SHAPES]
+    assert f'"{TAINT}"' in texts["shapes.go"]
+    [classes] = re.findall(r"priorities = \[\]string\{(.*)\}", texts["shapes.go"])
+    assert re.findall(r'"(.*?)"', classes) == [*PRIORITIES]
+    measures = set(re.findall(r'json:"(\w+)"', texts["figures.go"]))
+    assert measures >= {"created", "not_bound", "created_seconds", "bound_seconds", "calls"}
+
+
+class Runs:
+    """Plays runs in place of a control plane, which a test has no use for."""
+
+    def __init__(self, failing: int = 0) -> None:
+        """The run of this number fails."""
+        self.made: list[tuple[Line, Kind]] = []
+        self._failing = failing
+
+    @asynccontextmanager
+    async def prepared(self, line: Line, progress: Progress) -> AsyncIterator[object]:
+        """Nothing is prepared."""
+        del line, progress
+        yield SimpleNamespace()
+
+    async def one_run(
+        self, bench: Bench, line: Line, kind: Kind, name: str, idle_seconds: float, progress: Progress
+    ) -> Found:
+        """A run takes one second with kube-scheduler, and two with others."""
+        del bench, name, idle_seconds, progress
+        self.made.append((line, kind))
+        if len(self.made) == self._failing:
+            raise BenchError("no luck")
+        return found(1 if kind is Kind.KUBE else 2)
+
+
+def play(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> None:
+    """Have these runs measured."""
+    monkeypatch.setattr("licorne_tools.commands.kube.check", lambda: None)
+    monkeypatch.setattr("licorne_tools.commands.kube.prepared", runs.prepared)
+    monkeypatch.setattr("licorne_tools.commands.kube.one_run", runs.one_run)
+
+
+def test_all_schedulers_are_measured_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each run is told as it ends; the page of Kubernetes has the tables, and the command that repeats it."""
+    runs = Runs()
+    play(monkeypatch, runs)
+    (tmp_path / "kubernetes.md").write_text("# Kubernetes\n\nBy hand.\n")
+    options = ["--nodes", "4", "--pods", "8", "--rate", "50", "--runs", "2", "--report", str(tmp_path)]
+    assert main(["bench", "kube", *options]) == 0
+    assert [kind for _, kind in runs.made] == [*TURN, *reversed(TURN)]
+    shown = capsys.readouterr()
+    assert "pods, 8 at 50 a second, 4 nodes, run 2 of 2, Licorne: bound after 2.0 s" in shown.err
+    text = (tmp_path / "kubernetes.md").read_text()
+    assert text.startswith("# Kubernetes\n\nBy hand.\n\n## Beside kube-scheduler\n")
+    assert "\nlicorne bench kube --nodes 4 --pods 8 --rate 50 --runs 2 --report " in text
+    assert "| all bound after, s | 1 | 2 | 2.00 | 2 | 2.00 |" in text
+
+
+def test_data_have_all_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object for each line, with the runs and calls of each scheduler."""
+    play(monkeypatch, Runs())
+    words = ["--shape", "all", "--only", "licorne,kube", "--nodes", "4", "--pods", "8", "--json"]
+    assert main(["bench", "kube", *words]) == 0
+    first, *others = json.loads(capsys.readouterr().out)
+    assert (first["shape"], first["nodes"], first["pods"], first["rate"]) == ("pods", 4, 8, 0)
+    assert first["licorne"]["summary"]["bound_seconds"]["median"] == 2
+    assert first["kube"]["calls"] == {"POST pods/binding": 1}
+    assert "older" not in first
+    assert [each["shape"] for each in others][-6:] == [shape for shape in SHAPES if shape != "pods"]
+
+
+def test_a_failed_run_does_not_lose_the_other_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are printed, and no page is written."""
+    play(monkeypatch, Runs(failing=2))
+    assert main(["bench", "kube", "--shape", "all", "--nodes", "4", "--report", str(tmp_path / "new")]) == 2
+    shown = capsys.readouterr()
+    assert "run 1 of 3, Licorne: no luck" in shown.err
+    assert "pods, 1,000 at 50 a second, 4 nodes" in shown.out
+    assert "pods, flood of 2,000, 4 nodes" not in shown.out
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_go_or_etcd_the_command_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names what is missing, and where it is to be had."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["bench", "kube"]) == 2
+    assert "needs Go 1.26 or newer and etcd" in capsys.readouterr().err

@@ -1,0 +1,51 @@
+"""Calls of the API server by verb and resource, from its metrics."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+REQUESTS = "apiserver_request_total"
+DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
+"""Counts calls by the FlowSchema that they fall under, which tells users apart. The other one does not."""
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+TOO_MANY = "429"
+
+Calls = Counter[str]
+"""Calls by verb and resource: ``POST pods/binding``."""
+
+
+def samples(metrics: str, name: str) -> list[tuple[Mapping[str, str], float]]:
+    """The samples of a counter: labels and value."""
+    found = []
+    for line in metrics.splitlines():
+        if line.startswith(f"{name}{{"):
+            labels, _, value = line.rpartition("} ")
+            found.append((dict(LABEL.findall(labels)), float(value)))
+    return found
+
+
+def requests(metrics: str) -> Calls:
+    """All calls about resources so far."""
+    found: Calls = Counter()
+    for labels, value in samples(metrics, REQUESTS):
+        if labels["resource"]:
+            found[called(labels)] += int(value)
+    return found
+
+
+def called(labels: Mapping[str, str]) -> str:
+    """The verb and the resource of a sample."""
+    return f"{labels['verb']} {'/'.join(filter(None, (labels['resource'], labels['subresource'])))}"
+
+
+def failed(metrics: str) -> int:
+    """Calls so far for which the API server had no time, or that failed in it."""
+    codes = ((labels["code"], value) for labels, value in samples(metrics, REQUESTS))
+    return int(sum(value for code, value in codes if code.startswith("5") or code == TOO_MANY))
+
+
+def dispatched(metrics: str, flow_schema: str) -> int:
+    """Calls under a FlowSchema so far."""
+    return int(
+        sum(value for labels, value in samples(metrics, DISPATCHED) if labels["flow_schema"] == flow_schema)
+    )

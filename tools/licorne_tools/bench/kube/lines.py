@@ -1,0 +1,83 @@
+"""What is measured: so many pods of a shape, at a pace, on so many nodes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from licorne_tools.kube.schedulers import Kind
+
+SHAPES: Mapping[str, str] = {
+    "pods": "plain pods, which the load creates itself",
+    "deployments": "Deployments of 50 pods",
+    "tolerations": "the same; every node has a taint that they tolerate",
+    "node-affinity": "the same; each must be in a certain one of three zones",
+    "pod-affinity": "the same; each must be in the zone of the first one",
+    "anti-affinity": "the same; each pod of a Deployment must be on a node of its own",
+    "priority": "the same, of three priority classes",
+}
+"""The shapes of pods by name, as the load has them too."""
+REPLICAS = 50
+ZONES = 3
+FLOOD = 0
+"""The rate of pods that are created as fast as the API server takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of what is measured. `rate` is pods a second, or `FLOOD`."""
+
+    shape: str
+    nodes: int
+    pods: int
+    rate: int = FLOOD
+
+    @property
+    def name(self) -> str:
+        """``pods, flood of 2,000, 500 nodes``."""
+        pace = f"{self.pods:,} at {self.rate:,} a second" if self.rate else f"flood of {self.pods:,}"
+        return f"{self.shape}, {pace}, {self.nodes:,} nodes"
+
+    @property
+    def replicas(self) -> int:
+        """Pods of a Deployment: few enough that each can have a node of its own, with nodes to choose."""
+        return max(1, min(REPLICAS, self.nodes // 2))
+
+    @property
+    def zones(self) -> int:
+        """So many zones, none of them empty."""
+        return min(ZONES, self.nodes)
+
+
+LINES = (
+    Line("pods", 500, 2_000),
+    Line("pods", 1_000, 10_000),
+    *(Line("pods", 500, 1_000, rate) for rate in (50, 100, 200)),
+    *(Line(shape, 500, 2_000) for shape in SHAPES if shape != "pods"),
+)
+"""All that has a goal."""
+
+
+def lines(shape: str, rate: int, nodes: int | None, pods: int | None) -> list[Line]:
+    """One line of a shape, the first one's size where it is not given."""
+    usual = LINES[0]
+    return [Line(shape, nodes or usual.nodes, pods or usual.pods, rate)]
+
+
+def every(nodes: int | None, pods: int | None) -> list[Line]:
+    """All lines, of the given size if there is one, and no two alike."""
+    scaled = (replace(each, nodes=nodes or each.nodes, pods=pods or each.pods) for each in LINES)
+    return list(dict.fromkeys(scaled))
+
+
+TURN = (Kind.KUBE, Kind.LICORNE, Kind.OLDER)
+"""The schedulers, in the order of the first run."""
+
+
+def turns(kinds: tuple[Kind, ...], runs: int) -> Iterator[tuple[int, Kind]]:
+    """The scheduler of each turn, with the number of the run from 1.
+
+    The order is reversed with each run, as a machine that becomes slower would be to the disadvantage of
+    the last one.
+    """
+    for number in range(1, runs + 1):
+        for kind in kinds if number % 2 else reversed(kinds):
+            yield number, kind

@@ -1,0 +1,232 @@
+"""One run: a scheduler starts, pods are created and bound, the cluster is left alone, and all goes again."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.kube.calls import Calls, dispatched, failed, requests
+from licorne_tools.bench.kube.lines import Line
+from licorne_tools.bench.programs import process_of
+from licorne_tools.bench.report import Run
+from licorne_tools.kube.api import Json
+from licorne_tools.kube.plane import Options, Plane, running_plane, write_kubeconfig
+from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, LOAD, built
+from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
+
+USER, GROUP = "bench-scheduler", "bench-schedulers"
+"""The user of the schedulers. Its calls fall under a FlowSchema of its name."""
+TAIL_SECONDS = 5.0
+"""CPU is counted until so long after the last pod was bound: statuses and events come behind."""
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 60
+"""A run ends when no pod was bound for so long."""
+ZONE, TAINT = "topology.kubernetes.io/zone", "licorne.dev/bench"
+PRIORITIES = {"bench-low": 100, "bench-middle": 1_000, "bench-high": 10_000}
+"""Priority classes, which the load knows by name."""
+PODS = "/api/v1/namespaces/default/pods"
+MADE = (
+    "/apis/apps/v1/namespaces/default/deployments",
+    "/apis/apps/v1/namespaces/default/replicasets",
+    PODS,
+    "/api/v1/namespaces/default/events",
+)
+"""What is there after a run, owners before what they own."""
+DELETERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A control plane with nodes, an account for schedulers, and the program of the load."""
+
+    plane: Plane
+    kubeconfig: Path
+    load: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run: its figures, and the calls of all but the load, for a pod, by verb and resource."""
+
+    figures: Run
+    calls: dict[str, float]
+
+
+@asynccontextmanager
+async def prepared(line: Line, progress: Progress) -> AsyncIterator[Bench]:
+    """A control plane with the nodes of a line, for the time of the block.
+
+    Raises:
+        BenchError: a program cannot be built, or does not start.
+    """
+    token = secrets.token_hex(16)
+    options = Options(
+        flags={API_SERVER: [f"--delete-collection-workers={DELETERS}"]}, tokens={token: (USER, GROUP)}
+    )
+    load = (await asyncio.to_thread(built, [LOAD], progress))[LOAD]
+    progress.step("starting the control plane")
+    async with running_plane(options, progress) as plane:
+        progress.step("adding nodes")
+        await plane.add_nodes(line.nodes)
+        await dress(plane, line)
+        await plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        await allow(plane)
+        config = write_kubeconfig(plane.folder / USER, plane.url, plane.authority, USER, token)
+        yield Bench(plane=plane, kubeconfig=config, load=load)
+
+
+async def dress(plane: Plane, line: Line) -> None:
+    """Give nodes their zones, and what else the shape needs; and make the priority classes."""
+    names = [node["metadata"]["name"] for node in (await plane.api.get("/api/v1/nodes"))["items"]]
+    taints = [{"key": TAINT, "effect": "NoSchedule"}] if line.shape == "tolerations" else []
+
+    async def one(number: int, name: str) -> None:
+        labels = {"metadata": {"labels": {ZONE: f"zone-{number % line.zones}"}}}
+        await plane.api.patch(f"/api/v1/nodes/{name}", {**labels, "spec": {"taints": taints}})
+
+    # The client has connections for some of them at a time.
+    await asyncio.gather(*(one(number, name) for number, name in enumerate(names)))
+    for name, value in PRIORITIES.items():
+        await plane.api.create(
+            "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value}
+        )
+
+
+async def allow(plane: Plane) -> None:
+    """Let the account do all; its calls are counted apart, and wait for nobody else's."""
+    rbac = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": GROUP},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": rbac, "kind": "Group", "name": GROUP}],
+    }
+    await plane.api.create(f"/apis/{rbac}/v1/clusterrolebindings", binding)
+    everything = ["*"]
+    rule: Json = {
+        "subjects": [{"kind": "User", "user": {"name": USER}}],
+        "resourceRules": [
+            {
+                "verbs": everything,
+                "apiGroups": everything,
+                "resources": everything,
+                "clusterScope": True,
+                "namespaces": everything,
+            }
+        ],
+        "nonResourceRules": [{"verbs": everything, "nonResourceURLs": everything}],
+    }
+    schema = {
+        "metadata": {"name": USER},
+        "spec": {
+            "matchingPrecedence": 2,
+            "priorityLevelConfiguration": {"name": "exempt"},
+            "rules": [rule],
+        },
+    }
+    await plane.api.create("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", schema)
+
+
+async def one_run(
+    bench: Bench, line: Line, kind: Kind, name: str, idle_seconds: float, progress: Progress
+) -> Found:
+    """Make a run with a scheduler, which is started for it; `name` is that of the load.
+
+    Raises:
+        BenchError: the scheduler does not start, or the load fails.
+    """
+    progress.step("starting the scheduler")
+    scheduler = await begin(bench.plane, kind, kubeconfig=bench.kubeconfig, progress=progress)
+    try:
+        return await measured(bench, line, scheduler, name, idle_seconds, progress)
+    finally:
+        progress.step("deleting the pods")
+        await scheduler.stop(bench.plane)
+        await clean(bench.plane)
+
+
+async def measured(
+    bench: Bench, line: Line, scheduler: Scheduler, name: str, idle_seconds: float, progress: Progress
+) -> Found:
+    """The figures of the load, of CPU, and of calls."""
+    plane = bench.plane
+    # Nothing is measured of the start, which ends with lists of all objects.
+    await asyncio.sleep(TAIL_SECONDS)
+    metrics = await plane.api.text("/metrics")
+    before = spent(plane, scheduler)
+    progress.step("placing")
+    load = await loaded(bench, line, scheduler.name, name)
+    await asyncio.sleep(TAIL_SECONDS)
+    after = spent(plane, scheduler)
+    progress.step("left alone")
+    idle = scheduler.cpu_seconds(plane)
+    await asyncio.sleep(idle_seconds)
+    idle = scheduler.cpu_seconds(plane) - idle
+    later = await plane.api.text("/metrics")
+    own = Calls(load.pop("calls"))
+    bound = max(1, line.pods - load["not_bound"])
+    calls = requests(later) - requests(metrics) - own
+    figures: Run = {
+        **load,
+        "created_per_second": rate(load["created"], load["created_seconds"]),
+        "bound_per_second": rate(bound, load["bound_seconds"]),
+        **{name: after[name] - before[name] for name in after},
+        "idle_cpu_percent": 100 * idle / idle_seconds,
+        "calls_per_pod": (dispatched(later, USER) - dispatched(metrics, USER)) / bound,
+        "all_calls_per_pod": calls.total() / bound,
+        "failed_calls": failed(later) - failed(metrics),
+    }
+    return Found(figures, {name: number / bound for name, number in calls.items()})
+
+
+def rate(number: float, seconds: float) -> float:
+    """So many a second; 0 if there was no time, as none was counted."""
+    return number / seconds if seconds else 0.0
+
+
+def spent(plane: Plane, scheduler: Scheduler) -> dict[str, float]:
+    """Seconds of CPU so far."""
+    seconds = plane.processes.cpu_seconds
+    own, server = scheduler.cpu_seconds(plane), seconds(API_SERVER)
+    return {
+        "scheduler_cpu_seconds": own,
+        "api_server_cpu_seconds": server,
+        "cpu_seconds": own + server,
+        "other_cpu_seconds": sum(map(seconds, (ETCD, CONTROLLERS, KWOK))),
+    }
+
+
+async def loaded(bench: Bench, line: Line, scheduler: str, name: str) -> Json:
+    """Have the load create its pods and follow them; what it prints.
+
+    Raises:
+        BenchError: it fails.
+    """
+    words = {
+        "kubeconfig": bench.plane.kubeconfig,
+        "name": name,
+        "scheduler": scheduler,
+        "shape": line.shape,
+        "pods": line.pods,
+        "rate": line.rate,
+        "replicas": line.replicas,
+        "zones": line.zones,
+        "patience": f"{PATIENCE_SECONDS}s",
+    }
+    options = [f"-{option}={value}" for option, value in words.items()]
+    async with process_of(str(bench.load), *options) as process:
+        output, _ = await process.communicate()
+    if process.returncode != 0:
+        raise BenchError("the load has failed")
+    return json.loads(output)  # type: ignore[no-any-return]
+
+
+async def clean(plane: Plane) -> None:
+    """Delete what was made, and wait until it is gone."""
+    while [path for path in MADE if (await plane.api.get(path, limit="1"))["items"]]:
+        for path in MADE:
+            await plane.api.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")
+        await asyncio.sleep(POLL_SECONDS)
