@@ -1,5 +1,6 @@
 """`licorne bench kube`: its lines, tables and arguments, without a control plane."""
 
+import asyncio
 import json
 import re
 from collections import Counter
@@ -7,16 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError, Progress
-from licorne_tools.bench.kube import calls, report
+from licorne_tools.bench.kube import calls, measure, report
 from licorne_tools.bench.kube.lines import LINES, SHAPES, TURN, Line, every, lines, turns
 from licorne_tools.bench.kube.measure import PRIORITIES, TAINT, Bench, Found
+from licorne_tools.kube.api import Json, Refused
+from licorne_tools.kube.plane import Plane
 from licorne_tools.kube.programs import LOAD, SOURCES
-from licorne_tools.kube.schedulers import Kind
+from licorne_tools.kube.schedulers import Kind, Scheduler
 
 METRICS = """\
 # HELP apiserver_request_total Counter of apiserver requests
@@ -120,6 +124,97 @@ def test_the_load_has_what_is_looked_for() -> None:
     assert measures >= {"created", "not_bound", "created_seconds", "bound_seconds", "calls"}
 
 
+class Player:
+    """Answers in place of an API server, which has no time for the first deletion."""
+
+    def __init__(self, metrics: list[str], there: int = 0) -> None:
+        """With what it says of itself each time, and so many deletions that leave something."""
+        self._metrics = iter(metrics)
+        self._there = there
+        self.deleted: list[str] = []
+
+    async def text(self, path: str) -> str:
+        """The next metrics."""
+        assert path == "/metrics"
+        return next(self._metrics)
+
+    async def get(self, path: str, **query: str) -> Json:
+        """A list with something, or nothing."""
+        del path
+        assert query == {"limit": "1"}
+        return {"items": [{}] * (self._there > 0)}
+
+    async def delete(self, path: str, **options: object) -> Json:
+        """The first one is refused."""
+        del options
+        self.deleted.append(path)
+        self._there -= 1
+        if len(self.deleted) == 1:
+            raise Refused(504, "Timeout", "too slow")
+        return {}
+
+
+def plane_of(player: Player, folder: Path) -> Plane:
+    """A control plane with these answers; each look at the CPU of a program finds a second more."""
+    seconds = Counter[str]()
+
+    def cpu_seconds(name: str) -> float:
+        seconds[name] += 1
+        return float(seconds[name])
+
+    processes = SimpleNamespace(cpu_seconds=cpu_seconds)
+    plane = SimpleNamespace(api=player, processes=processes, kubeconfig=folder / "kubeconfig")
+    return cast("Plane", plane)
+
+
+LOADED = """#!/bin/sh
+echo '{"pods": 4, "created": 4, "not_bound": 0, "created_seconds": 0.5, "bound_seconds": 2,
+       "latency_p50_ms": 1, "calls": {"POST pods": 9, "WATCH pods": 1}}'
+"""
+
+
+def test_a_run_has_the_calls_of_others_and_the_cpu_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load's own calls are taken away, and those of the scheduler are by its user."""
+    monkeypatch.setattr(measure, "TAIL_SECONDS", 0)
+    program = tmp_path / "load"
+    program.write_text(LOADED)
+    program.chmod(0o755)
+    player = Player(["", METRICS.replace('"us"', f'"{measure.USER}"')])
+    plane = plane_of(player, tmp_path)
+    scheduler = Scheduler(kind=Kind.LICORNE, name="yunikorn", programs=("licorne", "shim"))
+    bench = Bench(plane=plane, kubeconfig=tmp_path, load=program)
+    got = asyncio.run(measure.measured(bench, LINE, scheduler, "load-1", 0.01, Progress()))
+    assert got.calls == {"POST pods/binding": 5 / 40, "POST events": 10 / 40}
+    assert got.figures["calls_per_pod"] == 13 / 40
+    assert got.figures["all_calls_per_pod"] == 15 / 40
+    assert got.figures["failed_calls"] == 12
+    assert (got.figures["created_per_second"], got.figures["bound_per_second"]) == (8, 20)
+    assert (got.figures["scheduler_cpu_seconds"], got.figures["cpu_seconds"]) == (2, 3)
+    assert got.figures.keys() >= {*report.MEASURES.values(), *report.TROUBLES.values()} - {
+        *("latency_p99_ms", "latency_max_ms", "load_cpu_seconds")
+    }
+
+
+def test_a_load_that_fails_ends_the_run(tmp_path: Path) -> None:
+    """Its own words are on stderr."""
+    program = tmp_path / "load"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    bench = Bench(plane=plane_of(Player([]), tmp_path), kubeconfig=tmp_path, load=program)
+    with pytest.raises(BenchError, match="the load has failed"):
+        asyncio.run(measure.loaded(bench, LINE, "some", "load-1"))
+
+
+def test_what_was_made_is_deleted_until_it_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An API server that has no time for it is asked again; owners go before what they own."""
+    monkeypatch.setattr(measure, "POLL_SECONDS", 0)
+    player = Player([], there=len(measure.MADE) + 1)
+    asyncio.run(measure.clean(plane_of(player, tmp_path)))
+    assert player.deleted == [*measure.MADE, *measure.MADE]
+
+
 class Runs:
     """Plays runs in place of a control plane, which a test has no use for."""
 
@@ -132,7 +227,7 @@ class Runs:
     async def prepared(self, line: Line, progress: Progress) -> AsyncIterator[object]:
         """Nothing is prepared."""
         del line, progress
-        yield SimpleNamespace()
+        yield None
 
     async def one_run(
         self, bench: Bench, line: Line, kind: Kind, name: str, idle_seconds: float, progress: Progress

@@ -238,12 +238,13 @@ class Shell:
     def _bench(self, words: list[str]) -> None:
         """At a tiny size, and of many scenarios the first ones: each has a test of its own.
 
-        Of pairs the first scenario alone, as each is run twice. All targets would take minutes.
+        Of pairs the first scenario alone, as each is run twice. All targets, and Kubernetes, would take
+        minutes.
         """
         if "growth" in words:
             self._growth(words)
             return
-        if "targets" in words:
+        if "targets" in words or "kube" in words:
             self._parsed(words)
             return
         if "utilisation" in words:

@@ -16,7 +16,7 @@ Calls = Counter[str]
 
 def samples(metrics: str, name: str) -> list[tuple[Mapping[str, str], float]]:
     """The samples of a counter: labels and value."""
-    found = []
+    found: list[tuple[Mapping[str, str], float]] = []
     for line in metrics.splitlines():
         if line.startswith(f"{name}{{"):
             labels, _, value = line.rpartition("} ")

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from licorne_tools.bench.driver import BenchError, Progress
+from licorne_tools.bench.driver import BenchError, Progress, limited
 from licorne_tools.bench.kube.calls import Calls, dispatched, failed, requests
 from licorne_tools.bench.kube.lines import Line
 from licorne_tools.bench.programs import process_of
 from licorne_tools.bench.report import Run
-from licorne_tools.kube.api import Json
+from licorne_tools.kube.api import Json, Refused
 from licorne_tools.kube.plane import Options, Plane, running_plane, write_kubeconfig
 from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, LOAD, built
 from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
@@ -21,7 +21,8 @@ from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
 USER, GROUP = "bench-scheduler", "bench-schedulers"
 """The user of the schedulers. Its calls fall under a FlowSchema of its name."""
 TAIL_SECONDS = 5.0
-"""CPU is counted until so long after the last pod was bound: statuses and events come behind."""
+"""CPU is counted until so long after the last pod was bound, as statuses and events come behind. After as
+long again the cluster counts as idle."""
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60
 """A run ends when no pod was bound for so long."""
@@ -37,6 +38,8 @@ MADE = (
 )
 """What is there after a run, owners before what they own."""
 DELETERS = 16
+CLEAN_SECONDS = 600.0
+SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +165,7 @@ async def measured(
     await asyncio.sleep(TAIL_SECONDS)
     after = spent(plane, scheduler)
     progress.step("left alone")
+    await asyncio.sleep(TAIL_SECONDS)
     idle = scheduler.cpu_seconds(plane)
     await asyncio.sleep(idle_seconds)
     idle = scheduler.cpu_seconds(plane) - idle
@@ -225,8 +229,22 @@ async def loaded(bench: Bench, line: Line, scheduler: str, name: str) -> Json:
 
 
 async def clean(plane: Plane) -> None:
-    """Delete what was made, and wait until it is gone."""
-    while [path for path in MADE if (await plane.api.get(path, limit="1"))["items"]]:
-        for path in MADE:
-            await plane.api.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")
-        await asyncio.sleep(POLL_SECONDS)
+    """Delete what was made, and wait until it is gone.
+
+    Raises:
+        BenchError: something is not gone after a long time.
+    """
+    async with limited(CLEAN_SECONDS, failure="what was made is not gone after"):
+        while [path for path in MADE if (await plane.api.get(path, limit="1"))["items"]]:
+            for path in MADE:
+                await delete_all(plane, path)
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def delete_all(plane: Plane, path: str) -> None:
+    """Delete all of a list, or as many as the API server has time for."""
+    try:
+        await plane.api.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")
+    except Refused as error:
+        if error.status < SERVER_ERROR:
+            raise

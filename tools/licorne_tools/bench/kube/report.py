@@ -38,6 +38,7 @@ MEASURES = {
     "CPU of the scheduler, s": "scheduler_cpu_seconds",
     "CPU of the API server, s": "api_server_cpu_seconds",
     "CPU of both, s": "cpu_seconds",
+    "CPU of the load, s": "load_cpu_seconds",
     "its calls a pod": "calls_per_pod",
     "all calls a pod": "all_calls_per_pod",
     "idle, % of a core": "idle_cpu_percent",
