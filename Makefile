@@ -55,7 +55,7 @@ PIP_INSTALL = $(call INSTALL_INTO,.venv)
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image alerts chart image image-load image-base sbom install demo run kube bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image test-kube alerts chart image image-load image-base sbom install demo run kube bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -99,7 +99,7 @@ test: install | $(COLLECTED) ## the tests, but for slow ones: four minutes on tw
 	@$(BIN)/pytest -n auto --dist worksteal
 
 # The tests without a target of their own.
-WITH := not bench and not promtool and not helm and not wheels and not image
+WITH := not bench and not promtool and not helm and not wheels and not image and not kube
 
 # What is tested as it is built, too: the core, without what is not compiled, and what is on the wire.
 PLAIN := $(addprefix tests/core/,config whatif)
@@ -144,6 +144,12 @@ alerts: ## into dist/: the alert rules with links to where the runbooks are: mak
 # The first test builds the image, which takes minutes: only the programs that it starts have a limit of time.
 test-image: install $(COMPOSE) ## the image and the composition, built and run by podman; needs podman and mmdebstrap
 	@BASE='$(BASE)' $(BIN)/pytest -m image -o faulthandler_timeout=0 tests/deploy/test_image.py
+
+# The first run builds the programs, which takes minutes: only what they do has a limit of time.
+test-kube: install ## Licorne and the shim on a real control plane of Kubernetes; needs Go and etcd
+	@test -n "$(GO)" || { echo 'test-kube: Go is not installed' >&2; exit 1; }
+	@command -v etcd > /dev/null || { echo 'test-kube: etcd is not installed; Debian has it in the package etcd-server' >&2; exit 1; }
+	@$(BIN)/pytest -m kube --timeout=600 -o faulthandler_timeout=0 tests/kube
 
 chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
 	@$(HELM) package $(CHART) --destination dist

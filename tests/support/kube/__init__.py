@@ -1,0 +1,1 @@
+"""A real control plane of Kubernetes in the hand of a test."""

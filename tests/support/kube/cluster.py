@@ -1,0 +1,119 @@
+"""A control plane in the hand of a test: namespaces, queues, a scheduler, and the check of all books."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from licorne import State
+from licorne_tools.kube.api import Api, Json, Refused
+from licorne_tools.kube.plane import Options, Plane, running_plane
+from licorne_tools.kube.programs import API_SERVER
+from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
+from support.kube.books import check_books
+from support.kube.ledger import AUDIT_POLICY, Ledger, ledger
+
+NODES = 4
+NODE = {"cpu": "4", "memory": "16Gi", "pods": "20"}
+QUEUES = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+"""Where the config map of the queues is."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A control plane with nodes, its ledger, and the scheduler that runs on it, if one does."""
+
+    plane: Plane
+    ledger: Ledger
+    running: Scheduler | None = None
+
+    @property
+    def api(self) -> Api:
+        """A client of the administrator."""
+        return self.plane.api
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler that runs."""
+        assert self.running is not None
+        return self.running
+
+    @asynccontextmanager
+    async def scheduled(
+        self, queues: str = "", *, kind: Kind = Kind.LICORNE, kubeconfig: Path | None = None
+    ) -> AsyncIterator[Scheduler]:
+        """Run a scheduler with these queues, for the time of the block."""
+        await self.configure(queues)
+        self.running = await begin(self.plane, kind, kubeconfig=kubeconfig)
+        try:
+            yield self.running
+        finally:
+            await self.running.stop(self.plane)
+            self.running = None
+
+    async def configure(self, queues: str) -> None:
+        """Write the config map of the queues; without queues it is as if there were none."""
+        data = {"service.schedulingInterval": "50ms", **({"queues.yaml": queues} if queues else {})}
+        item = {"metadata": {"name": "yunikorn-configs"}, "data": data}
+        try:
+            await self.api.create(QUEUES, item)
+        except Refused:
+            await self.api.replace(f"{QUEUES}/yunikorn-configs", item)
+
+    @asynccontextmanager
+    async def namespace(self, name: str, **annotations: str) -> AsyncIterator[str]:
+        """A namespace whose pods are admitted, for the time of the block; its pods have gone at the end.
+
+        Annotations are those of the shim, without their prefix, and with `_` for a full stop.
+        """
+        noted = {f"yunikorn.apache.org/{key.replace('_', '.')}": text for key, text in annotations.items()}
+        await self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": noted}})
+        accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+        async with aclosing(self.api.watch(accounts, fieldSelector="metadata.name=default")) as changes:
+            async for _, item in changes:
+                if item["kind"] == "ServiceAccount" and item["metadata"].get("name"):
+                    break
+        yield name
+        await self.api.delete(f"/api/v1/namespaces/{name}")
+        await self.api.delete(f"/api/v1/namespaces/{name}/pods")
+        await self.ledger.until(lambda: not self._pods_of(name), f"the namespace {name} is empty")
+
+    async def check(self) -> None:
+        """Check that each pod was bound once, that no node has too much, and that Licorne has the same books.
+
+        Raises:
+            AssertionError: with what is wrong.
+        """
+        if self.scheduler.target:
+            async with State(self.scheduler.target) as state:
+                await check_books(self.ledger, state, self.scheduler.name)
+        self.ledger.check(self.scheduler.name)
+
+    def _pods_of(self, namespace: str) -> list[Json]:
+        return [pod for pod in self.ledger.pods.values() if pod["metadata"]["namespace"] == namespace]
+
+
+@asynccontextmanager
+async def running_cluster(
+    folder: Path, flags: Mapping[str, list[str]] | None = None, nodes: int = NODES
+) -> AsyncIterator[Cluster]:
+    """Start a control plane with nodes and the scheduler's namespace, for the time of the block.
+
+    The folder is for the audit log; `flags` are of programs, by their names.
+    """
+    policy, audit = folder / "audit.yaml", folder / "audit.log"
+    policy.write_text(json.dumps(AUDIT_POLICY))
+    audit.touch()
+    flags = dict(flags or {})
+    flags[API_SERVER] = [
+        *flags.get(API_SERVER, []),
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={audit}",
+    ]
+    async with running_plane(Options(flags=flags)) as plane:
+        await plane.add_nodes(nodes, capacity=NODE)
+        await plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        async with ledger(plane.api, audit) as kept:
+            yield Cluster(plane, kept)
+            assert kept.faults == []

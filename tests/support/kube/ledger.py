@@ -1,0 +1,200 @@
+"""The API server as the ledger: each pod has one node and was bound once, and no node has more than it may.
+
+Pods and nodes are followed from the first one on, each change of a pod is judged when it comes, and binds are
+read from the audit log of the API server, which tells of every request.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.kube.api import Api, Json
+from support.kube.amounts import Amounts, amounts, has_ended, taken_by
+from support.patience import PATIENCE
+
+AGAIN_SECONDS = 0.2
+"""How soon a list or a watch that has failed is begun again."""
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Request",
+            "verbs": ["create"],
+            "resources": [{"group": "", "resources": ["pods/binding"]}],
+        },
+        {"level": "None"},
+    ],
+}
+"""Of an API server that tells of binds and of nothing else."""
+
+Change = Callable[[str, Json], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A request to bind a pod, with the status that it was answered with."""
+
+    uid: str
+    name: str
+    node: str
+    status: int
+
+
+class Ledger:
+    """All pods and nodes, as the API server has them. Use `ledger` to make one."""
+
+    def __init__(self, api: Api, audit: Path) -> None:
+        """`audit` is the audit log of the API server."""
+        self.pods: dict[str, Json] = {}
+        self.nodes: dict[str, Json] = {}
+        self.faults: list[str] = []
+        self._api = api
+        self._audit = audit
+        self._places: dict[str, str] = {}
+        self._changed = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Keep up with nodes and pods, until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(NODES, self.nodes, self._node_changed))
+            group.create_task(self._follow(PODS, self.pods, self._pod_changed))
+
+    async def until(self, is_true: Callable[[], object], what: str) -> None:
+        """Wait until something holds of pods and nodes.
+
+        Raises:
+            AssertionError: it does not come to hold, with what was waited for and what the pods are.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not is_true():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"{what}: not after {PATIENCE:.0f} s; {self._told()}") from None
+
+    def of(self, namespace: str, prefix: str = "") -> list[Json]:
+        """The pods of a namespace that have not ended, or those of them whose names begin so."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if pod["metadata"]["namespace"] == namespace
+            and pod["metadata"]["name"].startswith(prefix)
+            and not has_ended(pod)
+        ]
+
+    def binds(self) -> Iterator[Bind]:
+        """All requests to bind a pod so far, in their order."""
+        for line in self._audit.read_text().splitlines():
+            event = json.loads(line)
+            binding = event["requestObject"]
+            yield Bind(
+                uid=binding["metadata"].get("uid", ""),
+                name=f"{event['objectRef']['namespace']}/{event['objectRef']['name']}",
+                node=binding["target"]["name"],
+                status=event["responseStatus"]["code"],
+            )
+
+    def check(self, scheduler: str) -> None:
+        """Check that pods of the scheduler were bound once, to the node where they are, and the rest.
+
+        Raises:
+            AssertionError: with all that is wrong.
+        """
+        bound: defaultdict[str, list[Bind]] = defaultdict(list)
+        for bind in self.binds():
+            if bind.status < 300:
+                bound[bind.uid].append(bind)
+        faults = [*self.faults, *(f"bound again: {of_one}" for of_one in bound.values() if len(of_one) > 1)]
+        for uid, pod in self.pods.items():
+            node = pod["spec"].get("nodeName")
+            if pod["spec"]["schedulerName"] == scheduler and [bind.node for bind in bound[uid]] != [
+                node
+            ] * bool(node):
+                faults.append(f"{name_of(pod)} is on {node}, and its binds are {bound[uid]}")
+        assert not faults, "\n".join(faults)
+
+    def taken(self, node: str) -> Amounts:
+        """What all pods of a node take together."""
+        total: defaultdict[str, int] = defaultdict(int)
+        for pod in self.pods.values():
+            if pod["spec"].get("nodeName") == node and not has_ended(pod):
+                for name, amount in taken_by(pod).items():
+                    total[name] += amount
+        return total
+
+    def _pod_changed(self, uid: str, pod: Json) -> None:
+        node = pod["spec"].get("nodeName")
+        if node is None:
+            return
+        if (before := self._places.setdefault(uid, node)) != node:
+            self.faults.append(f"{name_of(pod)} was on {before}, and is on {node}")
+        if node in self.nodes:
+            has = amounts(self.nodes[node]["status"]["allocatable"])
+            over = {name: amount for name, amount in self.taken(node).items() if amount > has.get(name, 0)}
+            if over:
+                self.faults.append(f"{node} has {has}, and with {name_of(pod)} its pods take {over}")
+
+    def _node_changed(self, uid: str, node: Json) -> None:
+        """Nodes may become larger and smaller as they like."""
+
+    async def _follow(self, path: str, items: dict[str, Json], changed: Change) -> None:
+        """Keep up with a list. What a watch has missed, the list after it tells."""
+        by = "uid" if items is self.pods else "name"
+        while True:
+            try:
+                found = await self._api.get(path)
+                now = {item["metadata"][by]: item for item in found["items"]}
+                for key in items.keys() - now.keys():
+                    del items[key]
+                for key, item in now.items():
+                    self._take(items, key, item, changed)
+                version = found["metadata"]["resourceVersion"]
+                async for kind, item in self._api.watch(path, resourceVersion=version):
+                    if kind == "DELETED":
+                        items.pop(item["metadata"][by], None)
+                        self._changed.set()
+                    elif kind != "BOOKMARK":
+                        self._take(items, item["metadata"][by], item, changed)
+            except (BenchError, OSError, aiohttp.ClientError, ValueError):
+                # The API server is away, or has forgotten what comes after the list.
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    def _take(self, items: dict[str, Json], key: str, item: Json, changed: Change) -> None:
+        items[key] = item
+        changed(key, item)
+        self._changed.set()
+
+    def _told(self) -> str:
+        lines = [
+            f"{name_of(pod)} {pod['status'].get('phase')} on {pod['spec'].get('nodeName', 'no node')}"
+            for pod in self.pods.values()
+        ]
+        return "\n".join(["the pods are", *lines])
+
+
+def name_of(pod: Json) -> str:
+    """Namespace and name."""
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+@asynccontextmanager
+async def ledger(api: Api, audit: Path) -> AsyncIterator[Ledger]:
+    """A ledger that is kept for the time of the block."""
+    kept = Ledger(api, audit)
+    following = asyncio.create_task(kept.follow())
+    try:
+        yield kept
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
