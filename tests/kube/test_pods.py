@@ -34,20 +34,11 @@ async def test_deployments_run_and_change_their_size(placing: Cluster) -> None:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         for one in ("first", "second"):
             await placing.api.create(path, deployment(one, 6))
-        await ledger.until(lambda: len(running(placing, name)) == 12, "twelve pods run")
+        await ledger.until(lambda: len(placing.running(name)) == 12, "twelve pods run")
         await placing.check()
         await placing.api.patch(f"{path}/first", {"spec": {"replicas": 40}})
-        await ledger.until(lambda: len(running(placing, name)) == 32, "as many pods run as have room")
+        await ledger.until(lambda: len(placing.running(name)) == 32, "as many pods run as have room")
         await placing.check()
         await placing.api.delete(f"{path}/second")
-        await ledger.until(lambda: len(running(placing, name, "first")) == 32, "others take their room")
+        await ledger.until(lambda: len(placing.running(name, "first")) == 32, "others take their room")
         await placing.check()
-
-
-def running(cluster: Cluster, namespace: str, prefix: str = "") -> list[str]:
-    """The names of the pods that run."""
-    return [
-        pod["metadata"]["name"]
-        for pod in cluster.ledger.of(namespace, prefix)
-        if pod["status"].get("phase") == "Running"
-    ]

@@ -26,7 +26,7 @@ class Cluster:
 
     plane: Plane
     ledger: Ledger
-    running: Scheduler | None = None
+    _scheduler: Scheduler | None = None
 
     @property
     def api(self) -> Api:
@@ -36,8 +36,8 @@ class Cluster:
     @property
     def scheduler(self) -> Scheduler:
         """The scheduler that runs."""
-        assert self.running is not None
-        return self.running
+        assert self._scheduler is not None
+        return self._scheduler
 
     @asynccontextmanager
     async def scheduled(
@@ -45,12 +45,12 @@ class Cluster:
     ) -> AsyncIterator[Scheduler]:
         """Run a scheduler with these queues, for the time of the block."""
         await self.configure(queues)
-        self.running = await begin(self.plane, kind, kubeconfig=kubeconfig)
+        self._scheduler = await begin(self.plane, kind, kubeconfig=kubeconfig)
         try:
-            yield self.running
+            yield self._scheduler
         finally:
-            await self.running.stop(self.plane)
-            self.running = None
+            await self._scheduler.stop(self.plane)
+            self._scheduler = None
 
     async def configure(self, queues: str) -> None:
         """Write the config map of the queues; without queues it is as if there were none."""
@@ -74,10 +74,24 @@ class Cluster:
             async for _, item in changes:
                 if item["kind"] == "ServiceAccount" and item["metadata"].get("name"):
                     break
-        yield name
+        try:
+            yield name
+        finally:
+            await self._empty(name)
+
+    async def _empty(self, name: str) -> None:
+        # With the namespace first: nobody makes pods there any more.
         await self.api.delete(f"/api/v1/namespaces/{name}")
         await self.api.delete(f"/api/v1/namespaces/{name}/pods")
         await self.ledger.until(lambda: not self._pods_of(name), f"the namespace {name} is empty")
+
+    def running(self, namespace: str, prefix: str = "") -> list[str]:
+        """The names of the pods that run, or of those whose names begin so."""
+        return [
+            pod["metadata"]["name"]
+            for pod in self.ledger.of(namespace, prefix)
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        ]
 
     async def check(self) -> None:
         """Check that each pod was bound once, that no node has too much, and that Licorne has the same books.

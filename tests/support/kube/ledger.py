@@ -21,6 +21,8 @@ from support.patience import PATIENCE
 
 AGAIN_SECONDS = 0.2
 """How soon a list or a watch that has failed is begun again."""
+TIMED_OUT = 504
+"""How the API server answers what took too long, or whose caller has gone."""
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -111,17 +113,17 @@ class Ledger:
         Raises:
             AssertionError: with all that is wrong.
         """
-        bound: defaultdict[str, list[Bind]] = defaultdict(list)
+        binds: defaultdict[str, list[Bind]] = defaultdict(list)
         for bind in self.binds():
-            if bind.status < 300:
-                bound[bind.uid].append(bind)
-        faults = [*self.faults, *(f"bound again: {of_one}" for of_one in bound.values() if len(of_one) > 1)]
+            binds[bind.uid].append(bind)
+        done = [[bind for bind in of_one if bind.status < 300] for of_one in binds.values()]
+        faults = [*self.faults, *(f"bound again: {of_one}" for of_one in done if len(of_one) > 1)]
         for uid, pod in self.pods.items():
             node = pod["spec"].get("nodeName")
-            if pod["spec"]["schedulerName"] == scheduler and [bind.node for bind in bound[uid]] != [
-                node
-            ] * bool(node):
-                faults.append(f"{name_of(pod)} is on {node}, and its binds are {bound[uid]}")
+            # With a time-out it may be done or not.
+            nodes = {bind.node for bind in binds[uid] if bind.status < 300 or bind.status == TIMED_OUT}
+            if pod["spec"]["schedulerName"] == scheduler and node is not None and node not in nodes:
+                faults.append(f"{name_of(pod)} is on {node}, and its binds are {binds[uid]}")
         assert not faults, "\n".join(faults)
 
     def taken(self, node: str) -> Amounts:

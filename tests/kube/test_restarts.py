@@ -1,0 +1,68 @@
+"""Programs that are killed and away for a time: all pods are placed when they are back, and none twice."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from licorne_tools.kube.programs import API_SERVER, SHIM
+from licorne_tools.kube.schedulers import LICORNE
+from support.kube.cluster import Cluster
+from support.kube.workloads import deployment
+
+pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
+
+AWAY_SECONDS = 20.0
+"""How long the API server is away: longer than a client waits before it tries again."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def placing(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """The control plane with Licorne."""
+    async with cluster.scheduled():
+        yield cluster
+
+
+@pytest.mark.parametrize("killed", [(SHIM,), (LICORNE,), (SHIM, LICORNE)], ids=" and ".join)
+async def test_killed_programs_go_on(placing: Cluster, killed: tuple[str, ...]) -> None:
+    """Pods that are born and that end while programs are dead are placed and forgotten later."""
+    ledger, processes = placing.ledger, placing.plane.processes
+    async with placing.namespace(f"killed-{len(killed)}-{killed[0]}") as name:
+        path = f"/apis/apps/v1/namespaces/{name}/deployments"
+        for one, replicas in (("stays", 4), ("goes", 4), ("grows", 8)):
+            await placing.api.create(path, deployment(one, replicas))
+        # Some are placed at this moment, and some are not yet.
+        await ledger.until(lambda: len(placing.running(name)) >= 4, "four pods run")
+        for program in killed:
+            await processes.stop(program, kill=True)
+        await placing.api.delete(f"{path}/goes")
+        await placing.api.patch(f"{path}/grows", {"spec": {"replicas": 16}})
+        await ledger.until(lambda: len(ledger.of(name, "grows")) == 16, "the Deployment has grown")
+        await ledger.until(lambda: not ledger.of(name, "goes"), "the pods have gone")
+        for program in killed:
+            await processes.restart(program)
+        await ledger.until(lambda: len(placing.running(name)) == 20, "all pods run")
+        await placing.check()
+
+
+@pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "killed"])
+async def test_the_api_server_is_away(placing: Cluster, is_paused: bool) -> None:
+    """Pods whose binds were under way when the API server went away are placed when it is back."""
+    ledger, processes = placing.ledger, placing.plane.processes
+    async with placing.namespace(f"away-{'paused' if is_paused else 'killed'}") as name:
+        path = f"/apis/apps/v1/namespaces/{name}/deployments"
+        await placing.api.create(path, deployment("first", 24))
+        await ledger.until(lambda: len(ledger.of(name)) == 24, "the pods are there")
+        if is_paused:
+            processes.signal(API_SERVER, signal.SIGSTOP)
+            await asyncio.sleep(AWAY_SECONDS)
+            processes.signal(API_SERVER, signal.SIGCONT)
+        else:
+            await processes.stop(API_SERVER)
+            await asyncio.sleep(AWAY_SECONDS)
+            await processes.restart(API_SERVER)
+        await placing.api.create(path, deployment("second", 4))
+        await ledger.until(lambda: len(placing.running(name)) == 28, "all pods run")
+        await placing.check()
