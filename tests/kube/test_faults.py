@@ -1,0 +1,62 @@
+"""An API server that fails in the middle: watches that end, and that are too old."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from licorne_tools.kube.programs import API_SERVER
+from support.kube.cluster import Cluster
+from support.kube.proxy import Proxy, running_proxy
+from support.kube.workloads import deployment
+
+pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
+
+Spoilt = tuple[Cluster, Proxy]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def spoilt(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Spoilt]:
+    """The control plane with Licorne, whose shim is behind a proxy."""
+    async with (
+        running_proxy(cluster.plane, tmp_path_factory.mktemp("proxy")) as proxy,
+        cluster.scheduled(kubeconfig=proxy.kubeconfig),
+    ):
+        yield cluster, proxy
+
+
+async def test_watches_that_end_are_begun_again(spoilt: Spoilt) -> None:
+    """When all watches of the shim end in the middle, it still learns of all that comes."""
+    cluster, proxy = spoilt
+    async with cluster.namespace("cut") as name:
+        path = f"/apis/apps/v1/namespaces/{name}/deployments"
+        await cluster.api.create(path, deployment("first", 8))
+        await cluster.ledger.until(lambda: len(cluster.ledger.of(name)) == 8, "the pods are there")
+        assert proxy.cut() >= 5
+        await cluster.api.create(path, deployment("second", 8))
+        await cluster.ledger.until(lambda: len(cluster.running(name)) == 16, "all pods run")
+        await cluster.check()
+
+
+async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> None:
+    """A shim whose watches are too old (410) lists all again: pods that came and went meanwhile are known."""
+    cluster, proxy = spoilt
+    ledger = cluster.ledger
+    async with cluster.namespace("compacted") as name:
+        path = f"/apis/apps/v1/namespaces/{name}/deployments"
+        for one in ("stays", "goes"):
+            await cluster.api.create(path, deployment(one, 6))
+        await ledger.until(lambda: len(cluster.running(name)) == 12, "all pods run")
+        proxy.shut()
+        await cluster.api.delete(f"{path}/goes")
+        await cluster.api.create(path, deployment("comes", 8))
+        await ledger.until(lambda: not ledger.of(name, "goes"), "the pods have gone")
+        await ledger.until(lambda: len(ledger.of(name, "comes")) == 8, "the pods are there")
+        # The cache of the API server would still know.
+        await cluster.plane.processes.stop(API_SERVER, kill=True)
+        await cluster.plane.compact_etcd()
+        await cluster.plane.processes.restart(API_SERVER)
+        proxy.is_shut = False
+        await ledger.until(lambda: len(cluster.running(name)) == 14, "all pods run")
+        assert proxy.expired > 0
+        await cluster.check()
