@@ -267,7 +267,7 @@ programs: install ## are the programs there that tests need beside Python, make 
 audit: install ## known vulnerabilities of the locked packages and crates: make audit STRICT=strict fails for what cannot be looked up
 	@$(BIN)/python .ci/audit.py $(STRICT)
 
-check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go) examples $(if $(CARGO),lint-rust) test-native gate ## all that CI runs
+check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go test-kube) examples $(if $(CARGO),lint-rust) test-native gate ## all that CI runs
 
 lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from licorne_cli.parsing.parser import positive
 from licorne_tools.bench.driver import BenchError, Progress
@@ -15,14 +16,14 @@ from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
 NODES = 10
 
 
-def told(plane: Plane, scheduler: Scheduler, kubectl: str, nodes: int) -> str:
+def told(plane: Plane, scheduler: Scheduler, kubectl: Path, nodes: int) -> str:
     """What a user needs to know of what runs."""
     lines = [
         f"Kubernetes {VERSION} at {plane.url}, with {nodes} nodes whose pods only seem to run.",
         "",
         "In another terminal:",
-        f"  export KUBECONFIG={plane.kubeconfig}",
-        f"  alias kubectl={kubectl}",
+        f"  export KUBECONFIG={plane.kubeconfig} PATH={kubectl.parent}:$PATH",
+        *([f"  export LICORNE_TARGET={scheduler.target}"] if scheduler.target else []),
         "  kubectl get nodes",
     ]
     if scheduler.kind is not Kind.KUBE:
@@ -33,9 +34,7 @@ def told(plane: Plane, scheduler: Scheduler, kubectl: str, nodes: int) -> str:
         ]
     if scheduler.target:
         lines += [
-            "",
-            f"  licorne --target {scheduler.target} queues",
-            f"  {scheduler.page}/ui",
+            f"The page is at {scheduler.page}/ui",
         ]
     lines += ["", f"Logs are in {plane.folder}. Ctrl-C ends all of it."]
     return "\n".join(lines)
@@ -60,7 +59,7 @@ async def run(nodes: int, kind: Kind) -> None:
             await plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
             progress.begin("starting the scheduler")
             scheduler = await begin(plane, kind, progress=progress)
-        print(told(plane, scheduler, str(kubectl), nodes), flush=True)
+        print(told(plane, scheduler, kubectl, nodes), flush=True)
         name = await plane.processes.ended()
         raise BenchError(f"{name} has ended:\n{plane.processes.last_lines(name)}")
 
