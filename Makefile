@@ -106,10 +106,10 @@ PLAIN := $(addprefix tests/core/,config whatif)
 WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services transport wire workers))
 BUILT_FILES := $(WIRE) tests/core tests/scenarios tests/properties
 
-# Of what is tested as it is built, only what needs the sources is played here, and attacks: what is slow runs once.
+# Of what is tested as it is built, only what needs the sources is played here: what is slow runs once.
 test-slow: install | $(COLLECTED) ## the tests that take more than half a second of CPU each, but for those that test-compiled has
 	@$(BIN)/pytest -m 'slow and (pure or not worlds) and not transport and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 \
-	  -n auto --dist worksteal tests/attacks tests/properties $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
+	  -n auto --dist worksteal tests/properties $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
 	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) | tr ' ' '|'))/")
 
 # What breaks first, whatever is changed.
