@@ -35,6 +35,13 @@ KUBERNETES = (
         LEASES,
     ),
     Defect(
+        "updates-that-create",
+        "objects:replaced_by",
+        swap('"uid" : uid', '"generation" : 1'),
+        "a renewal of a Lease that is gone creates it, and its member decides beside the new owner",
+        LEASES,
+    ),
+    Defect(
         "conflict-with-oneself",
         "KubernetesStore._put",
         swap("!=", "is not"),

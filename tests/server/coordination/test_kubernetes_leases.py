@@ -163,6 +163,31 @@ async def test_a_lease_deleted_by_hand_holds_for_its_time(
     assert set((await present(other)).members) == {B.id}
 
 
+@pytest.mark.parametrize("write", ["renew", "leave", "claim", "release"])
+async def test_no_update_brings_a_deleted_lease_back(
+    pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer, write: str
+) -> None:
+    """Kubernetes creates a Lease that is updated and not there; ours is that very one or none."""
+    owner, _ = pair
+    claimed = await owner.claim(ONE, A.id, None, 0)
+    part = "rm.one." if write in ("claim", "release") else "member.a."
+    calls = {
+        "renew": lambda: owner.renew(A),
+        "leave": owner.leave,
+        "claim": lambda: owner.claim(ONE, A.id, claimed, 0),
+        "release": lambda: owner.release(claimed),
+    }
+    pause = asyncio.Event()
+    writing = api.fail("update", "leases", hold=pause)
+    update = asyncio.ensure_future(calls[write]())
+    await api.until(lambda: bool(writing.seen))
+    api.cluster.remove("leases", part)
+    pause.set()
+    [failure] = await asyncio.gather(update, return_exceptions=True)
+    assert isinstance(failure, Conflict if part == "rm.one." else LeaseLost) or write == "leave"
+    assert not [name for _, name in api.cluster.objects if part in name]
+
+
 async def test_a_record_deleted_by_hand_comes_back_above_what_the_rm_knows(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:

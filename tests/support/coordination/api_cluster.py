@@ -4,15 +4,22 @@ import asyncio
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID
 
-from support.coordination.api_rules import Json, Refusal, selects, validate, without_version
+from support.coordination.api_rules import (
+    KINDS,
+    Json,
+    Refusal,
+    bad_request,
+    selects,
+    validate,
+    without_version,
+)
 
 NAMESPACE = "licorne"
-_KINDS = {
-    "leases": ("Lease", "coordination.k8s.io/v1"),
-    "configmaps": ("ConfigMap", "v1"),
-    "secrets": ("Secret", "v1"),
-}
+
+_PAGE = "page-"
+"""How tokens of pages begin."""
 
 Objects = dict[tuple[str, str], Json]
 """Objects by kind and name."""
@@ -35,7 +42,7 @@ class Cluster:
     def __init__(self) -> None:
         """Start empty. Versions begin high, as those of a used cluster."""
         self.version = 4_711
-        self.compacted = 0
+        self.compacted = self.version
         """The version before which there is no history."""
         self.objects: Objects = {}
         self.history: list[Change] = []
@@ -59,56 +66,96 @@ class Cluster:
         """Change an object, as a person with kubectl does."""
         item = copy.deepcopy(self.named(plural, part))
         change(item)
-        self._store("MODIFIED", plural, item)
+        self._store(plural, item)
 
     def remove(self, plural: str, part: str) -> None:
         """Delete an object, as a person with kubectl does."""
-        self.delete(plural, self.named(plural, part))
+        self.delete(plural, self.named(plural, part)["metadata"]["name"], {})
+
+    def get(self, plural: str, name: str) -> Json:
+        """An object; 404 if there is none."""
+        if (plural, name) not in self.objects:
+            raise Refusal(404, "NotFound", f'{KINDS[plural].full} "{name}" not found')
+        return self.objects[plural, name]
 
     def create(self, plural: str, item: Json) -> Json:
         """Store an object under a name that is free."""
+        if item["metadata"].get("resourceVersion", "0") not in ("", "0"):
+            raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        validate(KINDS[plural], item)
         name = item["metadata"]["name"]
         if (plural, name) in self.objects:
-            raise Refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')
-        if item["metadata"].get("resourceVersion"):
-            raise Refusal(422, "Invalid", "resourceVersion should not be set on objects to be created")
-        return self._store("ADDED", plural, item)
+            raise Refusal(409, "AlreadyExists", f'{KINDS[plural].full} "{name}" already exists')
+        return self._store(plural, item)
 
-    def update(self, plural: str, name: str, found: Json, item: Json) -> Json:
-        """Store an object in place of the one of its version."""
-        if item["metadata"]["name"] != name:
-            raise Refusal(400, "BadRequest", "the name of the object does not match the URL")
-        version = item["metadata"].get("resourceVersion")
-        if not version:
-            raise Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
-        if version != found["metadata"]["resourceVersion"]:
+    def update(self, plural: str, name: str, item: Json) -> tuple[Json, bool]:
+        """Store an object in place of the one of its version; and whether there was none."""
+        metadata = item["metadata"]
+        if metadata.get("name") != name:
+            raise bad_request(f"the name of the object does not match the name on the URL ({name})")
+        found = self.objects.get((plural, name))
+        if found is None:
+            return self._create_by_update(plural, item), True
+        if metadata.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            raise conflict(plural, name, "Precondition failed: UID in precondition")
+        version = metadata.get("resourceVersion", "") or "0"
+        if not version.isdecimal():
+            raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        if version == "0":
+            # Of config maps and secrets the last writer may win.
+            if plural == "leases":
+                raise Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
+        elif version != found["metadata"]["resourceVersion"]:
             raise conflict(plural, name)
-        # Kubernetes writes nothing if nothing has changed: the version stays.
-        if without_version(item, plural) == without_version(found, plural):
-            return found
-        return self._store("MODIFIED", plural, item)
+        validate(KINDS[plural], item)
+        return self._store(plural, item), False
 
-    def _store(self, change: str, plural: str, item: Json) -> Json:
-        validate(plural, item)
-        kind, version = _KINDS[plural]
+    def _create_by_update(self, plural: str, item: Json) -> Json:
+        """A Lease that is missing is created, whatever version the update names, but not under an id."""
+        name = item["metadata"]["name"]
+        if item["metadata"].get("uid"):
+            raise conflict(plural, name, "Precondition failed: UID in precondition")
+        if plural != "leases":
+            self.get(plural, name)
+        validate(KINDS[plural], item)
+        return self._store(plural, item)
+
+    def _store(self, plural: str, item: Json) -> Json:
+        kind = KINDS[plural]
         key = (plural, item["metadata"]["name"])
+        before = self.objects.get(key)
+        given = {"id": str(UUID(int=self.version)), "created": "2026-01-01T00:00:00Z"}
+        if before is not None:
+            old = before["metadata"]
+            given = {"id": old["uid"], "created": old["creationTimestamp"]}
+        stored = {"kind": kind.name, "apiVersion": kind.version, **copy.deepcopy(item)}
+        stored["metadata"] |= {"namespace": NAMESPACE, "uid": given["id"]}
+        stored["metadata"] |= {"creationTimestamp": given["created"]}
+        if plural == "leases":
+            stored.setdefault("spec", {})
+        # Kubernetes writes nothing if nothing has changed: the version stays.
+        if before is not None and without_version(stored) == without_version(before):
+            return before
         self.version += 3
-        stored = copy.deepcopy(item) | {"kind": kind, "apiVersion": version}
-        stored["metadata"] |= {"namespace": NAMESPACE, "resourceVersion": str(self.version)}
-        self.history.append(Change(self.version, change, plural, stored, self.objects.get(key)))
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        self.history.append(Change(self.version, "MODIFIED" if before else "ADDED", plural, stored, before))
         self.objects[key] = stored
         self.wake()
         return stored
 
-    def delete(self, plural: str, found: Json) -> Json:
-        """Delete an object."""
+    def delete(self, plural: str, name: str, preconditions: Json) -> Json:
+        """Delete an object that is as the preconditions say; the answer, which says so."""
+        found = self.get(plural, name)
+        for field in ("uid", "resourceVersion"):
+            if preconditions.get(field, found["metadata"][field]) != found["metadata"][field]:
+                raise conflict(plural, name, f"the {field} in the precondition does not match")
         self.version += 3
         last = copy.deepcopy(found)
         last["metadata"]["resourceVersion"] = str(self.version)
         self.history.append(Change(self.version, "DELETED", plural, last, found))
-        del self.objects[plural, found["metadata"]["name"]]
+        del self.objects[plural, name]
         self.wake()
-        return last
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
     def wake(self) -> None:
         """Let all watches look."""
@@ -118,33 +165,40 @@ class Cluster:
     def page(self, plural: str, selector: str, limit: int, after: str, stale: Objects | None = None) -> Json:
         """A page of a list, after the one before; from older objects if some are given."""
         if after:
+            if not after.startswith(_PAGE):
+                raise bad_request(f"invalid continue token: {after!r}")
             if after not in self._pages:
                 raise Refusal(410, "Expired", "The provided continue parameter is too old")
             version, items = self._pages[after]
         else:
             version = self.version
-            items = [
-                item
-                for (kind, _), item in sorted((self.objects if stale is None else stale).items())
-                if kind == plural and selects(selector, item)
-            ]
+            items = self.selected(plural, selector, stale)
         metadata: Json = {"resourceVersion": str(version)}
         if 0 < limit < len(items):
-            metadata["continue"] = f"page-{len(self._pages)}-{version}"
+            metadata["continue"] = f"{_PAGE}{len(self._pages)}-{version}"
             self._pages[metadata["continue"]] = (version, items[limit:])
-        kind, group = _KINDS[plural]
+        kind = KINDS[plural]
         return {
-            "kind": f"{kind}List",
-            "apiVersion": group,
+            "kind": f"{kind.name}List",
+            "apiVersion": kind.version,
             "metadata": metadata,
-            "items": items[: limit or None],
+            # What the list says of all is not said of each.
+            "items": [
+                {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+                for item in (items[:limit] if limit > 0 else items)
+            ],
         }
 
+    def selected(self, plural: str, selector: str, stale: Objects | None = None) -> list[Json]:
+        """The objects of a kind with the labels of a selector, by name."""
+        found = sorted((self.objects if stale is None else stale).items())
+        return [item for (kind, _), item in found if kind == plural and selects(selector, item)]
 
-def conflict(plural: str, name: str) -> Refusal:
+
+def conflict(plural: str, name: str, why: str = "the object has been modified") -> Refusal:
     """The answer to a write of another version."""
-    text = f'Operation cannot be fulfilled on {plural} "{name}": the object has been modified'
-    return Refusal(409, "Conflict", text)
+    full = KINDS[plural].full
+    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {full} "{name}": {why}')
 
 
 def event(change: Change, plural: str, selector: str) -> tuple[str, Json] | None:

@@ -1,9 +1,10 @@
 """Plays the API server of a cluster, over HTTP on loopback, for Leases and config maps.
 
-It follows what Kubernetes documents: one rising resourceVersion for all objects, 409 for an update or a
-delete of another version, updates without a change that keep the version, lists in pages as of one
-moment, watches from a version that end with 410 once that version was compacted, and label selectors.
-Tests switch its faults. It is no cluster, and knows nothing of what the server under test expects.
+It answers as Kubernetes does, which tests/kube/test_player.py compares: one rising resourceVersion for all
+objects, 409 for an update or a delete of another version, a Lease that an update creates where there is
+none, updates without a change that keep the version, lists in pages as of one moment, watches from a
+version that end with 410 once that version was compacted, and label selectors. Tests switch its faults.
+It is no cluster, and knows nothing of what the server under test expects.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ from typing import Any
 
 from aiohttp import web
 
-from support.coordination.api_cluster import NAMESPACE, Cluster, Objects, conflict, event
-from support.coordination.api_rules import Json, Refusal
+from support.coordination.api_cluster import NAMESPACE, Cluster, Objects, event
+from support.coordination.api_rules import KINDS, Json, Refusal, bad_request, decode
 from support.patience import PATIENCE
 
 TOKEN = "the-token-of-the-account"
@@ -136,61 +137,86 @@ class ApiServer:
         body = {
             "kind": "Status",
             "apiVersion": "v1",
+            "metadata": {},
             "status": "Failure",
             "message": str(refusal),
-            "reason": refusal.reason,
             "code": refusal.status,
-        }
+        } | ({"reason": refusal.reason} if refusal.reason else {})
         return web.json_response(body, status=refusal.status, headers=headers)
 
     async def _usual(self, request: web.Request, verb: str, plural: str, name: str) -> web.StreamResponse:
         self._let_in(request, verb, plural)
-        body = await request.json() if request.can_read_body else {}
+        namespace = request.match_info["namespace"]
         if verb == "watch":
             return await self._watch(request, plural)
         if verb == "list":
-            query = request.query
-            limit, after = int(query.get("limit", "0")), query.get("continue", "")
-            page = self.cluster.page(plural, query.get("labelSelector", ""), limit, after, self.stale)
-            return web.json_response(page)
-        if verb == "create":
-            return web.json_response(self.cluster.create(plural, body), status=201)
-        found = self.cluster.objects.get((plural, name))
-        if found is None:
-            raise Refusal(404, "NotFound", f'{plural} "{name}" not found')
+            return web.json_response(self._list(request.query, plural, namespace))
         if verb == "get":
-            return web.json_response(found)
-        if verb == "update":
-            return web.json_response(self.cluster.update(plural, name, found, body))
-        if verb == "delete":
-            wanted = body.get("preconditions", {}).get("resourceVersion")
-            if wanted not in (None, found["metadata"]["resourceVersion"]):
-                raise conflict(plural, name)
-            return web.json_response(self.cluster.delete(plural, found))
-        raise Refusal(405, "MethodNotAllowed", f"{verb} is not played")
+            return web.json_response(self.cluster.get(plural, name))
+        if verb == "delete" and name:
+            options = await request.json() if request.can_read_body else {}
+            preconditions = options.get("preconditions", {})
+            return web.json_response(self.cluster.delete(plural, name, preconditions))
+        if (verb, bool(name)) not in (("create", False), ("update", True)):
+            raise Refusal(
+                405, "MethodNotAllowed", "the server does not allow this method, or it is not played"
+            )
+        try:
+            data = await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise Refusal(413, "RequestEntityTooLarge", "Request entity too large") from error
+        item = decode(KINDS[plural], namespace, data)
+        if namespace != NAMESPACE:
+            raise Refusal(404, "NotFound", f'namespaces "{namespace}" not found')
+        if verb == "create":
+            return web.json_response(self.cluster.create(plural, item), status=201)
+        stored, is_new = self.cluster.update(plural, name, item)
+        return web.json_response(stored, status=201 if is_new else 200)
+
+    def _list(self, query: Mapping[str, str], plural: str, namespace: str) -> Json:
+        try:
+            limit = int(query.get("limit", "0"))
+        except ValueError as error:
+            raise bad_request(f"limit: {error}") from error
+        # Of a namespace that is not there everything is an empty list.
+        stale = self.stale if namespace == NAMESPACE else {}
+        return self.cluster.page(
+            plural, query.get("labelSelector", ""), limit, query.get("continue", ""), stale
+        )
 
     def _let_in(self, request: web.Request, verb: str, plural: str) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme != "Bearer" or token not in self.tokens:
+        if scheme and (scheme != "Bearer" or token not in self.tokens):
             raise Refusal(401, "Unauthorized", "Unauthorized")
-        group = "coordination.k8s.io" if plural == "leases" else ""
-        if (verb, plural) in self.forbidden:
+        if (verb, plural) in self.forbidden or not scheme:
+            user = f"system:serviceaccount:{NAMESPACE}:licorne" if scheme else "system:anonymous"
+            group = KINDS[plural].version.rpartition("/")[0]
             raise Refusal(
                 403,
                 "Forbidden",
-                f'{plural} is forbidden: User "system:serviceaccount:{NAMESPACE}:licorne" cannot {verb} '
+                f'{KINDS[plural].full} is forbidden: User "{user}" cannot {verb} '
                 f'resource "{plural}" in API group "{group}" in the namespace "{NAMESPACE}"',
             )
 
     async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
-        version = int(request.query["resourceVersion"])
+        given = request.query.get("resourceVersion", "") or "0"
+        if not given.isdecimal():
+            raise Refusal(500, "", f'resourceVersion: Invalid value: "{given}": invalid syntax')
+        version = int(given)
         selector = request.query.get("labelSelector", "")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         ends, begun = self._watches_end, asyncio.get_running_loop().time()
-        last = begun + float(request.query.get("timeoutSeconds", "1800"))
+        last = begun + float(request.query.get("timeoutSeconds", "0") or "0")
+        if last == begun:
+            last += 1800
         # A client that has gone away.
         with suppress(ConnectionError):
+            if version == 0:
+                # It begins with what is there.
+                version = self.cluster.version
+                for item in self.cluster.selected(plural, selector):
+                    await _send(response, "ADDED", item)
             while ends == self._watches_end and not self.down:
                 changed = self.cluster.changed
                 if version < self.cluster.compacted:
@@ -207,14 +233,20 @@ class ApiServer:
                         await _send(response, *told)
                 left = last - asyncio.get_running_loop().time()
                 if left <= 0:
-                    bookmark = {"kind": "Lease", "metadata": {"resourceVersion": str(version)}}
-                    if request.query.get("allowWatchBookmarks") in ("1", "true"):
-                        await _send(response, "BOOKMARK", bookmark)
+                    await self._say_last(request, response, version)
                     break
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await changed.wait()
         return response
+
+    async def _say_last(self, request: web.Request, response: web.StreamResponse, version: int) -> None:
+        """A bookmark, for who wants some. Kubernetes sends them when it likes."""
+        if request.query.get("allowWatchBookmarks") in ("1", "true"):
+            kind = KINDS[request.match_info["plural"]]
+            metadata = {"resourceVersion": str(version), "creationTimestamp": None}
+            bookmark = {"kind": kind.name, "apiVersion": kind.version, "metadata": metadata}
+            await _send(response, "BOOKMARK", bookmark)
 
 
 async def _send(response: web.StreamResponse, kind: str, item: Json) -> None:
@@ -226,7 +258,7 @@ async def served(player: ApiServer, certificate: tuple[Path, Path] | None = None
     """Serve it on a free port of loopback, with TLS if there is a certificate and its key; the URL."""
     app = web.Application(client_max_size=3 * 1024 * 1024)
     for group, plural in (("/api/v1", "configmaps|secrets"), ("/apis/coordination.k8s.io/v1", "leases")):
-        path = f"{group}/namespaces/{NAMESPACE}/{{plural:{plural}}}"
+        path = f"{group}/namespaces/{{namespace}}/{{plural:{plural}}}"
         app.router.add_route("*", path, player.answer)
         app.router.add_route("*", path + "/{name}", player.answer)
     context = None

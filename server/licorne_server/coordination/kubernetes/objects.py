@@ -102,8 +102,27 @@ def name_of(found: Mapping[str, Any]) -> str:
     return str(_mapping(found.get("metadata")).get("name", ""))
 
 
-def member_lease(deployment: str, member: Member, lease: float, now: float, version: str = "") -> Json:
-    """The Lease of a member, renewed at a time in unix seconds of its wall clock, for people."""
+def replaced_by(found: Mapping[str, Any]) -> Json:
+    """The metadata of an update that replaces this Lease, and never another one: its version and its uid.
+
+    Kubernetes creates a Lease that is updated and not there, whatever the version, unless a uid is named.
+
+    Raises:
+        StoreError: it has none.
+    """
+    uid = _mapping(found.get("metadata")).get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise StoreError("a Lease of Kubernetes has no uid")
+    return {"resourceVersion": version_of(found), "uid": uid}
+
+
+def member_lease(
+    deployment: str, member: Member, lease: float, now: float, before: Mapping[str, Any] | None = None
+) -> Json:
+    """The Lease of a member, renewed at a time in unix seconds of its wall clock, for people.
+
+    `before` is the metadata that names the Lease that it replaces, by `replaced_by`; None for a new one.
+    """
     record = write_member(member)
     if len(record) > MAX_MEMBER:
         # Ids of many RMs, all of them long. Balance suffers, and nothing else.
@@ -114,7 +133,7 @@ def member_lease(deployment: str, member: Member, lease: float, now: float, vers
         "leaseDurationSeconds": math.ceil(lease),
         "renewTime": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     }
-    return _lease(_metadata(deployment, "member", member.id, version, annotations), spec)
+    return _lease(_metadata(deployment, "member", member.id, annotations, before), spec)
 
 
 def ended_lease(found: Json) -> Json:
@@ -123,7 +142,7 @@ def ended_lease(found: Json) -> Json:
     annotations = {**_annotations(found), ENDED: "true"}
     kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
     spec = {key: value for key, value in _mapping(found.get("spec")).items() if key != "holderIdentity"}
-    return _lease({**kept, "annotations": annotations, "resourceVersion": version_of(found)}, spec)
+    return _lease({**kept, "annotations": annotations, **replaced_by(found)}, spec)
 
 
 def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
@@ -144,12 +163,12 @@ def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
     )
 
 
-def rm_lease(deployment: str, record: Ownership, revision: int) -> Json:
-    """The Lease of an RM, in place of the one of that revision; 0 for none."""
+def rm_lease(deployment: str, record: Ownership, before: Mapping[str, Any] | None = None) -> Json:
+    """The Lease of an RM. `before` names the one that it replaces, by `replaced_by`; None for a new one."""
     annotations = {RECORD: write_ownership(record).decode()}
-    # The holder is for people. Without an owner it is left out, as an empty one is not allowed.
+    # The holder is for people. Without an owner it is left out.
     spec = {"holderIdentity": record.owner} if record.owner else {}
-    return _lease(_metadata(deployment, "rm", record.rm_id, _version(revision), annotations), spec)
+    return _lease(_metadata(deployment, "rm", record.rm_id, annotations, before), spec)
 
 
 def read_rm_lease(found: Json) -> Ownership:
@@ -165,10 +184,11 @@ def read_rm_lease(found: Json) -> Ownership:
 def document_object(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
     """The object of a document, in place of the one of that revision; 0 for none."""
     is_secret = kind == SECRET
+    before = {"resourceVersion": str(revision)} if revision else None
     return {
         "apiVersion": "v1",
         "kind": "Secret" if is_secret else "ConfigMap",
-        "metadata": _metadata(deployment, kind, key, _version(revision), {}),
+        "metadata": _metadata(deployment, kind, key, {}, before),
         "data" if is_secret else "binaryData": {"value": base64.b64encode(value).decode("ascii")},
     }
 
@@ -196,19 +216,17 @@ def _lease(metadata: Json, spec: Json) -> Json:
     }
 
 
-def _metadata(deployment: str, kind: str, key: str, version: str, annotations: Mapping[str, str]) -> Json:
+def _metadata(
+    deployment: str, kind: str, key: str, annotations: Mapping[str, str], before: Mapping[str, Any] | None
+) -> Json:
     """What every object of ours has. Each write has an id: an update that changes nothing would keep the
     resourceVersion, and the wall clock of a renewal may stand still."""
-    metadata: Json = {
+    return {
         "name": object_name(deployment, kind, key),
         "labels": {DEPLOYMENT: deployment, KIND: kind},
         "annotations": {ID: key, WRITE: uuid4().hex, **annotations},
+        **(before or {}),
     }
-    return metadata | {"resourceVersion": version} if version else metadata
-
-
-def _version(revision: int) -> str:
-    return str(revision) if revision else ""
 
 
 def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:

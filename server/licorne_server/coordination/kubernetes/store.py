@@ -4,7 +4,9 @@ Kubernetes has no leases that end by themselves and no transactions over objects
 updates name the resourceVersion that they replace, so that the updates of *one* object have an order.
 
 *Renewal.* A member updates its Lease by its last version. It never creates it anew: an id is of one run.
-So a Lease that was marked as ended, or deleted, stays ended for its member, whose next renewal fails.
+So a Lease that was marked as ended, or deleted, stays ended for its member, whose next renewal fails. A
+version alone is not enough for that, as an update of a Lease that is not there creates it: every update of
+a Lease names the uid too.
 
 *End.* An observer takes a Lease for ended if its version has not changed for a whole lease by the
 observer's own clock (`sightings`). That alone would let a member come back between the observer's look
@@ -55,9 +57,9 @@ from licorne_server.coordination.kubernetes.objects import (
     object_name,
     read_document,
     read_member_lease,
+    replaced_by,
     revision_of,
     rm_lease,
-    version_of,
     write_of,
 )
 from licorne_server.coordination.kubernetes.reading import Reader
@@ -121,18 +123,19 @@ class KubernetesStore(Store):
         self._api = Api(access, namespace, min(_LONGEST_CALL, coordination.lease / 4))
         self._sightings = Sightings(self.lease, self._reread)
         self._member: MemberId | None = None
-        self._version = ""
+        # What names the last version of its Lease.
+        self._held: Json = {}
 
     async def join(self, member: Member) -> None:
         """Create the Lease. A repeated call finds the one of the first."""
         try:
-            created = await self._api.create(LEASES, self._lease_of(member, ""), urgent=True)
+            created = await self._api.create(LEASES, self._lease_of(member, None), urgent=True)
         except Conflict:
             try:
                 created = await self._living(member.id)
             except Conflict as error:
                 raise LeaseLost(str(error)) from error
-        self._member, self._version = member.id, version_of(created)
+        self._member, self._held = member.id, replaced_by(created)
 
     async def renew(self, member: Member) -> None:
         """Update the Lease by its last version."""
@@ -140,7 +143,7 @@ class KubernetesStore(Store):
             raise LeaseLost(f"member {member.id} has no lease")
         for _ in range(_TRIES):
             try:
-                found = await self._api.update(LEASES, self._lease_of(member, self._version), urgent=True)
+                found = await self._api.update(LEASES, self._lease_of(member, self._held), urgent=True)
             except Conflict:
                 # Either an earlier renewal, whose answer was lost, or the end of the lease.
                 try:
@@ -148,9 +151,9 @@ class KubernetesStore(Store):
                 except Conflict as error:
                     self._member = None
                     raise LeaseLost(str(error)) from error
-                self._version = version_of(found)
+                self._held = replaced_by(found)
             else:
-                self._version = version_of(found)
+                self._held = replaced_by(found)
                 return
         raise StoreError(f"the Lease of member {member.id} is changed by somebody else all the time")
 
@@ -252,8 +255,8 @@ class KubernetesStore(Store):
         """Close the connections."""
         await self._api.close()
 
-    def _lease_of(self, member: Member, version: str) -> Json:
-        return member_lease(self._deployment, member, self.lease, time.time(), version)
+    def _lease_of(self, member: Member, before: Json | None) -> Json:
+        return member_lease(self._deployment, member, self.lease, time.time(), before)
 
     async def _find_member(self, member: MemberId) -> Json | None:
         return await self._api.get(LEASES, object_name(self._deployment, "member", member))
@@ -299,7 +302,13 @@ class KubernetesStore(Store):
 
     async def _write(self, record: Ownership, revision: int) -> Ownership:
         """Write the record of an RM in place of that of the revision; returns it with the new one."""
-        body = rm_lease(self._deployment, record, revision)
+        before = None
+        if revision:
+            found = await self._api.get(LEASES, object_name(self._deployment, "rm", record.rm_id))
+            if found is None or revision_of(found) != revision:
+                raise Conflict(f"the record of RM {record.rm_id} has another version than {revision}")
+            before = replaced_by(found)
+        body = rm_lease(self._deployment, record, before)
         return replace(record, revision=await self._put(LEASES, body, revision))
 
     async def _put(self, resource: Resource, body: Json, revision: int) -> int:
