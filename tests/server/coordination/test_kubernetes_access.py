@@ -14,6 +14,7 @@ from licorne_server.coordination.store import Document, StoreError
 from licorne_server.process.settings import SettingsError
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import TOKEN, ApiServer, served
+from support.coordination.backends import member
 from support.coordination.kubernetes import KubernetesBackend, kubeconfig
 from support.peers.tls import FILES
 
@@ -76,6 +77,18 @@ async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path
     with pytest.raises(StoreError, match="no way into Kubernetes"):
         await store.read("shared/one")
     await store.close()
+
+
+async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A member that starts in it says so, and not that its lease has ended."""
+    async with served(ApiServer()) as url:
+        access = Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))})
+        store = KubernetesStore(of("nowhere/test"), access)
+        for write in (store.join(member("a")), store.compare_and_set("shared/one", b"1", 0)):
+            with pytest.raises(StoreError, match='namespaces "nowhere" not found') as failure:
+                await write
+            assert type(failure.value) is StoreError
+        await store.close()
 
 
 async def test_the_secret_of_the_members_is_no_config_map(

@@ -150,7 +150,7 @@ class Api:
             return None
 
     async def create(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
-        """Create an object. Conflict: there is one of that name."""
+        """Create an object. Conflict: there is one of that name. A namespace that is not there is none."""
         return await self._write(_Request("create", resource, body=body), urgent)
 
     async def update(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
@@ -359,7 +359,7 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
 def _failure(request: _Request, status: int, message: str) -> StoreError:
     """The error of a status other than 2xx."""
     text = f"{request}: Kubernetes answered {status}: {message[:500]}"
-    if status == 404:
+    if status == 404 and request.verb != "create":
         return Missing(text)
     if status == 409:
         return Conflict(text)
