@@ -4,12 +4,13 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
 import pytest
+import pytest_asyncio
 import structlog
 
 import acceptance
@@ -17,7 +18,9 @@ import costs
 import programs
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_server.process.build_info import COMPILED, build_info
+from licorne_tools.kube.plane import Plane
 from support import seeds
+from support.kube.cluster import Cluster, running_cluster
 from support.surroundings import guard_default_addresses, is_meant_for_others
 
 FIRST_WORLDS, WORLDS = 40, 120
@@ -113,6 +116,19 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether expected output is to be written instead of compared."""
     wanted: bool = request.config.getoption("--rewrite")
     return wanted
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A Kubernetes with four nodes for all tests of a process, which have namespaces of their own in it."""
+    async with running_cluster(tmp_path_factory.mktemp("kube")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def plane(cluster: Cluster) -> Plane:
+    """Its control plane."""
+    return cluster.plane
 
 
 @pytest.fixture(scope="session", autouse=True)

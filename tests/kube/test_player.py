@@ -358,7 +358,7 @@ async def test_a_watch_from_no_version_is_refused(server: Server) -> None:
     """It is an error of the server, as no number can be read."""
     path = server.path("leases")
     async with aclosing(server.api.watch(path, resourceVersion="x")) as changes:
-        with pytest.raises(Refused, match="^500 :"):
+        with pytest.raises(Refused, match=r"^500 :"):
             await anext(changes)
 
 

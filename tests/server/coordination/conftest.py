@@ -2,19 +2,27 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
 from licorne_server.coordination.store import Store
+from licorne_tools.kube.plane import Plane
 from support.coordination.api_server import ApiServer, served
 from support.coordination.backends import LONG, Backend
 from support.coordination.deployment import Deployment
 from support.coordination.etcd import EtcdBackend, EtcdServer
-from support.coordination.kubernetes import KubernetesBackend
+from support.coordination.kubernetes import KubernetesBackend, kubeconfig
 from support.coordination.local_store import serving
 from support.coordination.playing import silence
 
-BACKENDS = (pytest.param("etcd", marks=pytest.mark.needs("etcd")), "kubernetes", "local")
+BACKENDS = (
+    pytest.param("etcd", marks=pytest.mark.needs("etcd")),
+    "kubernetes",
+    pytest.param("cluster", marks=pytest.mark.kube),
+    "local",
+)
 """Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
 
 
@@ -81,7 +89,15 @@ def api() -> ApiServer:
 async def kubernetes_backend(api: ApiServer, tmp_path: Path) -> AsyncIterator[KubernetesBackend]:
     """A deployment in a cluster of its own."""
     async with served(api) as url:
-        yield KubernetesBackend(tmp_path, url)
+        yield KubernetesBackend(kubeconfig(tmp_path, url))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def cluster_backend(plane: Plane) -> KubernetesBackend:
+    """A deployment in a namespace of its own, of a real API server."""
+    namespace = f"store-{uuid4().hex[:8]}"
+    await plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    return KubernetesBackend(plane.kubeconfig, namespace)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Members' access to a played API server."""
+"""Members' access to an API server, which is played or real."""
 
 import json
 import time
@@ -43,11 +43,12 @@ class HandClock:
 
 
 class KubernetesBackend:
-    """A played API server, and members' access to it."""
+    """Members' access to a namespace."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        """Reach the server at that URL; credentials are written into the folder."""
-        self._access = Access(environ={"KUBECONFIG": str(kubeconfig(folder, url))})
+    def __init__(self, config: Path, namespace: str = NAMESPACE) -> None:
+        """With the credentials of a kubeconfig."""
+        self._access = Access(environ={"KUBECONFIG": str(config)})
+        self._namespace = namespace
 
     def open(
         self,
@@ -58,5 +59,5 @@ class KubernetesBackend:
         name: str = "test",
     ) -> KubernetesStore:
         """The access of one more member of a deployment."""
-        coordination = Coordination(backend="kubernetes", prefix=f"{NAMESPACE}/{name}", lease=lease)
+        coordination = Coordination(backend="kubernetes", prefix=f"{self._namespace}/{name}", lease=lease)
         return KubernetesStore(coordination, self._access, clock, reread)
