@@ -44,11 +44,12 @@ def of_api_server(ledger: Ledger, scheduler: str) -> Books:
     for uid, pod in ledger.pods.items():
         node = pod["spec"].get("nodeName")
         is_ours = pod["spec"]["schedulerName"] == scheduler
-        if has_ended(pod) or (node is None and not is_ours):
+        is_elsewhere = node not in ledger.nodes if node else not is_ours
+        if has_ended(pod) or is_elsewhere:
             continue
         if is_ours:
             books[uid] = (node or "waits", _named(taken_by(pod)))
-        if node in ledger.nodes:
+        if node is not None:
             _add((ours if is_ours else others)[node], taken_by(pod))
     for name, node in ledger.nodes.items():
         has = _named(amounts(node["status"]["allocatable"]))

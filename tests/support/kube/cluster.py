@@ -13,6 +13,7 @@ from licorne_tools.kube.programs import API_SERVER
 from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
 from support.kube.books import check_books
 from support.kube.ledger import AUDIT_POLICY, Ledger, ledger
+from support.kube.workloads import pod
 
 NODES = 4
 NODE = {"cpu": "4", "memory": "16Gi", "pods": "20"}
@@ -83,15 +84,36 @@ class Cluster:
         # With the namespace first: nobody makes pods there any more.
         await self.api.delete(f"/api/v1/namespaces/{name}")
         await self.api.delete(f"/api/v1/namespaces/{name}/pods")
-        await self.ledger.until(lambda: not self._pods_of(name), f"the namespace {name} is empty")
+        await self.ledger.until(lambda: not self.all_of(name), f"the namespace {name} is empty")
 
     def running(self, namespace: str, prefix: str = "") -> list[str]:
         """The names of the pods that run, or of those whose names begin so."""
         return [
-            pod["metadata"]["name"]
-            for pod in self.ledger.of(namespace, prefix)
-            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+            one["metadata"]["name"]
+            for one in self.all_of(namespace, prefix)
+            if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
         ]
+
+    def all_of(self, namespace: str, prefix: str = "") -> list[Json]:
+        """All pods of a namespace, also those that have ended, or those of them whose names begin so."""
+        return [
+            one
+            for one in self.ledger.pods.values()
+            if one["metadata"]["namespace"] == namespace and one["metadata"]["name"].startswith(prefix)
+        ]
+
+    def on(self, node: str) -> list[str]:
+        """The names of the pods of a node."""
+        pods = self.ledger.pods.values()
+        return [one["metadata"]["name"] for one in pods if one["spec"].get("nodeName") == node]
+
+    async def settle(self, namespace: str) -> None:
+        """Wait until a pod that takes next to nothing has run: all that came before was looked at by then."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        await self.api.create(path, pod("marker", "0"))
+        await self.ledger.until(lambda: self.running(namespace, "marker"), "the marker runs")
+        await self.api.delete(f"{path}/marker")
+        await self.ledger.until(lambda: not self.all_of(namespace, "marker"), "the marker has gone")
 
     async def check(self) -> None:
         """Check that each pod was bound once, that no node has too much, and that Licorne has the same books.
@@ -103,9 +125,6 @@ class Cluster:
             async with State(self.scheduler.target) as state:
                 await check_books(self.ledger, state, self.scheduler.name)
         self.ledger.check(self.scheduler.name)
-
-    def _pods_of(self, namespace: str) -> list[Json]:
-        return [pod for pod in self.ledger.pods.values() if pod["metadata"]["namespace"] == namespace]
 
 
 @asynccontextmanager

@@ -24,13 +24,13 @@ def pod(
 def deployment(
     name: str, replicas: int, cpu: str = "500m", *, queue: str = "", app: str = "", **spec: Any
 ) -> Json:
-    """A Deployment of such pods; its application has the same name unless another one is given."""
+    """A Deployment of such pods; without an application they are in that of their namespace."""
     return {
         "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": {"of": name}},
-            "template": _template(name, cpu, queue, app or name, None, spec),
+            "template": _template(name, cpu, queue, app, None, spec),
         },
     }
 
@@ -45,7 +45,7 @@ def job(
     **spec: Any,
 ) -> Json:
     """A Job of so many pods at once."""
-    template = _template(name, cpu, queue, name, annotations, {"restartPolicy": "Never", **spec})
+    template = _template(name, cpu, queue, "", annotations, {"restartPolicy": "Never", **spec})
     return {
         "metadata": {"name": name},
         "spec": {"parallelism": pods, "completions": pods, "template": template},
@@ -54,7 +54,7 @@ def job(
 
 def daemon_set(name: str, cpu: str = "100m") -> Json:
     """A DaemonSet of such pods."""
-    template = _template(name, cpu, "", name, None, {})
+    template = _template(name, cpu, "", "", None, {})
     return {
         "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": {"of": name}}, "template": template},
