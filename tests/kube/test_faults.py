@@ -7,8 +7,8 @@ import pytest_asyncio
 
 from licorne_tools.kube.programs import API_SERVER
 from support.kube.cluster import Cluster
-from support.kube.proxy import Proxy, running_proxy
-from support.kube.workloads import deployment
+from support.kube.proxy import Fault, Proxy, running_proxy
+from support.kube.workloads import deployment, pod
 
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
 
@@ -59,4 +59,21 @@ async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> No
         proxy.is_shut = False
         await ledger.until(lambda: len(cluster.running(name)) == 14, "all pods run")
         assert proxy.expired > 0
+        await cluster.check()
+
+
+async def test_a_pod_is_deleted_while_it_is_bound(spoilt: Spoilt) -> None:
+    """Of a pod that goes while its bind is under way nothing is left, and its room is for others."""
+    cluster, proxy = spoilt
+    async with cluster.namespace("allocated") as name:
+        path = f"/api/v1/namespaces/{name}/pods"
+        proxy.spoil(Fault.LATE)
+        await cluster.api.create(path, pod("goes", "2"))
+        await proxy.until(lambda: proxy.begun > proxy.ended)
+        await cluster.api.delete(f"{path}/goes")
+        await proxy.until(lambda: proxy.begun == proxy.ended)
+        await cluster.api.create(
+            f"/apis/apps/v1/namespaces/{name}/deployments", deployment("comes", 8, cpu="2")
+        )
+        await cluster.ledger.until(lambda: len(cluster.running(name)) == 8, "all nodes are full")
         await cluster.check()

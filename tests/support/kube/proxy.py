@@ -1,7 +1,7 @@
 """A proxy in front of the API server, which refuses binds, loses their answers, and cuts watches."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -12,6 +12,7 @@ import aiohttp
 from aiohttp import web
 
 from licorne_tools.kube.plane import ADMIN, Plane, write_kubeconfig
+from support.patience import PATIENCE
 
 LATE_SECONDS = 3.0
 EXPIRED = b"Expired"
@@ -31,7 +32,7 @@ class Fault(Enum):
     CUT = auto()
     """It is done, and the connection ends without an answer."""
     LATE = auto()
-    """It is done after some seconds."""
+    """It is sent on after some seconds."""
 
 
 @dataclass(slots=True)
@@ -44,16 +45,23 @@ class Proxy:
     is_shut: bool = False
     expired: int = 0
     """Answers with 410 so far, watches among them that went no further."""
+    begun: int = 0
+    ended: int = 0
+    """Binds that were spoilt, and those of them whose end has come."""
     _faults: list[Fault] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: set[asyncio.Transport] = field(default_factory=set)
 
     def spoil(self, *faults: Fault) -> None:
         """Spoil the next binds, each with one of these faults."""
         self._faults.extend(faults)
 
-    def spoils(self) -> bool:
-        """True as long as there are binds left to spoil."""
-        return bool(self._faults)
+    async def until(self, is_true: Callable[[], bool]) -> None:
+        """Wait until something holds of `begun` and `ended`. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE):
+            while not is_true():
+                self._changed.clear()
+                await self._changed.wait()
 
     def cut(self) -> int:
         """End all watches in the middle; how many there were."""
@@ -72,7 +80,13 @@ class Proxy:
         if self.is_shut:
             return _ended(request)
         if request.path.endswith("/binding") and self._faults:
-            return await self._spoil(request, self._faults.pop(0))
+            self.begun += 1
+            self._changed.set()
+            try:
+                return await self._spoil(request, self._faults.pop(0))
+            finally:
+                self.ended += 1
+                self._changed.set()
         return await self._pass(request)
 
     async def _spoil(self, request: web.Request, fault: Fault) -> web.StreamResponse:
