@@ -262,7 +262,13 @@ def test_all_schedulers_are_measured_in_turn(
     text = (tmp_path / "kubernetes.md").read_text()
     assert text.startswith("# Kubernetes\n\nBy hand.\n\n## Beside kube-scheduler\n")
     assert "\nlicorne bench kube --nodes 4 --pods 8 --rate 50 --runs 2 --report " in text
-    assert "| all bound after, s | 1 | 2 | 2.00 | 2 | 2.00 |" in text
+    assert (
+        "\n### All bound after, s\n\n| Pods | kube-scheduler | Licorne | ratio | Older core | ratio |\n"
+        in text
+    )
+    assert "\n| pods, 8 at 50 a second, 4 nodes | 1 | 2 | 2.00 | 2 | 2.00 |\n" in text
+    assert "\n| POST pods/binding | 1.00 | 1.00 | 1.00 |\n" in text
+    assert "not bound" not in text
 
 
 def test_data_have_all_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

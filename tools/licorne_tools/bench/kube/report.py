@@ -43,6 +43,17 @@ MEASURES = {
     "all calls a pod": "all_calls_per_pod",
     "idle, % of a core": "idle_cpu_percent",
 }
+REPORTED = {
+    "All bound after, s": "bound_seconds",
+    "Created to bound, median, ms": "latency_p50_ms",
+    "Created to bound, 99th percentile, ms": "latency_p99_ms",
+    "CPU of the scheduler, s": "scheduler_cpu_seconds",
+    "CPU of the API server, s": "api_server_cpu_seconds",
+    "Calls of the scheduler a pod": "calls_per_pod",
+    "CPU of the idle scheduler, % of a core": "idle_cpu_percent",
+    "Pods not bound": "not_bound",
+}
+"""The tables of the page, each with a line of a measure."""
 TROUBLES = {"pods not bound": "not_bound", "failed calls": "failed_calls"}
 """Measures that are left out where all are 0."""
 FEWEST = 0.005
@@ -69,13 +80,23 @@ def tables(line: Line, results: Results) -> list[Table]:
 
 def of_figures(line: Line, results: Results) -> Table:
     """A row for each measure: a column for each scheduler, and its ratio to kube-scheduler."""
-    troubled = {
-        heading: measure
-        for heading, measure in TROUBLES.items()
-        if any(found.figures[measure] for runs in results.values() for found in runs)
-    }
-    rows = [[heading, *row(results, measure)] for heading, measure in {**MEASURES, **troubled}.items()]
+    known = {**MEASURES, **TROUBLES}
+    told = {heading: measure for heading, measure in known.items() if is_told(measure, {line: results})}
+    rows = [[heading, *row(results, measure)] for heading, measure in told.items()]
     return Table(line.name, ["Measure", *headers(results)], rows)
+
+
+def of_measure(heading: str, results: Mapping[Line, Results]) -> Table:
+    """A row for each line, with the columns as in a table of figures."""
+    rows = [[line.name, *row(found, REPORTED[heading])] for line, found in results.items()]
+    return Table(heading, ["Pods", *headers(next(iter(results.values())))], rows)
+
+
+def is_told(measure: str, results: Mapping[Line, Results]) -> bool:
+    """False for a trouble that nobody has had."""
+    return measure not in TROUBLES.values() or any(
+        found.figures[measure] for line in results.values() for runs in line.values() for found in runs
+    )
 
 
 def headers(results: Results) -> list[str]:
@@ -117,7 +138,7 @@ def of_calls(line: Line, results: Results) -> Table:
     }
     names = sorted((name for name in most if most[name] >= FEWEST), key=lambda name: (-most[name], name))
     rows = [[name, *(times(each.get(name, 0.0)) for each in usual.values())] for name in names]
-    return Table(f"calls a pod: {line.name}", ["Call", *(NAMES[kind] for kind in results)], rows)
+    return Table(f"Calls a pod: {line.name}", ["Call", *(NAMES[kind] for kind in results)], rows)
 
 
 def calls(runs: Sequence[Found]) -> dict[str, float]:
@@ -157,10 +178,10 @@ def section(results: Mapping[Line, Results], build: Build, command: str) -> Sect
         f"Kubernetes was {VERSION}, with etcd in memory, and KWOK in place of kubelets.",
         again(build, command),
         plain_table(("Shape", "What"), list(shapes.items())),
-        f"{HOW} {HOW_RATIOS} The [columns](measuring.md#on-kubernetes) are explained there.",
+        f"{HOW} {HOW_RATIOS} [Measuring](measuring.md#on-kubernetes) explains the figures.",
     ]
-    shown = [of_figures(line, found) for line, found in results.items()]
-    shown += [of_calls(line, found) for line, found in [*results.items()][:1]]
-    for each in shown:
-        parts += [f"### {each.title[0].upper()}{each.title[1:]}", markdown_table(each.headers, each.rows)]
+    shown = [of_measure(heading, results) for heading in REPORTED if is_told(REPORTED[heading], results)]
+    first, found = next(iter(results.items()))
+    for each in (*shown, of_calls(first, found)):
+        parts += [f"### {each.title}", markdown_table(each.headers, each.rows)]
     return Section(title=TITLE, text="\n\n".join(parts), page=PAGE)
