@@ -1,6 +1,8 @@
 package running
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/apache/yunikorn-k8shim/pkg/cache"
@@ -56,10 +58,14 @@ func (s *Shim) told(pod *v1.Pod, isAssigned bool) {
 	if task == nil {
 		return
 	}
+	states := cache.TaskStates()
 	switch state := task.GetTaskState(); {
-	case state == cache.TaskStates().New:
+	case state == states.New:
 		s.turns.Wake(id)
-	case state == cache.TaskStates().Scheduling && isAssigned && !utils.IsPodTerminated(pod):
+	case state == states.Failed && isAssigned:
+		// A bind that was given up has been carried out: there is nothing to wait for.
+		s.again.work.Put(pod.UID, time.Now())
+	case state == states.Scheduling && isAssigned && !utils.IsPodTerminated(pod):
 		dispatcher.Dispatch(cache.NewFailTaskEvent(id, string(pod.UID), "it has a node already: "+pod.Spec.NodeName))
 	}
 }
