@@ -1,10 +1,6 @@
 """Real servers whose store is a played cluster."""
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,31 +11,10 @@ from licorne_server.testing import FakeRM
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import ApiServer, served
 from support.coordination.kubernetes import kubeconfig
-from support.patience import PATIENCE
+from support.coordination.members import member
 
 LEASE = 4.0
-
-
-@asynccontextmanager
-async def member(name: str, config: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A server that is a member, and its address. It may be killed before the end."""
-    flags = ["--listen", "127.0.0.1:0", "--http", "off", "--coordination", f"kubernetes://{NAMESPACE}/test"]
-    flags += ["--lease", str(LEASE), "--member-name", name]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_server", "serve", *flags),
-        env={**os.environ, "KUBECONFIG": str(config)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
-            words = dict(word.split("=") for word in (await process.stdout.readline()).decode().split()[1:])
-        yield process, words["grpc"]
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+STORE = f"kubernetes://{NAMESPACE}/test"
 
 
 def found(api: ApiServer, rm_id: str) -> Ownership | None:
@@ -77,16 +52,19 @@ async def test_the_rm_of_a_killed_member_is_served_by_the_other(tmp_path: Path) 
     api = ApiServer()
     async with served(api) as url:
         config = kubeconfig(tmp_path, url)
-        async with member("m-0", config) as (killed, first), member("m-1", config) as (_, second):
-            await api.until(lambda: set(addresses(api).values()) == {first, second})
+        async with (
+            member("m-0", config, STORE, LEASE) as first,
+            member("m-1", config, STORE, LEASE) as second,
+        ):
+            await api.until(lambda: set(addresses(api).values()) == {first.address, second.address})
             for number in range(40):
                 rm_id = f"rm-{number}"
-                async with FakeRM(second, rm_id=rm_id) as rm:
+                async with FakeRM(second.address, rm_id=rm_id) as rm:
                     await rm.add_nodes(1)
                     before = found(api, rm_id)
                     assert before is not None
-                    if addresses(api)[before.owner] != first:
+                    if addresses(api)[before.owner] != first.address:
                         continue
-                    await moves(api, rm, before, killed)
+                    await moves(api, rm, before, first.process)
                     return
     raise AssertionError("no RM of 40 was given to the first member")

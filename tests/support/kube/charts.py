@@ -1,0 +1,72 @@
+"""The chart on a control plane: rendered, applied as a user does, and the account that it makes."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import yaml
+
+from licorne_tools.kube.api import Json
+from licorne_tools.kube.plane import Plane, write_kubeconfig
+from licorne_tools.kube.programs import KUBECTL, built
+from support.deployment import Objects, objects, template
+from support.patience import PATIENCE
+
+RESTRICTED = {f"pod-security.kubernetes.io/{what}": "restricted" for what in ("enforce", "warn", "audit")}
+"""Labels of a namespace in which a pod may do the least, and whoever applies one that may not is told so."""
+
+ACCOUNT = "licorne"
+"""The name of the account that the chart makes."""
+
+OWNED = ("ServiceAccount", "Role", "RoleBinding")
+
+
+def rendered(namespace: str, *arguments: str | Path) -> Objects:
+    """What the chart makes in a namespace. Needs Helm, which `make lint-deploy` installs."""
+    return objects(template("--namespace", namespace, *arguments))
+
+
+async def kubectl(plane: Plane, *arguments: str | Path, given: str = "") -> str:
+    """Run kubectl as the administrator; what it prints. A warning of the API server is an error."""
+    program = (await asyncio.to_thread(built, [KUBECTL]))[KUBECTL]
+    process = await asyncio.create_subprocess_exec(
+        *(program, "--warnings-as-errors", *arguments),
+        env={**os.environ, "KUBECONFIG": str(plane.kubeconfig), "HOME": str(plane.folder)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(PATIENCE):
+        out, _ = await process.communicate(given.encode())
+    assert process.returncode == 0, out.decode()
+    return out.decode()
+
+
+async def apply(plane: Plane, namespace: str, found: Objects) -> None:
+    """Apply objects in a namespace."""
+    text = yaml.safe_dump_all(found)
+    await kubectl(plane, "apply", "--namespace", namespace, "--filename", "-", given=text)
+
+
+async def make_namespace(plane: Plane, name: str) -> str:
+    """Make a namespace that restricts its pods; returns its name."""
+    metadata: Json = {"name": name, "labels": RESTRICTED}
+    await plane.api.create("/api/v1/namespaces", {"metadata": metadata})
+    return name
+
+
+async def token_of(plane: Plane, namespace: str, account: str = ACCOUNT) -> str:
+    """A token of an account, as a pod has one."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    asked: Json = {"spec": {"expirationSeconds": 3600}}
+    token = (await plane.api.create(path, asked))["status"]["token"]
+    assert isinstance(token, str)
+    return token
+
+
+async def account_of_members(plane: Plane, namespace: str, folder: Path) -> Path:
+    """Make the account of members in a namespace, with the rights that the chart gives it; its kubeconfig."""
+    found = rendered(namespace, "--set", "replicas=2", "--set", "persistence.enabled=false")
+    await apply(plane, namespace, [one for one in found if one["kind"] in OWNED])
+    token = await token_of(plane, namespace)
+    return write_kubeconfig(folder / "kubeconfig", plane.url, plane.authority, ACCOUNT, token)
