@@ -12,7 +12,7 @@ from licorne_tools.kube.programs import KUBECTL, built
 from support.deployment import Objects, objects, template
 from support.patience import PATIENCE
 
-RESTRICTED = {f"pod-security.kubernetes.io/{what}": "restricted" for what in ("enforce", "warn", "audit")}
+RESTRICTED = {f"pod-security.kubernetes.io/{what}": "restricted" for what in ("enforce", "warn")}
 """Labels of a namespace in which a pod may do the least, and whoever applies one that may not is told so."""
 
 ACCOUNT = "licorne"
@@ -42,10 +42,11 @@ async def kubectl(plane: Plane, *arguments: str | Path, given: str = "") -> str:
     return out.decode()
 
 
-async def apply(plane: Plane, namespace: str, found: Objects) -> None:
-    """Apply objects in a namespace."""
+async def apply(plane: Plane, namespace: str, found: Objects) -> list[str]:
+    """Apply objects in a namespace; what kubectl says of each."""
     text = yaml.safe_dump_all(found)
-    await kubectl(plane, "apply", "--namespace", namespace, "--filename", "-", given=text)
+    out = await kubectl(plane, "apply", "--namespace", namespace, "--filename", "-", given=text)
+    return out.splitlines()
 
 
 async def make_namespace(plane: Plane, name: str) -> str:
