@@ -81,12 +81,18 @@ def test_server_may_be_started_so(file: Path | None, tmp_path: Path) -> None:
 
 
 def test_shim_has_the_core_for_itself(tmp_path: Path) -> None:
-    """Beside the shim gRPC is on loopback, and the account is the shim's."""
-    found = objects(template(*values(CHART.parent / "examples/shim.yaml")))
+    """Beside the shim gRPC is on loopback, and the account is the shim's: its own, or one that is named."""
+    example = values(CHART.parent / "examples/shim.yaml")
+    found = objects(template(*example))
     assert settings(found, tmp_path).listen.is_loopback
-    assert pod(found)["serviceAccountName"] == "yunikorn-admin"
     assert pod(found)["automountServiceAccountToken"] is True
-    assert not [one for one in found if one["kind"] == "ServiceAccount"]
+    own = {one["metadata"]["name"] for one in found if one["kind"] == "ServiceAccount"}
+    assert own == {pod(found)["serviceAccountName"]}
+    bound = [one for one in found if one["kind"] in ("RoleBinding", "ClusterRoleBinding")]
+    assert {one["name"] for each in bound for one in each["subjects"]} == own
+    named = objects(template(*example, "--set", "shim.serviceAccountName=others"))
+    assert pod(named)["serviceAccountName"] == "others"
+    assert not [one for one in named if one["kind"] in ("ServiceAccount", "ClusterRole", "Role")]
     shim = next(one for one in pod(found)["containers"] if one["name"] == "shim")
     assert {"name": "LICORNE_TARGET", "value": "127.0.0.1:7070"} in shim["env"]
 
@@ -231,7 +237,6 @@ def test_what_watches_is_that_of_the_repository() -> None:
         (("tokens.operators={a}", "tokens.secretName=t", MUTUAL), "set metrics.insecure to false"),
         (("web.enabled=true",), "say http.insecure: true"),
         (("shim.enabled=true",), "shim.image: an image with licorne-k8shim"),
-        (("shim.enabled=true", "shim.image=x"), "shim.serviceAccountName: an account"),
         (("replicas=3",), "set persistence.enabled to false"),
         (("replicas=3", NO_VOLUME, "serviceAccount.create=false"), "serviceAccount.name: members need"),
         (("replicas=3", NO_VOLUME, "terminationGracePeriodSeconds=10"), "gives its RMs away"),

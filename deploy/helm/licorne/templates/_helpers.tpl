@@ -54,9 +54,13 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- if or .Values.metrics.insecure (include "licorne.plainHttp" .) }}yes{{ end }}
 {{- end }}
 
+{{- define "licorne.ownShimAccount" -}}
+{{- if and .Values.shim.enabled (not .Values.shim.serviceAccountName) }}yes{{ end }}
+{{- end }}
+
 {{- define "licorne.serviceAccount" -}}
 {{- if .Values.shim.enabled }}
-{{- required "shim.serviceAccountName: an account that may do what the shim does" .Values.shim.serviceAccountName }}
+{{- default (include "licorne.name" .) .Values.shim.serviceAccountName }}
 {{- else if .Values.serviceAccount.create }}
 {{- default (include "licorne.name" .) .Values.serviceAccount.name }}
 {{- else }}

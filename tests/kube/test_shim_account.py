@@ -1,0 +1,45 @@
+"""The account that the chart makes for the shim, under real RBAC: it does what the shim does, and no more."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from licorne_tools.kube.plane import write_kubeconfig
+from licorne_tools.kube.programs import SHIM
+from licorne_tools.kube.schedulers import NAMESPACE
+from support.kube.charts import apply, rendered, token_of
+from support.kube.cluster import Cluster
+from support.kube.workloads import deployment, pod
+
+pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
+
+VALUES = ("--set", "shim.enabled=true", "--set", "shim.image=shim", "--set", "image.repository=licorne")
+OWNED = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+QUEUES = """
+partitions:
+  - name: default
+    placementrules: [{name: tag, value: namespace, create: true}]
+    queues: [{name: root, submitacl: '*'}]
+"""
+
+
+GROUPS = [{"name": "worker", "minMember": 3, "minResource": {"cpu": "1", "memory": "100Mi"}}]
+GANG = {"task-group-name": "worker", "task-groups": json.dumps(GROUPS)}
+
+
+async def test_the_shim_works_with_the_account_of_the_chart(cluster: Cluster, tmp_path: Path) -> None:
+    """It learns the cluster, binds pods, makes and ends placeholders; nothing of it is forbidden."""
+    plane = cluster.plane
+    await apply(plane, NAMESPACE, [one for one in rendered(NAMESPACE, *VALUES) if one["kind"] in OWNED])
+    token = await token_of(plane, NAMESPACE)
+    config = write_kubeconfig(tmp_path / "kubeconfig", plane.url, plane.authority, "shim", token)
+    async with cluster.scheduled(QUEUES, kubeconfig=config), cluster.namespace("account") as name:
+        await plane.api.create(f"/apis/apps/v1/namespaces/{name}/deployments", deployment("web", 4))
+        for number in range(3):
+            member = pod(f"member-{number}", "1", app="train", annotations=GANG)
+            await plane.api.create(f"/api/v1/namespaces/{name}/pods", member)
+        await cluster.ledger.until(lambda: len(cluster.running(name, "web")) == 4, "the Deployment runs")
+        await cluster.ledger.until(lambda: len(cluster.running(name, "member")) == 3, "the gang runs")
+        await cluster.check()
+        assert "forbidden" not in plane.processes.log(SHIM).read_text()
