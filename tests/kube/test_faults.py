@@ -1,4 +1,4 @@
-"""An API server that fails in the middle: watches that end, and that are too old."""
+"""An API server that fails in the middle: watches that end or are too old, binds refused, lost or late."""
 
 from collections.abc import AsyncIterator
 
@@ -59,6 +59,24 @@ async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> No
         proxy.is_shut = False
         await ledger.until(lambda: len(cluster.running(name)) == 14, "all pods run")
         assert proxy.expired > 0
+        await cluster.check()
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
+async def test_pods_whose_binds_fail_are_placed(spoilt: Spoilt, fault: Fault) -> None:
+    """Whatever becomes of a bind, the pod runs in the end, is bound once, and has its room to itself."""
+    cluster, proxy = spoilt
+    async with cluster.namespace(f"bind-{fault.name.lower().replace('_', '-')}") as name:
+        path = f"/apis/apps/v1/namespaces/{name}/deployments"
+        before = proxy.ended
+        proxy.spoil(*[fault] * 3)
+        # Two fill a node: there is no room for a pod that is somewhere else in the books.
+        await cluster.api.create(path, deployment("large", 8, cpu="2"))
+        await cluster.ledger.until(lambda: len(cluster.running(name)) == 8, "all pods run")
+        assert proxy.ended == before + 3
+        await cluster.api.create(path, deployment("more", 2, cpu="2"))
+        await cluster.api.patch(f"{path}/large", {"spec": {"replicas": 6}})
+        await cluster.ledger.until(lambda: len(cluster.running(name, "more")) == 2, "others have the room")
         await cluster.check()
 
 

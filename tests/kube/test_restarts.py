@@ -10,7 +10,7 @@ import pytest_asyncio
 from licorne_tools.kube.programs import API_SERVER, SHIM
 from licorne_tools.kube.schedulers import LICORNE
 from support.kube.cluster import Cluster
-from support.kube.workloads import deployment
+from support.kube.workloads import deployment, pod
 
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
 
@@ -47,16 +47,24 @@ async def test_killed_programs_go_on(placing: Cluster, killed: tuple[str, ...]) 
         await placing.check()
 
 
-async def test_the_api_server_is_paused(placing: Cluster) -> None:
-    """Pods whose binds were under way when the API server stopped to answer are placed when it goes on."""
+@pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "killed"])
+async def test_the_api_server_is_away(placing: Cluster, is_paused: bool) -> None:
+    """Pods whose binds were under way when the API server went away are placed when it is back."""
     ledger, processes = placing.ledger, placing.plane.processes
-    async with placing.namespace("paused") as name:
-        path = f"/apis/apps/v1/namespaces/{name}/deployments"
-        await placing.api.create(path, deployment("first", 24))
-        await ledger.until(lambda: len(ledger.of(name)) == 24, "the pods are there")
-        processes.signal(API_SERVER, signal.SIGSTOP)
-        await asyncio.sleep(AWAY_SECONDS)
-        processes.signal(API_SERVER, signal.SIGCONT)
-        await placing.api.create(path, deployment("second", 4))
+    async with placing.namespace("away-paused" if is_paused else "away-killed") as name:
+        path = f"/api/v1/namespaces/{name}/pods"
+        await asyncio.gather(*(placing.api.create(path, pod(f"first-{number}")) for number in range(24)))
+        # Some are bound at this moment, and some are not yet.
+        await ledger.until(lambda: len(placing.running(name)) >= 4, "four pods run")
+        if is_paused:
+            processes.signal(API_SERVER, signal.SIGSTOP)
+            await asyncio.sleep(AWAY_SECONDS)
+            processes.signal(API_SERVER, signal.SIGCONT)
+        else:
+            await processes.stop(API_SERVER, kill=True)
+            await asyncio.sleep(AWAY_SECONDS)
+            await processes.restart(API_SERVER)
+        # Without controllers between, which take their time to come back.
+        await asyncio.gather(*(placing.api.create(path, pod(f"later-{number}")) for number in range(4)))
         await ledger.until(lambda: len(placing.running(name)) == 28, "all pods run")
         await placing.check()
