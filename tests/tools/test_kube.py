@@ -144,9 +144,10 @@ class Player:
         assert query == {"limit": "1"}
         return {"items": [{}] * (self._there > 0)}
 
-    async def delete(self, path: str, **options: object) -> Json:
-        """The first one is refused."""
-        del options
+    async def request(self, method: str, path: str, item: Json, *, query: dict[str, str]) -> Json:
+        """A deletion, of which the first one is refused."""
+        assert (method, [*query]) == ("DELETE", ["limit"])
+        assert item["gracePeriodSeconds"] == 0
         self.deleted.append(path)
         self._there -= 1
         if len(self.deleted) == 1:
