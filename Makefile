@@ -146,10 +146,11 @@ test-image: install $(COMPOSE) ## the image and the composition, built and run b
 	@BASE='$(BASE)' $(BIN)/pytest -m image -o faulthandler_timeout=0 tests/deploy/test_image.py
 
 # The first run builds the programs, which takes minutes: only what they do has a limit of time.
-test-kube: install ## Licorne and the shim on a real control plane of Kubernetes; needs Go and etcd
+test-kube: install $(HELM) $(DASHBOARD) ## Licorne, the shim and the chart on a real control plane of Kubernetes; needs Go and etcd
 	@test -n "$(GO)" || { echo 'test-kube: Go is not installed' >&2; exit 1; }
 	@command -v etcd > /dev/null || { echo 'test-kube: etcd is not installed; Debian has it in the package etcd-server' >&2; exit 1; }
-	@$(BIN)/pytest -m kube --timeout=600 -o faulthandler_timeout=0 tests/kube
+	@LICORNE_HELM=$(CURDIR)/$(HELM) $(BIN)/pytest -m kube --timeout=600 -o faulthandler_timeout=0 tests/kube \
+	  $(wildcard tests/server/coordination/test_store_contract*.py)
 
 chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
 	@$(HELM) package $(CHART) --destination dist

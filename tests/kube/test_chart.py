@@ -2,9 +2,10 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,7 +21,7 @@ from licorne_tools.kube.plane import Plane, write_kubeconfig
 from support.coordination.backends import member, present, rm, watching
 from support.coordination.kubernetes import KubernetesBackend
 from support.deployment import CHART, EXAMPLES, PLAIN, WITH_IMAGE, helm, only, pod
-from support.kube.charts import ACCOUNT, RESTRICTED, apply, kubectl, make_namespace, rendered, token_of
+from support.kube.charts import ACCOUNT, RESTRICTED, apply, kubectl, rendered, restricted_namespace, token_of
 from support.patience import PATIENCE
 
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
@@ -46,7 +47,7 @@ async def test_what_is_left_out_is_what_others_define(plane: Plane) -> None:
     assert not FOREIGN.keys() & {group["name"] for group in groups}
 
 
-def group_of(item: Json) -> str:
+def group_of(item: Mapping[str, Any]) -> str:
     """The group of an object."""
     return str(item["apiVersion"]).partition("/")[0]
 
@@ -54,24 +55,28 @@ def group_of(item: Json) -> str:
 @pytest.mark.parametrize("example", ["", *(one.stem for one in EXAMPLES)])
 async def test_an_example_is_admitted_with_its_pods(plane: Plane, example: str) -> None:
     """A namespace that restricts its pods takes all of it without a warning, and the pods are made."""
-    namespace = await make_namespace(plane, f"chart-{example or 'default'}")
-    if example == "shim":
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        await plane.api.create(path, {"metadata": {"name": SHIM_ACCOUNT}})
-    found = rendered(namespace, *(["--values", EXAMPLES[0].with_name(f"{example}.yaml")] if example else []))
-    left_out = {
-        group: sorted({one["kind"] for one in found if group_of(one) == group})
-        for group, examples in FOREIGN.items()
-        if example in examples
-    }
-    assert left_out == {group: FOREIGN[group][example] for group in left_out}
-    known = [one for one in found if group_of(one) not in FOREIGN]
-    assert {line.split()[-1] for line in await apply(plane, namespace, known)} == {"created"}
-    await made(plane, namespace, only(found, "StatefulSet")["spec"]["replicas"])
-    # Again, as an upgrade without a change: what the server has filled in is no reason to replace a pod.
-    assert {line.split()[-1] for line in await apply(plane, namespace, known)} <= {"unchanged", "configured"}
-    sets = await plane.api.get(f"/apis/apps/v1/namespaces/{namespace}/statefulsets")
-    assert [one["metadata"]["generation"] for one in sets["items"]] == [1]
+    async with restricted_namespace(plane, f"chart-{example or 'default'}") as namespace:
+        if example == "shim":
+            path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+            await plane.api.create(path, {"metadata": {"name": SHIM_ACCOUNT}})
+        values = ("--values", str(MEMBERS.with_name(f"{example}.yaml"))) if example else ()
+        found = rendered(namespace, *values)
+        left_out = {
+            group: sorted({one["kind"] for one in found if group_of(one) == group})
+            for group, examples in FOREIGN.items()
+            if example in examples
+        }
+        assert left_out == {group: FOREIGN[group][example] for group in left_out}
+        known = [one for one in found if group_of(one) not in FOREIGN]
+        assert {line.split()[-1] for line in await apply(plane, namespace, known)} == {"created"}
+        await made(plane, namespace, only(found, "StatefulSet")["spec"]["replicas"])
+        # Again, as an upgrade without a change: what the server has filled in is no reason to replace a pod.
+        assert {line.split()[-1] for line in await apply(plane, namespace, known)} <= {
+            "unchanged",
+            "configured",
+        }
+        sets = await plane.api.get(f"/apis/apps/v1/namespaces/{namespace}/statefulsets")
+        assert [one["metadata"]["generation"] for one in sets["items"]] == [1]
 
 
 async def made(plane: Plane, namespace: str, number: int) -> None:
@@ -94,6 +99,7 @@ async def test_the_plain_manifests_are_admitted_with_their_pod(plane: Plane) -> 
     namespace = await plane.api.get("/api/v1/namespaces/licorne")
     assert {key: namespace["metadata"]["labels"].get(key) for key in RESTRICTED} == RESTRICTED
     await made(plane, "licorne", 1)
+    await kubectl(plane, "delete", "--kustomize", PLAIN, "--wait=false")
 
 
 class Account:
@@ -119,20 +125,20 @@ class Account:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def account(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Account]:
     """What the chart gives to members."""
-    namespace = await make_namespace(plane, "account")
-    await apply(plane, namespace, rendered(namespace, "--values", MEMBERS))
-    token = await token_of(plane, namespace)
-    folder = tmp_path_factory.mktemp("account")
-    (folder / "token").write_text(token)
-    (folder / "namespace").write_text(namespace)
-    (folder / "ca.crt").write_bytes(plane.authority.read_bytes())
-    parts = urlsplit(plane.url)
-    environ = {
-        "KUBERNETES_SERVICE_HOST": str(parts.hostname),
-        "KUBERNETES_SERVICE_PORT": str(parts.port),
-    }
-    async with api(plane.url, plane.authority, token) as caller:
-        yield Account(caller, namespace, Access(account=folder, environ=environ))
+    async with restricted_namespace(plane, "account") as namespace:
+        await apply(plane, namespace, rendered(namespace, "--values", MEMBERS))
+        token = await token_of(plane, namespace)
+        folder = tmp_path_factory.mktemp("account")
+        (folder / "token").write_text(token)
+        (folder / "namespace").write_text(namespace)
+        (folder / "ca.crt").write_bytes(plane.authority.read_bytes())
+        parts = urlsplit(plane.url)
+        environ = {
+            "KUBERNETES_SERVICE_HOST": str(parts.hostname),
+            "KUBERNETES_SERVICE_PORT": str(parts.port),
+        }
+        async with api(plane.url, plane.authority, token) as caller:
+            yield Account(caller, namespace, Access(account=folder, environ=environ))
 
 
 async def test_the_account_can_do_all_that_a_member_does(account: Account) -> None:
@@ -250,35 +256,35 @@ async def test_an_account_without_the_role_is_told_what_is_missing(
 
 async def test_a_pod_that_would_be_refused_is_told_of(plane: Plane) -> None:
     """These tests would see it: the API server warns of a stateful set whose pods may do too much."""
-    namespace = await make_namespace(plane, "chart-refused")
-    sets = [one for one in rendered(namespace) if one["kind"] == "StatefulSet"]
-    pod(sets)["securityContext"]["runAsNonRoot"] = False
-    with pytest.raises(AssertionError, match=r"would violate PodSecurity .*runAsNonRoot"):
-        await apply(plane, namespace, sets)
+    async with restricted_namespace(plane, "chart-refused") as namespace:
+        sets = [one for one in rendered(namespace) if one["kind"] == "StatefulSet"]
+        pod(sets)["securityContext"]["runAsNonRoot"] = False
+        with pytest.raises(AssertionError, match=r"would violate PodSecurity .*runAsNonRoot"):
+            await apply(plane, namespace, sets)
 
 
 async def test_helm_upgrades_to_members_and_leaves_the_volume(plane: Plane) -> None:
     """The commands of the documentation: an installation, an upgrade to members, and its end."""
-    namespace = await make_namespace(plane, "helm")
-    into = ("--namespace", namespace, "--kubeconfig", plane.kubeconfig)
+    async with restricted_namespace(plane, "helm") as namespace:
+        into = ("--namespace", namespace, "--kubeconfig", plane.kubeconfig)
 
-    async def run(*words: str | Path) -> None:
-        done = await asyncio.to_thread(helm, *words, *into)
-        assert done.returncode == 0, done.stderr
+        async def run(*words: str | Path) -> None:
+            done = await asyncio.to_thread(helm, *words, *into)
+            assert done.returncode == 0, done.stderr
 
-    async def there(path: str) -> list[str]:
-        found = await plane.api.get(path.replace("NAMESPACE", f"namespaces/{namespace}"))
-        return [item["metadata"]["name"] for item in found["items"]]
+        async def there(path: str) -> list[str]:
+            found = await plane.api.get(path.replace("NAMESPACE", f"namespaces/{namespace}"))
+            return [item["metadata"]["name"] for item in found["items"]]
 
-    await run("install", "licorne", CHART, *WITH_IMAGE)
-    await made(plane, namespace, 1)
-    members = ("--set", "replicas=3", "--set", "persistence.enabled=false")
-    await run("upgrade", "licorne", CHART, "--reset-then-reuse-values", *members)
-    assert await there("/apis/apps/v1/NAMESPACE/statefulsets") == ["licorne-members"]
-    await run("uninstall", "licorne")
-    for path in (
-        "/apis/apps/v1/NAMESPACE/statefulsets",
-        "/apis/rbac.authorization.k8s.io/v1/NAMESPACE/roles",
-    ):
-        assert await there(path) == []
-    assert await there("/api/v1/NAMESPACE/persistentvolumeclaims") == ["state-licorne-0"]
+        await run("install", "licorne", CHART, *WITH_IMAGE)
+        await made(plane, namespace, 1)
+        members = ("--set", "replicas=3", "--set", "persistence.enabled=false")
+        await run("upgrade", "licorne", CHART, "--reset-then-reuse-values", *members)
+        assert await there("/apis/apps/v1/NAMESPACE/statefulsets") == ["licorne-members"]
+        await run("uninstall", "licorne")
+        for path in (
+            "/apis/apps/v1/NAMESPACE/statefulsets",
+            "/apis/rbac.authorization.k8s.io/v1/NAMESPACE/roles",
+        ):
+            assert await there(path) == []
+        assert await there("/api/v1/NAMESPACE/persistentvolumeclaims") == ["state-licorne-0"]

@@ -8,7 +8,7 @@ import json
 import re
 import signal
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -32,7 +32,7 @@ from support.coordination.backends import insisted, rm, until, watching
 from support.coordination.backends import member as a_member
 from support.coordination.kubernetes import KubernetesBackend
 from support.coordination.members import Running, member
-from support.kube.charts import ACCOUNT, account_of_members, make_namespace
+from support.kube.charts import ACCOUNT, account_of_members, restricted_namespace
 from support.patience import PATIENCE
 
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="module")]
@@ -89,7 +89,7 @@ class Place:
                     return seen
         raise AssertionError("the watch has ended")
 
-    async def changes(self, labels: str, version: str = "0") -> AsyncIterator[Json]:
+    async def changes(self, labels: str, version: str = "0") -> AsyncGenerator[Json, None]:
         """Leases as they are, and then as they change."""
         watch = self.plane.api.watch(self.leases, labelSelector=labels, resourceVersion=version)
         async with aclosing(watch) as changes:
@@ -107,10 +107,10 @@ NUMBERS = count()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def place(alone: Plane, tmp_path: Path) -> Place:
+async def place(alone: Plane, tmp_path: Path) -> AsyncIterator[Place]:
     """A namespace of the test."""
-    namespace = await make_namespace(alone, f"store-{next(NUMBERS)}")
-    return Place(alone, namespace, await account_of_members(alone, namespace, tmp_path))
+    async with restricted_namespace(alone, f"store-{next(NUMBERS)}") as name:
+        yield Place(alone, name, await account_of_members(alone, name, tmp_path))
 
 
 @asynccontextmanager

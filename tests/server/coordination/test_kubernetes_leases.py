@@ -171,7 +171,7 @@ async def test_no_update_brings_a_deleted_lease_back(
     owner, _ = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     part = "rm.one." if write in ("claim", "release") else "member.a."
-    calls = {
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
         "renew": lambda: owner.renew(A),
         "leave": owner.leave,
         "claim": lambda: owner.claim(ONE, A.id, claimed, 0),

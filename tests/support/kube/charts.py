@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import yaml
@@ -49,11 +51,15 @@ async def apply(plane: Plane, namespace: str, found: Objects) -> list[str]:
     return out.splitlines()
 
 
-async def make_namespace(plane: Plane, name: str) -> str:
-    """Make a namespace that restricts its pods; returns its name."""
+@asynccontextmanager
+async def restricted_namespace(plane: Plane, name: str) -> AsyncIterator[str]:
+    """A namespace that restricts its pods, for the time of the block; its pods go with it."""
     metadata: Json = {"name": name, "labels": RESTRICTED}
     await plane.api.create("/api/v1/namespaces", {"metadata": metadata})
-    return name
+    try:
+        yield name
+    finally:
+        await plane.api.delete(f"/api/v1/namespaces/{name}")
 
 
 async def token_of(plane: Plane, namespace: str, account: str = ACCOUNT) -> str:
