@@ -41,6 +41,7 @@ PURE = {
     "core/licorne_core/config/[!s]*.py": "a configuration is read once; its schema is used always",
     "core/licorne_core/views/[!o]*.py": "reports are made for people; `outstanding_scan.py` is a job",
     "core/licorne_core/messages/reports.py": "so are these",
+    "core/licorne_core/extensions/*/keys.py": "they are read with the configuration",
 }
 """What is not compiled, and why."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
+from licorne_core.extensions import kinds
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.budgets import go_on_counting, set_budgets, set_slices, wake
@@ -140,7 +141,7 @@ class Scheduler:
             rm_caps=rm_caps or RmCaps(),
         )
         """All that decides beside the commands."""
-        self._registry = Registry()
+        self._registry = Registry(kinds())
         self.last_turn: Partition | None = None
         """The partition that the last tick gave a turn; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)

@@ -244,6 +244,7 @@ def settings_of_values(key: Key) -> list[dict[str, Any]]:
 
 
 def changed(standard: Any, meant: list[dict[str, Any]]) -> set[str]:
-    """Settings changed by one of the values."""
+    """Attributes that are read for what one of the values changes; settings of extensions are read by `of`."""
     usual = asdict(standard)
-    return {name for each in meant for name, value in each.items() if value != usual[name]}
+    names = {name for each in meant for name, value in each.items() if value != usual[name]}
+    return {"of" if name == "extended" else name for name in names}

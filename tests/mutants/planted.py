@@ -1,6 +1,6 @@
 """All defects that are planted, in the order in which they are tried."""
 
-from mutants.of_ageing import AGEING
+from extensions.ageing.mutants import AGEING
 from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT

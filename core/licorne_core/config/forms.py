@@ -3,20 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.extra import parse_duration
-from licorne_core.config.keys import Kind
-from licorne_core.values.ageing import Ageing
+from licorne_core.config.keys import Key, Kind
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
-from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items, parse_quantity
 from licorne_core.values.tags import is_level
 from licorne_core.values.windows import DAY, HoursLimit, Window
 
-_INTEGER = Pattern("[+-]?[0-9]{1,20}")
+INTEGER = Pattern("[+-]?[0-9]{1,20}")
 _FRACTION = Pattern("[0-9]{1,9}([.][0-9]{1,9})?")
 
 
@@ -37,6 +35,14 @@ class Form:
     choices: tuple[str, ...] = ()
     allowed: str = ""
     nothing: str = "none"
+
+
+class Property(NamedTuple):
+    """A property of queues: its description, the setting that it gives, and the form of its value."""
+
+    key: Key
+    setting: str
+    form: Form
 
 
 def one_of(words: Mapping[str, Any]) -> Form:
@@ -60,7 +66,7 @@ def whole(low: int, high: int) -> Form:
     """A whole number between the two."""
 
     def read(text: str) -> int:
-        if _INTEGER.matches(text) and low <= int(text) <= high:
+        if INTEGER.matches(text) and low <= int(text) <= high:
             return int(text)
         raise UnusableError(f"is no whole number from {low} to {high}")
 
@@ -130,44 +136,6 @@ def _read_weight(text: str) -> float:
     if not 0 <= weight <= 1:
         raise UnusableError("is no number from 0 to 1, such as 0.5")
     return weight
-
-
-AGEING_STEPS = 100
-"""Steps of ageing where the text has no bound."""
-
-
-def _read_ageing(text: str) -> Ageing | None:
-    """A gain for each duration with a bound, such as ``1/1h max 50``; ``off`` for none."""
-    if text.strip().lower() == "off":
-        return None
-    gain, _, rest = text.partition("/")
-    every, *bound = rest.split() or [""]
-    seconds = parse_duration(every)
-    if seconds is None or (bound and (len(bound) != 2 or bound[0].lower() != "max")):
-        raise UnusableError("is no gain for each duration, such as 1/1h or 1/1h max 50")
-    if not 1 <= seconds <= 365 * DAY:
-        raise UnusableError("has a duration that is not from 1s to 8760h")
-    step = int(gain) if _INTEGER.matches(gain.strip()) else 0
-    if not 1 <= step <= INT32_MAX:
-        raise UnusableError(f"has a gain that is no whole number from 1 to {INT32_MAX}")
-    if not bound:
-        return Ageing(step, seconds, min(AGEING_STEPS * step, INT32_MAX))
-    most = int(bound[1]) if _INTEGER.matches(bound[1]) else 0
-    if not step <= most <= INT32_MAX:
-        raise UnusableError(f"has a max that is no whole number from the gain to {INT32_MAX}")
-    return Ageing(step, seconds, most)
-
-
-def _write_ageing(terms: Ageing | None) -> str:
-    return "off" if terms is None else f"{terms.step}/{terms.every:g}s max {terms.most}"
-
-
-AGEING = Form(
-    Kind.GAIN,
-    _read_ageing,
-    _write_ageing,
-    allowed=f"duration from 1s to 8760h, N from 1, M from N and by default {AGEING_STEPS} times N; or `off`",
-)
 
 
 def read_hours(resource: str, text: str) -> HoursLimit:

@@ -1,10 +1,10 @@
 """Queue properties and the settings that they mean (spec § 2.4). Other properties are free for any use."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
 
 from licorne_core.config.forms import (
-    AGEING,
     AMOUNTS,
     DELAY,
     FLAG,
@@ -14,6 +14,7 @@ from licorne_core.config.forms import (
     WAIT,
     WEIGHT_FORM,
     Form,
+    Property,
     UnusableError,
     member_of,
     one_of,
@@ -51,18 +52,17 @@ _UINT64_MAX = 2**64 - 1
 _STANDARD = QueueSettings()
 
 
-class _Property(NamedTuple):
-    """A property: its description, the setting that it gives, and the form of its value."""
-
-    key: Key
-    setting: str
-    form: Form
-
-
-def _property(name: str, setting: str, form: Form, what: str, spec: str, where: str = "leaf") -> _Property:
+def _property(name: str, setting: str, form: Form, what: str, spec: str, where: str = "leaf") -> Property:
     default = form.write(getattr(_STANDARD, setting))
     key = Key(name, form.kind, what, spec, default, form.choices, form.allowed, where=where)
-    return _Property(key, setting, form)
+    return Property(key, setting, form)
+
+
+def _of_extensions() -> Iterator[Property]:
+    """The properties of the extensions, looked up by name, as the configuration names none of them."""
+    extensions = "licorne_core.extensions"
+    for name in import_module(extensions).NAMES:
+        yield from import_module(f"{extensions}.{name}.keys").PROPERTIES
 
 
 _NOT_INHERITED = "any; not inherited"
@@ -82,14 +82,6 @@ _PROPERTIES = (
         "`enabled`: priority first; `disabled`: priority only breaks ties",
         "2.4",
         "any",
-    ),
-    _property(
-        "ageing",
-        "ageing",
-        AGEING,
-        "an application is ordered by a priority that is N higher for each duration that its oldest ask "
-        "has waited, at most M. Preemption disregards it",
-        "5.2",
     ),
     _property(
         PRIORITY_OFFSET,
@@ -255,6 +247,7 @@ _PROPERTIES = (
         _NOT_INHERITED,
     ),
 )
+_OF_EXTENSIONS = tuple(_of_extensions())
 _BUDGET = Key(
     BUDGET_HOURS,
     Kind.HOURS,
@@ -264,7 +257,7 @@ _BUDGET = Key(
     where=_NOT_INHERITED,
 )
 
-PROPERTIES = section(*(each.key for each in _PROPERTIES), _BUDGET)
+PROPERTIES = section(*(each.key for each in (*_PROPERTIES, *_OF_EXTENSIONS)), _BUDGET)
 """The properties with a meaning for the core."""
 
 
@@ -290,9 +283,24 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     A bad value counts as not given and is never an error; a warning about it is added to `warnings`
     if that is given.
     """
-    found: dict[str, Any] = {}
     doubts: list[str] = []
-    for key, setting, form in _PROPERTIES:
+    found = _read(_PROPERTIES, properties, doubts)
+    extended = _read(_OF_EXTENSIONS, properties, doubts).items()
+    given = tuple((name, value) for name, value in extended if value is not None)
+    if given:
+        found["extended"] = given
+    hours = _hours(properties, doubts)
+    if hours:
+        found["hours"] = hours
+    if warnings is not None:
+        warnings += doubts
+    return QueueSettings(**found) if found else _STANDARD
+
+
+def _read(among: Iterable[Property], properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
+    """The settings that some of the properties give; a bad value gives none, and a doubt."""
+    found: dict[str, Any] = {}
+    for key, setting, form in among:
         text = properties.get(key.name)
         if text is None:
             continue
@@ -304,12 +312,7 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
         if form is AMOUNTS:
             meant = ((name, meant_by(name)) for name, _ in value)
             doubts += [f"{key.name}: {not_usual(name, usual)}" for name, usual in meant if usual]
-    hours = _hours(properties, doubts)
-    if hours:
-        found["hours"] = hours
-    if warnings is not None:
-        warnings += doubts
-    return QueueSettings(**found) if found else _STANDARD
+    return found
 
 
 def budgeted(key: str) -> str:

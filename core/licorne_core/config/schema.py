@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
-from licorne_core.values.ageing import Ageing
 from licorne_core.values.errors import Place
 from licorne_core.values.names import Acl, Pattern, is_pattern
 from licorne_core.values.resources import Items, Resources
@@ -82,8 +82,16 @@ class QueueSettings:
     swap_seconds: int = 300
     half_life: float = 0.0
     weight: float = 1.0
-    ageing: Ageing | None = None
     hours: tuple[HoursLimit, ...] = ()
+    extended: tuple[tuple[str, Any], ...] = ()
+    """Settings of extensions by their names, as far as they are given and not off."""
+
+    def of(self, name: str) -> Any:
+        """The setting of an extension; None if it is not given, or off."""
+        for given, value in self.extended:
+            if given == name:
+                return value
+        return None
 
 
 @dataclass(frozen=True, slots=True)

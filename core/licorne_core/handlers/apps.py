@@ -24,7 +24,6 @@ from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
 from licorne_core.messages.operators import UNMARKED
-from licorne_core.model.apps.ages import Ages
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
@@ -172,8 +171,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     )
     rm.holdings.application_came(footprint)
     app.leaf = leaf
-    if leaf.settings.ageing is not None:
-        app.ages = Ages(leaf.settings.ageing)
+    for extension in partition.extensions:
+        extension.joined(app, leaf)
     app.follow_marks(partition.awaited.pop(app_id, UNMARKED))
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)

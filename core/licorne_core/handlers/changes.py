@@ -246,13 +246,14 @@ def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str
 
 
 def _prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-    """Nothing of it waits for what is in its present queue, and it ages as in its next one."""
+    """Nothing of it waits for what is in its present queue, and extensions follow its next one."""
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
         # The delay of preemption is the leaf's.
         partition.escalation.start_afresh(group, now)
         yield 1
-    yield from partition.ageing.change(app, leaf.settings.ageing, now)
+    for extension in partition.extensions:
+        yield from extension.follow(app, leaf, now)
 
 
 def _move(partition: Partition, app: Application, leaf: Queue, now: float) -> None:

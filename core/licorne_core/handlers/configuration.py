@@ -49,7 +49,7 @@ PARTITION = 16
 
 def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) -> Iterator[int]:
     """Make a partition, and add it to its RM with the last step."""
-    partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options)
+    partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options, rm.extensions)
     follow(partition, rm.extra)
     key, marks = partition_key(partition.name), rm.marks
     for (name, node_id), cordon in marks.nodes.items():
@@ -101,7 +101,8 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group, job.now)
             yield 1
-        yield from partition.ageing.change(app, app.leaf.settings.ageing, job.now)
+        for extension in partition.extensions:
+            yield from extension.follow(app, app.leaf, job.now)
     partition.wakeups.kept_nodes.clear()
     ask_again(partition, job.now)
 
@@ -293,7 +294,9 @@ class _Registration(CommandJob):
         self._registry = registry
         self._options = options
         holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
-        self._rm = Rm(command, configuration, options.tuning.slice_size, holdings, registry.budgets)
+        self._rm = Rm(
+            command, configuration, options.tuning.slice_size, holdings, registry.budgets, registry.extensions
+        )
         super().__init__(command, options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:

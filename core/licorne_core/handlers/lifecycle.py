@@ -17,7 +17,7 @@ from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
-from licorne_core.scheduling.ageing import count_aged
+from licorne_core.scheduling.order import count_raised
 from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import NodeId
@@ -218,8 +218,9 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
         partition.places.forget(app)
     leave_leaf(partition, app, now)
     partition.escalation.forget(app)
-    if app.ages is not None:
-        partition.ageing.forget(app)
+    if app.interests:
+        for extension in partition.extensions:
+            extension.gone(app)
     del partition.applications[app.app_id]
     if app.marks.hold is not None or app.marks.change is not None:
         partition.rm.unmarked.append((partition.name, app.app_id))
@@ -247,7 +248,7 @@ def leave_leaf(partition: Partition, app: Application, now: float) -> None:
         for queue in leaf.lineage:
             refund(queue.pending, tuple(app.pending_total.items()))
         leaf.priorities.remove_all(app.priorities)
-        count_aged(leaf, NO_PRIORITY if app.ages is None else app.ages.priority, NO_PRIORITY)
+        count_raised(leaf, app.raised, NO_PRIORITY)
         partition.dirty.mark_leaf(leaf)
     clean_later(partition, leaf, now)
 
@@ -261,7 +262,7 @@ def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
         for queue in leaf.lineage:
             charge(queue.pending, tuple(app.pending_total.items()))
         leaf.priorities.add_all(app.priorities)
-        count_aged(leaf, NO_PRIORITY, NO_PRIORITY if app.ages is None else app.ages.priority)
+        count_raised(leaf, NO_PRIORITY, app.raised)
     _count_running(leaf, AppState.COMPLETED, app.state)
     partition.dirty.mark_state(app)
 

@@ -175,8 +175,8 @@ STOPS = 8
 MOST_BUDGETS = 500
 """Budgets of hours that follow the time in one turn."""
 
-MOST_AGED = 500
-"""Applications that follow the time before a scan."""
+MOST_SETTLED = 500
+"""What an extension lets follow the time before a scan."""
 
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
@@ -215,8 +215,8 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
             told += _inspect(partition, now)
         elif due.due is Due.HOURS:
             part.left -= pass_time(partition, now, part.left)
-        elif due.due is Due.AGEING:
-            part.left -= partition.ageing.pass_time(now, max(1, part.left))
+        elif due.due is Due.EXTENSION:
+            part.left -= partition.extension(due.name).on_deadline(now, max(1, part.left))
         elif due.due is Due.GO_ON or due.due in _WORK:
             _work(partition, due, now, outcome, part)
         else:
@@ -371,7 +371,8 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
     if partition.inspection is None:
         if partition.shares.is_on:
             _follow_time(partition, now)
-        partition.ageing.pass_time(now, MOST_AGED)
+        for extension in partition.extensions:
+            extension.settle(now, MOST_SETTLED)
         partition.dirty.settle()
         partition.inspection = Inspection(partition, now)
     scan: Inspection = partition.inspection

@@ -6,7 +6,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, Setback
 from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.ageing import AgeClock
+from licorne_core.points import Extension
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
@@ -75,9 +75,9 @@ class PendingAsks:
     """Books the account of pending asks, in the order of all of them as well."""
 
     __slots__ = (
-        "_ageing",
         "_dirty",
         "_escalation",
+        "_extensions",
         "_index",
         "_placeholders",
         "_reservations",
@@ -94,10 +94,10 @@ class PendingAsks:
         escalation: Escalation,
         reservations: Reservations,
         shadows: Shadows,
-        ageing: AgeClock,
+        extensions: tuple[Extension, ...],
     ) -> None:
         """Book in one partition."""
-        self._ageing = ageing
+        self._extensions = extensions
         self._shadows = shadows
         self._index = index
         self._wakeups = wakeups
@@ -193,8 +193,9 @@ class PendingAsks:
         book_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.add(request.priority):
             settle_priority(leaf)
-        if app.ages is not None:
-            self._ageing.came(app, app.ages, request, now)
+        if app.interests:
+            for extension in self._extensions:
+                extension.entered(app, request, now)
         if was_first:
             self._wakeups.waiting.rank(group)
         wants = group.reservation_request or group.preemption_request or group.start_request
@@ -226,8 +227,9 @@ class PendingAsks:
         unbook_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
-        if app.ages is not None:
-            self._ageing.settle(app, app.ages, now)
+        if app.interests:
+            for extension in self._extensions:
+                extension.left(app, now)
         if group.waiting:
             self._wakeups.waiting.rank(group)
         if app.gang.is_parked and app.gang.has_member(ask):
@@ -247,8 +249,9 @@ class PendingAsks:
         book_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.add(request.priority):
             settle_priority(leaf)
-        if app.ages is not None:
-            self._ageing.came(app, app.ages, request, now)
+        if app.interests:
+            for extension in self._extensions:
+                extension.entered(app, request, now)
         self._dirty.mark_app(app)
 
     def end_rest(self, app: Application, request: Request, now: float) -> None:
@@ -261,8 +264,9 @@ class PendingAsks:
         unbook_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
-        if app.ages is not None:
-            self._ageing.settle(app, app.ages, now)
+        if app.interests:
+            for extension in self._extensions:
+                extension.left(app, now)
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:
         """Forget the class of a group that waits for no node or answer any more."""

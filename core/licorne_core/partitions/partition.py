@@ -29,7 +29,7 @@ from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
-from licorne_core.scheduling.ageing import AgeClock
+from licorne_core.points import Extension, Kinds, made
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.expected_ends import ExpectedEnds
@@ -72,8 +72,9 @@ class Partition:
         config: PartitionConfig,
         now: float,
         options: Options,
+        extensions: Kinds = (),
     ) -> None:
-        """Build an empty partition; raises ConfigError if it cannot be built."""
+        """Build an empty partition with these extensions; raises ConfigError if it cannot be built."""
         self.name, self.config = name, config
         self.state_time = now
         """Time at which it was made, in unix seconds."""
@@ -105,8 +106,7 @@ class Partition:
         self.shares = FairShares(self.timers, self.journal, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
-        self.ageing = AgeClock(self.dirty, self.timers)
-        """The applications whose priority rises while they wait."""
+        self.extensions = made(extensions, self.dirty, self.timers)
         self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
         """The shadow starts that blocked asks hold."""
         self.reservations = Reservations(
@@ -147,7 +147,7 @@ class Partition:
             self.escalation,
             self.reservations,
             self.shadows,
-            self.ageing,
+            self.extensions,
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
@@ -206,6 +206,10 @@ class Partition:
         tally = self.tally
         is_wanted = tally.requests > tally.allocations or bool(self.places.present)
         return self.wakeups.waiting.runnable and may_decide and is_wanted
+
+    def extension(self, name: str) -> Extension:
+        """The extension of that name, which is there."""
+        return next(extension for extension in self.extensions if extension.name == name)
 
     def leaf_of(self, app: Application) -> Queue:
         """The leaf that the application is in."""

@@ -23,6 +23,7 @@ from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import Agenda
 from licorne_core.partitions.jobs import Job, Jobs, Slice
 from licorne_core.partitions.partition import Partition, forget_all_ended
+from licorne_core.points import Kinds
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import (
@@ -85,6 +86,9 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
+    for extension in partition.extensions:
+        for book in extension.books():
+            yield from _empty(book)
     shares = partition.shares
     for known in (partition.completed, partition.rejected, shares.parents, shares.leaves, shares.touched):
         yield from _empty(known)
@@ -162,8 +166,11 @@ class Rm:
         slice_size: int,
         holdings: Holdings,
         budgets: BudgetBook,
+        extensions: Kinds = (),
     ) -> None:
         """Create a registration; the caller adds partitions, session and time."""
+        self.extensions = extensions
+        """Of its partitions."""
         self.rm_id = request.rm_id
         self.version = request.version
         self.policy_group = request.policy_group
@@ -315,8 +322,9 @@ class Registry:
     new RM starts above the highest number forgotten.
     """
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, extensions: Kinds = ()) -> None:
+        """Start with none. Their partitions will have these extensions."""
+        self.extensions = extensions
         self.rms: dict[RmId, Rm] = {}
         self.partitions: dict[PartitionName, Partition] = {}
         self.agenda = Agenda()

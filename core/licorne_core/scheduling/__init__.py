@@ -63,8 +63,7 @@ once a second (`reservations/review.py`), which considers some groups of the bac
 
 Each application has one heap of deadlines (`escalation.py`). At a deadline its back-off ends, or an ask
 of a group without a node is old enough for a reservation, or for preemption. A `ReservationRequest` and a
-`PreemptionRequest` represent such asks among the groups (`measures.py`). Where a leaf has ageing, an
-application has one more deadline, for the next rise of the priority that it is ordered by (`ageing.py`).
+`PreemptionRequest` represent such asks among the groups (`measures.py`).
 
 Shortcuts: never looked at
 --------------------------

@@ -21,7 +21,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import Reservation
-from licorne_core.values.ranking import NO_PRIORITY, Key, Ranking
+from licorne_core.values.ranking import NO_PRIORITY, Key, Ranking, clamp_priority
 
 
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:
@@ -50,13 +50,10 @@ BEHIND_ALL: Final = 2**40
 def app_key(app: Application, leaf: Queue) -> Key:
     """Place of an application in its leaf by the leaf's sort policy (spec § 5.2).
 
-    Its priority is the highest of its asks, with the bonus of the oldest where the leaf has ageing. An
-    elastic gang that has its minimum comes behind all others.
+    Its priority is the highest of its asks, with the bonus that it may have. An elastic gang that has its
+    minimum comes behind all others.
     """
-    priority, submitted = -app.priorities.top, app.submission_time
-    ages = app.ages
-    if ages is not None:
-        priority = min(priority, -ages.priority)
+    priority, submitted = -max(app.priorities.top, app.raised), app.submission_time
     settings, elastic = leaf.settings, app.gang.elastic
     grows = elastic is not None and elastic.has_minimum
     if settings.app_sort is AppSortPolicy.FAIR:
@@ -102,6 +99,26 @@ def settle_priority(queue: Queue) -> None:
         if parent.priorities.top == top:
             return
         queue, parent = parent, parent.parent
+
+
+def raise_by(app: Application, bonus: int) -> bool:
+    """Order the application by a priority so much above that of its asks; True if that changes it."""
+    before = app.raised
+    app.bonus = bonus
+    app.raised = clamp_priority(app.priorities.top + bonus) if bonus else NO_PRIORITY
+    if app.raised == before:
+        return False
+    count_raised(app.leaf, before, app.raised)
+    return True
+
+
+def count_raised(leaf: Queue, before: int, after: int) -> None:
+    """Let a leaf count a raised priority in place of another one, NO_PRIORITY for none."""
+    if before != NO_PRIORITY:
+        leaf.priorities.remove(before)
+    if after != NO_PRIORITY:
+        leaf.priorities.add(after)
+    settle_priority(leaf)
 
 
 T = TypeVar("T")

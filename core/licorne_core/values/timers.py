@@ -32,18 +32,19 @@ class Due(StrEnum):
     DRAIN = "stop an allocation of a drained node"
     NOTICE = "stop a victim under notice"
     HOURS = "follow the hours of budgets"
-    AGEING = "order older applications anew"
+    EXTENSION = "let an extension follow the time"
     PLACE = "keep no longer the place"
 
 
 class Timer(NamedTuple):
-    """Kind of a deadline, with its application, ask, predicate check or node, if any."""
+    """Kind of a deadline, with its application, ask, predicate check, node or extension, if any."""
 
     due: Due
     app_id: AppId = AppId("")
     key: AllocationKey = AllocationKey("")
     check: int = 0
     node_id: NodeId = NodeId("")
+    name: str = ""
 
 
 _SLACK: Final = 32

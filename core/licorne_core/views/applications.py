@@ -137,7 +137,7 @@ class AppReport:
     operator_priority: int | None = _of(lambda app: app.priority)
     """The priority of all its asks by an operator; None for their own."""
     max_priority: int = _of(lambda app: app.priorities.top)
-    age_bonus: int = _of(lambda app: 0 if app.ages is None else app.ages.bonus)
+    age_bonus: int = _of(lambda app: app.bonus)
     """What the age of its oldest ask adds to its highest priority in the order."""
     pending_count: int = _of(lambda app: app.pending_count + app.assumed_count + app.replacing_count)
     allocation_count: int = _of(lambda app: app.allocation_count - app.assumed_count)

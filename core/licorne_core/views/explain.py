@@ -141,7 +141,7 @@ def _explain_pending(
         checks=checks,
         asks_ahead=ahead[0],
         applications_ahead=ahead[1],
-        age_bonus=0 if app.ages is None else app.ages.bonus,
+        age_bonus=app.bonus,
         is_victim=record_of(partition, request) is not None,
     )
 

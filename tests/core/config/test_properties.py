@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
-from licorne_core.values.ageing import Ageing
+from licorne_core.extensions.ageing.terms import Ageing
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.windows import HoursLimit, Window
 from support.core.configurations import find, loaded, partition_text, root
@@ -138,7 +138,7 @@ def test_settings() -> None:
         ),
         topology_levels=("zone", "rack"),
         swap_seconds=0,
-        ageing=Ageing(1, 3600.0, 50),
+        extended=(("ageing", Ageing(1, 3600.0, 50)),),
     )
     assert warnings == []
     standard = asdict(QueueSettings())
@@ -220,20 +220,6 @@ def test_bad_ageing(text: str, why: str) -> None:
     warnings: list[str] = []
     assert settings_of({"ageing": text}, warnings) == QueueSettings()
     assert warnings == [f"ageing: '{text}' {why}; taken as off"]
-
-
-@pytest.mark.parametrize(
-    ("text", "terms"),
-    [
-        ("1/1h max 50", Ageing(1, 3600.0, 50)),
-        (" 10 / 30m ", Ageing(10, 1800.0, 1000)),
-        ("2147483647/1s", Ageing(2**31 - 1, 1.0, 2**31 - 1)),
-        ("Off", None),
-    ],
-)
-def test_ageing(text: str, terms: Ageing | None) -> None:
-    """A gain, a duration and a bound; without a bound a hundred gains."""
-    assert settings_of({"ageing": text}).ageing == terms
 
 
 @pytest.mark.parametrize(

@@ -316,7 +316,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.NOTICE: (_noticed,),
     Due.HOURS: (_hours,),
     Due.PLACE: (_lost,),
-    Due.AGEING: (_ageing,),
+    Due.EXTENSION: (_ageing,),
 }
 
 

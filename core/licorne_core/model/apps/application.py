@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from licorne_core.events.allocations import Owner
 from licorne_core.events.apps import Bound
 from licorne_core.messages.operators import UNMARKED, ApplicationMarks
-from licorne_core.model.apps.ages import Ages
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest, StartRequest
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
@@ -20,7 +19,7 @@ from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.quotas import Quota, Tally, Tracker
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
-from licorne_core.values.ranking import PriorityCounts, Ranking
+from licorne_core.values.ranking import NO_PRIORITY, PriorityCounts, Ranking
 from licorne_core.values.resources import Items, Resources
 from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.values.timers import Timers
@@ -123,8 +122,13 @@ class Application:
     """Its ask groups by class, task group and kind; a few are kept when they are idle."""
     priorities: PriorityCounts
     """The priorities of its pending requests."""
-    ages: Ages | None
-    """Its pending requests by age; None where its leaf has no ageing."""
+    interests: int
+    """A bit for each extension that keeps something of it (`points.py`)."""
+    bonus: int
+    """What an extension adds to the highest priority of its asks, for its own place alone; 0 for nothing."""
+    raised: int
+    """The priority with the bonus, which the leaf counts beside those of the asks. NO_PRIORITY, and not
+    counted, without a bonus."""
     ranking: Ranking[GroupItem]
     """Its groups in the order in which they are tried."""
     blocker: Any
@@ -188,7 +192,9 @@ class Application:
         self.highest = {}
         self.gang = gang or Gang()
         self.priorities = PriorityCounts()
-        self.ages = None
+        self.interests = 0
+        self.bonus = 0
+        self.raised = NO_PRIORITY
         self.groups = {}
         self.ranking = Ranking()
         self.blocker = None
@@ -279,7 +285,7 @@ class Application:
         self.groups.clear()
         self.ranking.clear()
         self.deadlines.clear()
-        self.ages = None
+        self.interests = 0
 
     def take(self, request: Request, allocation: Allocation) -> None:
         """Count a booked request; the last one booked is the last among its requests."""

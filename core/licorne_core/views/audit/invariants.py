@@ -60,7 +60,6 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import INT64_MIN, charge, describe, equals, sum_of
 from licorne_core.values.timers import Due, Timer
-from licorne_core.views.audit.ages import check_ages, top_priority
 from licorne_core.views.audit.recount import Concern, audit
 from licorne_core.views.audit.rules import check_gang, check_memory, check_preemption, check_waiting, require
 from licorne_core.views.audit.starts import check_starts
@@ -230,7 +229,7 @@ def _check_deadlines(partition: Partition) -> None:
         Due.EXPIRE: partition.completed,
         Due.EXPIRE_REJECTED: partition.rejected,
     }
-    for due, name, key, _, node_id in partition.timers.names():
+    for due, name, key, _, node_id, _ in partition.timers.names():
         at = f"{partition.name} has to {due.value} for {name} {key}"
         if due in known:
             require("L2", name in known[due], f"{at}, which is gone")
@@ -271,7 +270,9 @@ def _check_application(partition: Partition, app: Application) -> None:
     resting = {request.key: request for request in pending if request.group is None}
     require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
     _same("A4", f"{at}: top priority", _top(r.priority for r in pending), app.priorities.top)
-    check_ages(partition, app, pending)
+    settled = Hold.UNFINISHED not in partition.holds
+    for extension in partition.extensions:
+        extension.recount(app, pending, settled=settled)
     require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     # In the middle of a large command an application may be on its way out.
     if not (_fits_state(app) or Hold.UNFINISHED in partition.holds):
@@ -304,7 +305,7 @@ def _fits_state(app: Application) -> bool:
 def _check_queue(queue: Queue) -> None:
     at = f"queue {queue.path}"
     if queue.is_leaf:
-        top = _top(top_priority(app) for app in queue.applications.values())
+        top = _top(max(app.priorities.top, app.raised) for app in queue.applications.values())
         require("A3", not queue.children, f"{at} is a leaf and has children")
     else:
         top = _top(child.counted_priority for child in queue.children.values())

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.values.ageing import Ageing
+from licorne_core.config.properties import settings_of
+from licorne_core.extensions.ageing.extension import TIMER
+from licorne_core.extensions.ageing.terms import Ageing
 from licorne_core.values.ids import AppId, PartitionName
-from licorne_core.values.timers import Due, Timer
 from support.core.builders import (
     app,
     apps,
@@ -54,8 +55,7 @@ def served(driver: Driver, seconds: float, rival: str = "young", priority: int =
 
 def bonus(driver: Driver, app_id: str = "old") -> int:
     """What the age of the application adds to its priority."""
-    ages = driver.scheduler.partitions[DEFAULT].applications[AppId(app_id)].ages
-    return 0 if ages is None else ages.bonus
+    return driver.scheduler.partitions[DEFAULT].applications[AppId(app_id)].bonus
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_reload_counts_at_once() -> None:
     driver = waiting("")
     partition = driver.scheduler.partitions[DEFAULT]
     driver.wait(200.0)
-    assert Timer(Due.AGEING) not in partition.timers
+    assert TIMER not in partition.timers
     found = []
     for properties in (AGEING, "ageing: 7/100s", "ageing: 1/1s max 9", "ageing: off"):
         driver.do(reload(config(LEAVES.format(properties))))
-        found.append((bonus(driver), Timer(Due.AGEING) in partition.timers))
+        found.append((bonus(driver), TIMER in partition.timers))
     assert found == [(3, True), (14, True), (9, False), (0, False)]
-    assert partition.applications[AppId("old")].ages is None
+    assert partition.applications[AppId("old")].interests == 0
 
 
 def preempting(priority: int) -> Driver:
@@ -205,3 +205,17 @@ def test_each_step_comes_when_it_was_told(every: float, created: float, waited: 
     assert now < at < inf
     assert terms.bonus(created, at)[0] == have + 2
     assert terms.bonus(created, created - 1.0) == (0, created + every)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("1/1h max 50", Ageing(1, 3600.0, 50)),
+        (" 10 / 30m ", Ageing(10, 1800.0, 1000)),
+        ("2147483647/1s", Ageing(2**31 - 1, 1.0, 2**31 - 1)),
+        ("Off", None),
+    ],
+)
+def test_terms(text: str, terms: Ageing | None) -> None:
+    """A gain, a duration and a bound; without a bound a hundred gains."""
+    assert settings_of({"ageing": text}).of("ageing") == terms

@@ -3,7 +3,7 @@
 from mutants.defect import Defect
 from mutants.operators import drop, swap
 
-AGES = ("core/scheduling/test_ageing",)
+AGES = ("extensions/ageing/test_ageing",)
 
 AGEING = (
     Defect(
@@ -15,15 +15,15 @@ AGEING = (
     ),
     Defect(
         "leaf-does-not-age",
-        "AgeClock._follow",
-        drop("count_aged"),
+        "order:raise_by",
+        drop("count_raised"),
         "a leaf keeps its place among its siblings however old its asks are",
         AGES,
     ),
     Defect(
         "age-outlives-its-ask",
         "PendingAsks.leave",
-        drop("_ageing"),
+        drop("left"),
         "younger asks inherit the bonus of one that was placed",
         AGES,
     ),
@@ -37,7 +37,7 @@ AGEING = (
     Defect(
         "moved-without-age",
         "changes:_prepare",
-        drop("change"),
+        drop("follow"),
         "an application that is moved ages as in the queue that it left",
         AGES,
     ),

@@ -1,11 +1,11 @@
-"""The pending asks of one application by age, and the bonus of the oldest, where its leaf has ageing."""
+"""The pending asks of one application by age, and the bonus of the oldest."""
 
 from heapq import heapify, heappop, heappush
 from math import inf
 
+from licorne_core.extensions.ageing.terms import Ageing
 from licorne_core.model.apps.requests import PENDING, Request
-from licorne_core.values.ageing import Ageing
-from licorne_core.values.ranking import NO_PRIORITY, clamp_priority
+from licorne_core.values.ranking import NO_PRIORITY
 
 _SLACK = 32
 
@@ -16,16 +16,13 @@ class Ages:
     Requests that are not pending any more are forgotten when they come to the top.
     """
 
-    __slots__ = ("_heap", "awaited", "bonus", "oldest", "priority", "step", "terms", "top")
+    __slots__ = ("_heap", "awaited", "bonus", "oldest", "step", "terms", "top")
 
     def __init__(self, terms: Ageing) -> None:
         """Start without requests."""
         self.terms = terms
         self.bonus = 0
         """What the oldest request adds to the priority."""
-        self.priority = NO_PRIORITY
-        """The priority with the bonus, which the leaf counts beside those of the asks. NO_PRIORITY, and
-        not counted, without a bonus."""
         self.oldest = inf
         """Time at which the oldest request was made, in unix seconds; inf for none."""
         self.top = NO_PRIORITY
@@ -65,4 +62,3 @@ class Ages:
             self.oldest = oldest
             self.bonus, self.step = self.terms.bonus(oldest, now) if heap else (0, inf)
         self.top = top
-        self.priority = clamp_priority(top + self.bonus) if self.bonus else NO_PRIORITY

@@ -1,0 +1,143 @@
+"""The applications of one partition that age, by their next steps."""
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Any, Final
+
+from licorne_core.extensions.ageing.ages import Ages
+from licorne_core.extensions.ageing.recount import check_ages
+from licorne_core.extensions.ageing.terms import Ageing
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.queues.queue import Queue
+from licorne_core.points import Extension
+from licorne_core.scheduling.order import raise_by
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.values.slices import parts_of
+from licorne_core.values.timers import Due, Timer, Timers
+
+NAME: Final = "ageing"
+TIMER: Final = Timer(Due.EXTENSION, name=NAME)
+
+
+class AgeClock(Extension):
+    """The pending asks by age of each application whose leaf has ageing, and their next steps.
+
+    Always true: the deadline of an application is that of its next step, or earlier, as it is seldom set
+    anew; the partition has a timer for the first of them.
+    """
+
+    __slots__ = ("_ages", "_steps")
+
+    def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
+        """Start without applications."""
+        super().__init__(name, bit, dirty, timers)
+        self._ages: dict[Application, Ages] = {}
+        self._steps: Timers[Application] = Timers()
+
+    def ages_of(self, app: Application) -> Ages | None:
+        """The pending asks by age; None for an application whose leaf has no ageing."""
+        return self._ages.get(app)
+
+    def joined(self, app: Application, leaf: Queue) -> None:
+        """It ages as its leaf says."""
+        terms: Ageing | None = leaf.settings.of(NAME)
+        if terms is not None:
+            self._keep(app, Ages(terms))
+
+    def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """It ages by the terms of this leaf from now on."""
+        terms: Ageing | None = leaf.settings.of(NAME)
+        before = self._ages.get(app)
+        if terms == (None if before is None else before.terms):
+            return
+        after = None if terms is None else Ages(terms)
+        if after is not None:
+            for part in parts_of(list(app.requests.values())):
+                for request in part:
+                    if request.is_pending:
+                        after.add(request, app.pending_count)
+                yield 1
+        raise_by(app, 0)
+        self.gone(app)
+        if after is not None:
+            self._keep(app, after)
+            self._follow(app, after, now)
+
+    def entered(self, app: Application, request: Request, now: float) -> None:
+        """One more ask grows old."""
+        ages = self._ages.get(app)
+        if ages is not None:
+            ages.add(request, app.pending_count)
+            self._settle(app, ages, now)
+
+    def left(self, app: Application, now: float) -> None:
+        """It may have been the oldest."""
+        ages = self._ages.get(app)
+        if ages is not None:
+            self._settle(app, ages, now)
+
+    def gone(self, app: Application) -> None:
+        """No step of it is awaited."""
+        if self._ages.pop(app, None) is not None:
+            app.interests &= ~self.bit
+            self._steps.cancel(app)
+            self._set_timer()
+
+    def books(self) -> Sequence[dict[Any, Any]]:
+        """The applications that age."""
+        return (self._ages,)
+
+    def on_deadline(self, now: float, most: int) -> int:
+        """Let at most so many applications follow the time; return how many have."""
+        count = 0
+        while count < most and (app := self._steps.take_due(now)) is not None:
+            count += 1
+            ages = self._ages[app]
+            ages.awaited = inf
+            self._follow(app, ages, now)
+        self._set_timer()
+        return count
+
+    def settle(self, now: float, most: int) -> None:
+        """What waits is looked at in its present order."""
+        self.on_deadline(now, most)
+
+    def recount(self, app: Application, pending: Sequence[Request], *, settled: bool) -> None:
+        """See `recount.py`."""
+        terms: Ageing | None = app.leaf.settings.of(NAME)
+        fires = self.timers.deadline(TIMER)
+        check_ages(app, self._ages.get(app), terms, pending, (self._next_step(app), fires), settled=settled)
+
+    def _keep(self, app: Application, ages: Ages) -> None:
+        self._ages[app] = ages
+        app.interests |= self.bit
+
+    def _settle(self, app: Application, ages: Ages, now: float) -> None:
+        """Order the application by the age that its oldest pending ask has at unix seconds `now`."""
+        if not ages.is_settled(app.priorities.top, now):
+            self._follow(app, ages, now)
+
+    def _follow(self, app: Application, ages: Ages, now: float) -> None:
+        ages.follow(app.priorities.top, now)
+        if ages.step < ages.awaited:
+            ages.awaited = ages.step
+            self._steps.set(app, ages.step)
+            self._set_timer()
+        if raise_by(app, ages.bonus):
+            self.dirty.mark_due(app)
+
+    def _next_step(self, app: Application) -> float:
+        """Time at which the application is looked at next, in unix seconds; inf for none."""
+        step = self._steps.deadline(app)
+        return inf if step is None else step
+
+    def _set_timer(self) -> None:
+        first = self._steps.next_deadline()
+        if first is None:
+            self.timers.cancel(TIMER)
+        elif first != self.timers.deadline(TIMER):
+            self.timers.set(TIMER, first)
+
+
+KIND: Final = AgeClock

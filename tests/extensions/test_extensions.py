@@ -1,0 +1,63 @@
+"""Extensions: each is a folder that nothing else names, and without which the rest goes on as before."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from licorne_core.extensions import NAMES
+from licorne_core.points import Extension
+from support.docs.pages import ROOT
+
+WORDS = {"ageing": r"ageing|AgeClock|\bAges\b"}
+"""What names an extension, as a pattern."""
+TABLE = "core/licorne_core/extensions/__init__.py"
+POINTS = [name for name in vars(Extension) if not name.startswith("_") and callable(getattr(Extension, name))]
+
+
+def test_every_extension_has_its_words() -> None:
+    """The search below knows each extension of the table, in its order."""
+    assert tuple(WORDS) == NAMES
+
+
+def test_there_are_twelve_points_at_the_most() -> None:
+    """A feature that needs another point asks for a better one instead."""
+    assert 1 <= len(POINTS) <= 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_else_names_an_extension(name: str) -> None:
+    """Core and server name it in its own folder and in the table alone."""
+    own = ROOT / "core/licorne_core/extensions" / name
+    found = [
+        str(path.relative_to(ROOT))
+        for root in ("core/licorne_core", "server/licorne_server")
+        for path in sorted((ROOT / root).rglob("*.py"))
+        if not path.is_relative_to(own) and re.search(WORDS[name], path.read_text(encoding="utf-8"))
+    ]
+    assert found == [TABLE]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rest_goes_on_without_an_extension(name: str, tmp_path: Path) -> None:
+    """Without its folder and its line in the table, all scenarios that do not draw it pass."""
+    copy = tmp_path / "core"
+    shutil.copytree(ROOT / "core/licorne_core", copy / "licorne_core", ignore=shutil.ignore_patterns("*.so"))
+    shutil.rmtree(copy / "licorne_core/extensions" / name)
+    table = copy / "licorne_core/extensions/__init__.py"
+    table.write_text(table.read_text(encoding="utf-8").replace(f'"{name}",', ""), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/scenarios"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4_000:]
+    assert " passed" in done.stdout
