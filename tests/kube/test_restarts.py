@@ -64,7 +64,7 @@ async def test_the_api_server_is_away(placing: Cluster, is_paused: bool) -> None
             await processes.stop(API_SERVER, kill=True)
             await asyncio.sleep(AWAY_SECONDS)
             await processes.restart(API_SERVER)
-        # Without controllers between, which take their time to come back.
+        # Without controllers, and without KWOK: both wait long before they ask the API server again.
         await asyncio.gather(*(placing.api.create(path, pod(f"later-{number}")) for number in range(4)))
-        await ledger.until(lambda: len(placing.running(name)) == 28, "all pods run")
+        await ledger.until(lambda: len(placing.bound(name)) == 28, "all pods are bound")
         await placing.check()

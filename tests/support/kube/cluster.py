@@ -83,7 +83,7 @@ class Cluster:
     async def _empty(self, name: str) -> None:
         # With the namespace first: nobody makes pods there any more.
         await self.api.delete(f"/api/v1/namespaces/{name}")
-        await self.api.delete(f"/api/v1/namespaces/{name}/pods")
+        await self.api.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds=0)
         await self.ledger.until(lambda: not self.all_of(name), f"the namespace {name} is empty")
 
     def running(self, namespace: str, prefix: str = "") -> list[str]:
@@ -93,6 +93,10 @@ class Cluster:
             for one in self.all_of(namespace, prefix)
             if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
         ]
+
+    def bound(self, namespace: str) -> list[str]:
+        """The names of the pods that have a node."""
+        return [one["metadata"]["name"] for one in self.all_of(namespace) if one["spec"].get("nodeName")]
 
     def all_of(self, namespace: str, prefix: str = "") -> list[Json]:
         """All pods of a namespace, also those that have ended, or those of them whose names begin so."""
