@@ -29,6 +29,7 @@ PAGES = pages()
 LANGUAGES = {"go", "mermaid", "python", "sh", "text", "yaml"}
 NOT_RUN = {
     "clients/README.md": 1,
+    "docs/coming-from-yunikorn.md": 3,
     "docs/high-availability.md": 1,
     "docs/installing.md": 1,
     "docs/kubernetes.md": 4,

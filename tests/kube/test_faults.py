@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from licorne_tools.kube.programs import API_SERVER
 from support.kube.cluster import Cluster
+from support.kube.etcd import compact
 from support.kube.proxy import Fault, Proxy, running_proxy
 from support.kube.workloads import deployment, pod
 
@@ -54,7 +55,7 @@ async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> No
         await ledger.until(lambda: len(ledger.of(name, "comes")) == 8, "the pods are there")
         # The cache of the API server would still know.
         await cluster.plane.processes.stop(API_SERVER, kill=True)
-        await cluster.plane.compact_etcd()
+        await compact(cluster.plane)
         await cluster.plane.processes.restart(API_SERVER)
         proxy.is_shut = False
         await ledger.until(lambda: len(cluster.running(name)) == 14, "all pods run")

@@ -33,6 +33,7 @@ from support.coordination.backends import member as a_member
 from support.coordination.kubernetes import KubernetesBackend
 from support.coordination.members import Running, member
 from support.kube.charts import ACCOUNT, account_of_members, restricted_namespace
+from support.kube.etcd import compact
 from support.patience import PATIENCE
 
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="module")]
@@ -191,7 +192,7 @@ async def test_an_api_server_that_starts_again_costs_nothing(place: Place) -> No
         await place.plane.processes.stop(API_SERVER, kill=True)
         await rm.ask("app", 1)
         await rm.allocated(2)
-        await place.plane.compact_etcd()
+        await compact(place.plane)
         await place.plane.processes.restart(API_SERVER)
         seen: dict[MemberId, set[str]] = {}
 
@@ -218,7 +219,7 @@ async def test_what_etcd_has_forgotten_is_expired(place: Place) -> None:
     async with watching(store) as snapshots:
         await until(snapshots, lambda seen: ONE in seen.rms)
         await place.plane.processes.stop(API_SERVER, kill=True)
-        await place.plane.compact_etcd()
+        await compact(place.plane)
         await place.plane.processes.restart(API_SERVER)
         with pytest.raises(Refused) as refused:
             await place.plane.api.get(place.leases, **{"continue": token})

@@ -21,7 +21,7 @@ import aiohttp
 
 from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.etcd import free_ports
-from licorne_tools.kube.api import Api, Json, api
+from licorne_tools.kube.api import Api, api
 from licorne_tools.kube.processes import Processes, Program
 from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, built
 
@@ -98,24 +98,6 @@ class Plane:
                     names.discard(found["metadata"]["name"])
                 if not names:
                     return
-
-    async def compact_etcd(self) -> None:
-        """Let etcd forget all that is not current: watches and pages from before end with 410.
-
-        Raises:
-            BenchError: etcd does not answer.
-        """
-        async with aiohttp.ClientSession() as session:
-            revision = int((await self._ask_etcd(session, "range", {"key": "AA=="}))["header"]["revision"])
-            await self._ask_etcd(session, "compaction", {"revision": str(revision), "physical": True})
-
-    async def _ask_etcd(self, session: aiohttp.ClientSession, what: str, body: Json) -> Json:
-        try:
-            async with session.post(f"{self.etcd}/v3/kv/{what}", data=json.dumps(body)) as answer:
-                answer.raise_for_status()
-                return await answer.json(content_type=None)  # type: ignore[no-any-return]
-        except aiohttp.ClientError as error:
-            raise BenchError(f"etcd: {error}") from None
 
 
 @asynccontextmanager

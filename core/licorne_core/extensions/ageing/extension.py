@@ -35,10 +35,6 @@ class AgeClock(Extension):
         self._ages: dict[Application, Ages] = {}
         self._steps: Timers[Application] = Timers()
 
-    def ages_of(self, app: Application) -> Ages | None:
-        """The pending asks by age; None for an application whose leaf has no ageing."""
-        return self._ages.get(app)
-
     def joined(self, app: Application, leaf: Queue) -> None:
         """It ages as its leaf says."""
         terms: Ageing | None = leaf.settings.of(NAME)
