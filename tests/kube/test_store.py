@@ -22,7 +22,7 @@ from licorne_server.coordination.kubernetes import KubernetesStore
 from licorne_server.coordination.kubernetes.access import Access
 from licorne_server.coordination.kubernetes.api import LEASES, Api, Expired
 from licorne_server.coordination.kubernetes.objects import DEPLOYMENT, KIND, read_member_lease, read_rm_lease
-from licorne_server.coordination.store import MemberId, Ownership, StoreError
+from licorne_server.coordination.store import Conflict, LeaseLost, MemberId, Ownership, StoreError
 from licorne_server.testing import FakeRM
 from licorne_tools.bench.etcd import free_ports
 from licorne_tools.kube.api import Json, Refused
@@ -305,6 +305,22 @@ async def test_a_renewal_that_the_api_server_carries_out_late_is_none_of_others(
         place.plane.processes.signal(API_SERVER, signal.SIGCONT)
     for _ in range(2):
         await insisted(lambda: store.renew(A))
+    await store.close()
+
+
+async def test_a_deleted_lease_is_never_created_by_an_update(place: Place) -> None:
+    """The API server would do so; a member whose Lease was deleted has lost it."""
+    store = place.open(LONG_LEASE)
+    await store.join(A)
+    claimed = await store.claim(ONE, A.id, None, 0)
+    deleted = await place.plane.api.get(place.leases)
+    for item in deleted["items"]:
+        await place.plane.api.delete(f"{place.leases}/{item['metadata']['name']}")
+    with pytest.raises(Conflict):
+        await store.release(claimed)
+    with pytest.raises(LeaseLost):
+        await store.renew(A)
+    assert (await place.plane.api.get(place.leases))["items"] == []
     await store.close()
 
 
