@@ -211,31 +211,42 @@ func TestNewestStatus(t *testing.T) {
 		if len(sent) != 2 || !strings.Contains(sent[1], "three") {
 			t.Errorf("sent was %v", sent)
 		}
-		s.Load().Settle(0)
+		s.Load().Settle(0, 0, time.Time{})
 	})
 }
 
-// Who waits for the load to settle goes on once so few calls are left.
+// Who waits for the load to settle goes on once there were no calls for a while, or late, with few calls.
 func TestLoadSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		load := newLoad()
+		load, begin := newLoad(), time.Now()
 		for range 3 {
 			load.enter()
 		}
-		settled := false
+		var quiet, late time.Duration
 		go func() {
-			load.Settle(1)
-			settled = true
+			load.Settle(1, time.Second, begin.Add(time.Hour))
+			quiet = time.Since(begin)
 		}()
+		go func() {
+			load.Settle(1, time.Second, begin.Add(10*time.Second))
+			late = time.Since(begin)
+		}()
+		time.Sleep(20 * time.Second)
 		load.leave()
 		synctest.Wait()
-		if settled {
+		if late != 0 {
 			t.Error("two calls are more than one")
 		}
 		load.leave()
 		synctest.Wait()
-		if !settled {
-			t.Error("one call is no more than one")
+		if late != 20*time.Second || quiet != 0 {
+			t.Errorf("with one call it was late after %v, and quiet after %v", late, quiet)
+		}
+		time.Sleep(10 * time.Second)
+		load.leave()
+		time.Sleep(5 * time.Second)
+		if want := 31 * time.Second; quiet != want {
+			t.Errorf("it was quiet after %v, not %v", quiet, want)
 		}
 	})
 }

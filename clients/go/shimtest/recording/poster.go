@@ -37,7 +37,7 @@ const (
 // poster posts events as long as nothing goes before them.
 type poster struct {
 	post    func(context.Context, *eventsv1.Event) error
-	settle  func()
+	settle  func(since time.Time)
 	waiting chan *eventsv1.Event
 
 	mu      sync.Mutex
@@ -54,7 +54,7 @@ type said struct {
 	reason, note string
 }
 
-func newPoster(post func(context.Context, *eventsv1.Event) error, settle func()) *poster {
+func newPoster(post func(context.Context, *eventsv1.Event) error, settle func(since time.Time)) *poster {
 	return &poster{post: post, settle: settle, waiting: make(chan *eventsv1.Event, backlog), same: map[said]time.Time{}}
 }
 
@@ -101,7 +101,7 @@ func (p *poster) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case event := <-p.waiting:
-			p.settle()
+			p.settle(event.EventTime.Time)
 			within, done := context.WithTimeout(ctx, postTime)
 			err := p.post(within, event)
 			done()

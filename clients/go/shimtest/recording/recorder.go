@@ -37,8 +37,8 @@ const (
 type Options struct {
 	// Post sends an event to the API server.
 	Post func(context.Context, *eventsv1.Event) error
-	// Settle waits until what goes before events has been done.
-	Settle func()
+	// Settle waits until what goes before events has been done, or an event of that time has waited for long.
+	Settle func(since time.Time)
 	// Why asks for what a pod waits. Nil leaves it at what the shim says.
 	Why func(ctx context.Context, application, key string) (Reason, error)
 	// Controller and Instance are who reports.

@@ -44,7 +44,7 @@ func record(t *testing.T) *posted {
 			}
 			return p.fails
 		},
-		Settle: func() { <-p.busy },
+		Settle: func(time.Time) { <-p.busy },
 		Why: func(context.Context, string, string) (Reason, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,8 +25,13 @@ import (
 	"licorne.dev/clients/go/shimtest/recording"
 )
 
-// bindsBeforeEvents is how many binds and changes of status may be under way while an event is posted.
-const bindsBeforeEvents = 16
+const (
+	// quietTime is for how long there are no binds and changes of status before an event is posted.
+	quietTime = 200 * time.Millisecond
+	// eventDelay is after how long it is posted all the same, with no more than bindsBeforeEvents of them under way.
+	eventDelay        = 10 * time.Second
+	bindsBeforeEvents = 16
+)
 
 // Clients are those of one cluster, with one watch for each kind of object.
 type Clients struct {
@@ -81,7 +87,9 @@ func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *
 			_, err := set.EventsV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 			return err
 		},
-		Settle:     func() { pods.Load().Settle(bindsBeforeEvents) },
+		Settle: func(since time.Time) {
+			pods.Load().Settle(bindsBeforeEvents, quietTime, since.Add(eventDelay))
+		},
 		Why:        explainer.Why,
 		Controller: constants.SchedulerName,
 		Instance:   constants.SchedulerName + "-" + host,
