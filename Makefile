@@ -145,10 +145,11 @@ alerts: ## into dist/: the alert rules with links to where the runbooks are: mak
 test-image: install $(COMPOSE) ## the image and the composition, built and run by podman; needs podman and mmdebstrap
 	@BASE='$(BASE)' $(BIN)/pytest -m image -o faulthandler_timeout=0 tests/deploy/test_image.py
 
-# The first run builds the programs, which takes minutes: only what they do has a limit of time.
+# The programs are built before the tests, which have a limit of time: the first time that takes minutes.
 test-kube: install $(HELM) $(DASHBOARD) ## Licorne, the shim and the chart on a real control plane of Kubernetes; needs Go and etcd
 	@test -n "$(GO)" || { echo 'test-kube: Go is not installed' >&2; exit 1; }
 	@command -v etcd > /dev/null || { echo 'test-kube: etcd is not installed; Debian has it in the package etcd-server' >&2; exit 1; }
+	@$(BIN)/python -c "from licorne_tools.kube.programs import SOURCES, built; built(list(SOURCES))"
 	@LICORNE_HELM=$(CURDIR)/$(HELM) $(BIN)/pytest -m kube --timeout=600 -o faulthandler_timeout=0 tests/kube \
 	  $(wildcard tests/server/coordination/test_store_contract*.py)
 

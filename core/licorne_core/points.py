@@ -8,7 +8,6 @@ have to say are named at each point.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -51,11 +50,7 @@ class Extension:
         """A request of an application of interest is not pending any more, as its state says."""
 
     def gone(self, app: Application) -> None:
-        """An application of interest has ended."""
-
-    def books(self) -> Sequence[dict[Any, Any]]:
-        """All that it keeps of applications and requests: a removed partition empties it by and by."""
-        return ()
+        """An application of interest has ended, or its partition has: keep nothing of it."""
 
     # Time
 
@@ -66,7 +61,7 @@ class Extension:
     def settle(self, now: float, most: int) -> None:
         """Follow the time before everything that waits is looked at, at most so much."""
 
-    # Order: an extension sets `app.bonus`, by `scheduling.order.raise_by`
+    # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`
 
     # Reports
 

@@ -51,10 +51,13 @@ def test_the_rest_goes_on_without_an_extension(name: str, tmp_path: Path) -> Non
     shutil.rmtree(copy / "licorne_core/extensions" / name)
     table = copy / "licorne_core/extensions/__init__.py"
     table.write_text(table.read_text(encoding="utf-8").replace(f'"{name}",', ""), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    where = [sys.executable, "-c", "import licorne_core; print(licorne_core.__file__)"]
+    assert subprocess.check_output(where, env=environment, text=True).startswith(str(copy))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/scenarios"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(copy)},
+        env=environment,
         capture_output=True,
         text=True,
         check=False,

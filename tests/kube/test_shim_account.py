@@ -1,4 +1,4 @@
-"""The account that the chart makes for the shim, under real RBAC: it does what the shim does, and no more."""
+"""The account that the chart makes for the shim, under real RBAC: it does all that the shim does."""
 
 import json
 from pathlib import Path

@@ -176,7 +176,7 @@ MOST_BUDGETS = 500
 """Budgets of hours that follow the time in one turn."""
 
 MOST_SETTLED = 500
-"""What an extension lets follow the time before a scan."""
+"""Applications that an extension lets follow the time before a scan."""
 
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""

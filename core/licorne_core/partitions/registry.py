@@ -73,6 +73,9 @@ def _take_apart(partition: Partition) -> Iterator[int]:
         yield 1
     while applications:
         _, app = applications.popitem()
+        if app.interests:
+            for extension in partition.extensions:
+                extension.gone(app)
         yield from _let_go(app, wakeups)
     yield from partition.index.clear()
     nodes = partition.nodes.by_id
@@ -86,9 +89,6 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
-    for extension in partition.extensions:
-        for book in extension.books():
-            yield from _empty(book)
     shares = partition.shares
     for known in (partition.completed, partition.rejected, shares.parents, shares.leaves, shares.touched):
         yield from _empty(known)

@@ -149,7 +149,8 @@ class Keeper:
     async def written(self, rm_id: RmId) -> None:
         """Wait until the writes of the RM that were begun before have ended, well or not.
 
-        What an operator is then told to be done survives the server, and is known to the RM's next owner.
+        What an operator is then told to be done survives the server, and is known to the RM's next owner,
+        unless the write has failed, which is logged and counted.
         """
         if self._dir is not None:
             await self._run(_nothing)

@@ -45,7 +45,7 @@ class Cluster:
         self, queues: str = "", *, kind: Kind = Kind.LICORNE, kubeconfig: Path | None = None
     ) -> AsyncIterator[Scheduler]:
         """Run a scheduler with these queues, for the time of the block."""
-        await self.configure(queues)
+        await self.configure(queues, kind)
         self._scheduler = await begin(self.plane, kind, kubeconfig=kubeconfig)
         try:
             yield self._scheduler
@@ -53,9 +53,14 @@ class Cluster:
             await self._scheduler.stop(self.plane)
             self._scheduler = None
 
-    async def configure(self, queues: str) -> None:
-        """Write the config map of the queues; without queues it is as if there were none."""
-        data = {"service.schedulingInterval": "50ms", **({"queues.yaml": queues} if queues else {})}
+    async def configure(self, queues: str, kind: Kind = Kind.LICORNE) -> None:
+        """Write the config map of the queues; without queues it is as if there were none.
+
+        New pods wake the shim with Licorne. The older one looks for them, every second unless it is told.
+        """
+        data = {"service.schedulingInterval": "50ms"} if kind is Kind.OLDER else {}
+        if queues:
+            data["queues.yaml"] = queues
         item = {"metadata": {"name": "yunikorn-configs"}, "data": data}
         try:
             await self.api.create(QUEUES, item)

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ class Processes:
         Raises:
             BenchError: it ends, or cannot be used in time; with the last lines of its log.
         """
+        if self.runs(program.name):
+            await self.stop(program.name)
         self._programs[program.name] = program
         await self.restart(program.name)
 
@@ -86,10 +89,12 @@ class Processes:
         process = program.process
         if process is None or process.returncode is not None:
             return
-        program.spent += cpu_seconds(process.pid)
-        # A program that is paused would not see the signal.
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        # It may end by itself at any moment.
+        with suppress(OSError):
+            program.spent += cpu_seconds(process.pid)
+            # A program that is paused would not see the signal.
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await process.wait()

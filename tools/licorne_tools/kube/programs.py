@@ -55,17 +55,21 @@ LINKED = " ".join(
 
 
 def missing() -> list[str]:
-    """What is not installed of the two programs that cannot be built: Go and etcd."""
-    return [name for name in ("go", ETCD) if shutil.which(name) is None]
+    """What is not installed of the programs that are not built: Go, etcd and openssl."""
+    return [name for name in ("go", ETCD, "openssl") if shutil.which(name) is None]
 
 
 def check() -> None:
-    """Check that Go and etcd are installed.
+    """Check that Go, etcd and openssl are installed.
 
     Raises:
         BenchError: one of them is not; the text says which, and where it is to be had.
     """
-    where = {"go": "Go 1.26 or newer", ETCD: "etcd, which Debian has in the package etcd-server"}
+    where = {
+        "go": "Go 1.26 or newer",
+        ETCD: "etcd, which Debian has in the package etcd-server",
+        "openssl": "openssl",
+    }
     if gone := missing():
         raise BenchError(f"a control plane needs {' and '.join(where[name] for name in gone)} on the PATH")
 

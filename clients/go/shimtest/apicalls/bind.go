@@ -18,8 +18,8 @@ const (
 	bindsAtOnce = 64
 	// callTime is how long a call may take. The shim holds a lock of the pod meanwhile.
 	callTime = 10 * time.Second
-	// tryTime is for how long a call is tried again.
-	tryTime = 5 * time.Second
+	// tryTime is for how long a call is tried again, from its first try on: more than one without an answer.
+	tryTime = 15 * time.Second
 )
 
 // backoff is what is waited between the tries of one call.

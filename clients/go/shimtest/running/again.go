@@ -75,7 +75,8 @@ func (a *again) failing(event events.TaskEvent, handle func()) {
 	}
 	before := task.GetTaskState()
 	handle()
-	if before == cache.TaskStates().Rejected || task.GetTaskState() != cache.TaskStates().Failed {
+	states := cache.TaskStates()
+	if before == states.Rejected || before == states.Failed || task.GetTaskState() != states.Failed {
 		return
 	}
 	pod := task.GetTaskPod()

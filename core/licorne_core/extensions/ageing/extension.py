@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 from licorne_core.extensions.ageing.ages import Ages
 from licorne_core.extensions.ageing.recount import check_ages
@@ -54,8 +54,9 @@ class AgeClock(Extension):
                     if request.is_pending:
                         after.add(request, app.pending_count)
                 yield 1
-        raise_by(app, 0)
-        self.gone(app)
+        if before is not None:
+            raise_by(app, 0)
+            self.gone(app)
         if after is not None:
             self._keep(app, after)
             self._follow(app, after, now)
@@ -79,10 +80,6 @@ class AgeClock(Extension):
             app.interests &= ~self.bit
             self._steps.cancel(app)
             self._set_timer()
-
-    def books(self) -> Sequence[dict[Any, Any]]:
-        """The applications that age."""
-        return (self._ages,)
 
     def on_deadline(self, now: float, most: int) -> int:
         """Let at most so many applications follow the time; return how many have."""
