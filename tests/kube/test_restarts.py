@@ -67,4 +67,4 @@ async def test_the_api_server_is_away(placing: Cluster, is_paused: bool) -> None
         # Without controllers, and without KWOK: both wait long before they ask the API server again.
         await asyncio.gather(*(placing.api.create(path, pod(f"later-{number}")) for number in range(4)))
         await ledger.until(lambda: len(placing.bound(name)) == 28, "all pods are bound")
-        await placing.check()
+        await placing.check(whole=is_paused)
