@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from licorne_core.config.properties import settings_of
 from licorne_core.extensions.ageing.extension import TIMER
 from licorne_core.extensions.ageing.terms import Ageing
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.messages.commands import RemoveRm
+from licorne_core.values.ids import AppId, PartitionName, RmId
 from support.core.builders import (
     app,
     apps,
@@ -163,6 +164,15 @@ def preempting(priority: int) -> Driver:
         asks(ask("poor", "p", vcore=1, priority=priority, policy="o")),
     )
     return driver
+
+
+def test_a_removed_partition_lets_go_of_all_that_aged() -> None:
+    """Nothing of an application is kept, and no step of it is awaited, once its partition has gone."""
+    driver = waiting(AGEING)
+    partition = driver.scheduler.partitions[DEFAULT]
+    assert TIMER in partition.timers
+    driver.do(RemoveRm(rm_id=RmId("rm1")))
+    assert TIMER not in partition.timers
 
 
 def test_age_gives_no_right_to_preempt() -> None:
