@@ -1,6 +1,7 @@
 package shimtest
 
 import (
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,6 +54,26 @@ func TestFailedBindOfPodThatGoes(t *testing.T) {
 		c.addPods(aPod("app", "unlucky", 1000))
 		c.comesToFail("unlucky")
 		c.removePod("unlucky")
+		c.addPods(aPod("other", "next", 1000))
+		c.comesToBind("next")
+		comesToBook(t, core, "n1", booked{allocated: 1000, capacity: 1000})
+	})
+}
+
+// A pod that goes in the moment in which it is placed again leaves no ask behind.
+func TestFailedBindOfPodThatGoesMeanwhile(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 1))
+		c.unbindable["unlucky"] = 1
+		goes := sync.OnceFunc(func() { c.removePod("unlucky") })
+		c.afterRead["unlucky"] = goes
+		c.addPods(aPod("app", "unlucky", 1000))
+		c.comesToFail("unlucky")
+		until(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.pods["unlucky"] == nil
+		}, func() any { return "a pod that has gone" })
 		c.addPods(aPod("other", "next", 1000))
 		c.comesToBind("next")
 		comesToBook(t, core, "n1", booked{allocated: 1000, capacity: 1000})

@@ -41,6 +41,7 @@ type cluster struct {
 	nodes      map[string]*v1.Node
 	pods       map[string]*v1.Pod
 	binds      map[string][]string // the nodes that each pod was bound to, in order
+	afterRead  map[string]func()   // what happens once a pod has been read; set before the pod is added
 	unbindable map[string]int      // how many binds of a pod fail yet
 	order      []string            // the pods in the order in which they were bound
 	deleted    []string            // the pods that the shim has deleted, in order
@@ -74,6 +75,7 @@ func newCluster(t testing.TB) *cluster {
 		pods:       map[string]*v1.Pod{},
 		binds:      map[string][]string{},
 		unbindable: map[string]int{},
+		afterRead:  map[string]func(){},
 		conditions: map[string]v1.PodCondition{},
 		failed:     map[string]string{},
 		refused:    map[string]bool{},

@@ -46,6 +46,9 @@ type reading struct {
 
 // Get is called by the shim before it places a pod again.
 func (r reading) Get(_, name string) (*v1.Pod, error) {
+	if r.cluster.afterRead[name] != nil {
+		defer r.cluster.afterRead[name]()
+	}
 	r.cluster.mu.Lock()
 	defer r.cluster.mu.Unlock()
 	if pod := r.cluster.pods[name]; pod != nil {

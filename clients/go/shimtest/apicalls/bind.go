@@ -16,6 +16,8 @@ import (
 const (
 	// bindsAtOnce is how many binds are under way at a time. More wait for each other in the API server.
 	bindsAtOnce = 64
+	// slotTime is how long a bind waits for others. The shim places its pod again later.
+	slotTime = 30 * time.Second
 	// callTime is how long a call may take. The shim holds a lock of the pod meanwhile.
 	callTime = 10 * time.Second
 	// tryTime is for how long a call is tried again, from its first try on: more than one without an answer.
@@ -39,7 +41,7 @@ func (c *Client) Bind(pod *v1.Pod, node string) error {
 		if err == nil {
 			return nil
 		}
-		passing := passes(err)
+		passing := Passes(err)
 		if passing && time.Since(begin) < tryTime {
 			time.Sleep(pause.Step())
 			continue
@@ -54,8 +56,12 @@ func (c *Client) Bind(pod *v1.Pod, node string) error {
 }
 
 func (c *Client) tryBind(pod *v1.Pod, node string) error {
-	c.slots <- struct{}{}
-	defer func() { <-c.slots }()
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-time.After(slotTime):
+		return fmt.Errorf("%d others were not done within %v", bindsAtOnce, slotTime)
+	}
 	ctx, done := context.WithTimeout(context.Background(), callTime)
 	defer done()
 	return c.set.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
@@ -70,9 +76,9 @@ func (c *Client) isBound(pod *v1.Pod, node string) bool {
 	return err == nil && found.UID == pod.UID && found.Spec.NodeName == node
 }
 
-// passes says whether a later try of a call may succeed: the API server was not reached, did not answer, or has
+// Passes says whether a later try of a call may succeed: the API server was not reached, did not answer, or has
 // too much to do.
-func passes(err error) bool {
+func Passes(err error) bool {
 	reason, isAnswer := err.(errors.APIStatus)
 	if !isAnswer {
 		return true

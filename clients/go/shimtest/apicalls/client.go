@@ -40,7 +40,7 @@ func Config(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
 
 // New makes a client that calls by a clientset, and leaves the rest to another client.
 func New(set kubernetes.Interface, rest client.KubeClient) *Client {
-	c := &Client{KubeClient: rest, set: set, load: newLoad(), slots: make(chan struct{}, bindsAtOnce)}
+	c := &Client{KubeClient: rest, set: set, load: &Load{}, slots: make(chan struct{}, bindsAtOnce)}
 	c.statuses = newStatuses(c.patchStatus, c.load)
 	return c
 }

@@ -1,22 +1,19 @@
 package apicalls
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
+// busyLook is how often it is looked whether there are fewer calls.
+const busyLook = 50 * time.Millisecond
+
 // Load counts the calls that wait or are under way.
 type Load struct {
 	mu    sync.Mutex
-	fell  sync.Cond
 	calls int
 	ended time.Time // the last one
-}
-
-func newLoad() *Load {
-	l := &Load{}
-	l.fell.L = &l.mu
-	return l
 }
 
 func (l *Load) enter() {
@@ -30,29 +27,32 @@ func (l *Load) leave() {
 	l.calls--
 	l.ended = time.Now()
 	l.mu.Unlock()
-	l.fell.Broadcast()
 }
 
-// Settle waits until there were no calls for a while, or from the latest time on until there are no more than so many.
-func (l *Load) Settle(calls int, while time.Duration, latest time.Time) {
-	for {
-		rest := min(l.rest(calls, while), time.Until(latest))
+// Settle waits until there were no calls for a while, or from the latest time on until there are no more than so many;
+// or until the context ends.
+func (l *Load) Settle(ctx context.Context, calls int, while time.Duration, latest time.Time) {
+	for ctx.Err() == nil {
+		rest := l.rest(calls, while, latest)
 		if rest <= 0 {
 			return
 		}
-		time.Sleep(rest)
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
 	}
 }
 
-// rest waits until there are no more than so many calls, and says for how long there must be none from then on.
-func (l *Load) rest(calls int, while time.Duration) time.Duration {
+// rest is after how long it is worth another look.
+func (l *Load) rest(calls int, while time.Duration, latest time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.calls > calls {
-		l.fell.Wait()
+	switch {
+	case l.calls > calls:
+		return busyLook
+	case l.calls > 0:
+		return min(while, time.Until(latest))
 	}
-	if l.calls > 0 {
-		return while
-	}
-	return while - time.Since(l.ended)
+	return min(while-time.Since(l.ended), time.Until(latest))
 }

@@ -172,7 +172,7 @@ func (s *statuses) deliver(ctx context.Context, one change) {
 		switch {
 		case err == nil, ctx.Err() != nil, errors.IsNotFound(err), errors.IsConflict(err):
 			return
-		case !passes(err), time.Since(begin) > statusTime:
+		case !Passes(err), time.Since(begin) > statusTime:
 			slog.Warn("the status of a pod was not changed", "pod", one.namespace+"/"+one.name, "error", err)
 			return
 		}

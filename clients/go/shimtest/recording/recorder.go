@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,7 +40,7 @@ type Options struct {
 	// Post sends an event to the API server.
 	Post func(context.Context, *eventsv1.Event) error
 	// Settle waits until what goes before events has been done, or an event of that time has waited for long.
-	Settle func(since time.Time)
+	Settle func(ctx context.Context, since time.Time)
 	// Why asks for what a pod waits. Nil leaves it at what the shim says.
 	Why func(ctx context.Context, application, key string) (Reason, error)
 	// Controller and Instance are who reports.
@@ -73,6 +75,7 @@ type way struct {
 	waits       string // what the shim says of its waiting
 	told        string // the code of the reason that was posted last
 	pause       time.Duration
+	unknown     bool // to the server when it was looked last
 }
 
 var _ events.EventRecorder = (*Recorder)(nil)
@@ -132,9 +135,10 @@ func (r *Recorder) joins(pod *v1.Pod, about v1.ObjectReference, reason, action, 
 			known.group = note
 		}
 	case reason == "PodUnschedulable":
-		if known != nil {
-			known.waits = note
+		if known == nil {
+			return false
 		}
+		known.waits = note
 	case reason == "Scheduled":
 		if known != nil {
 			known.assigned = note
@@ -193,8 +197,11 @@ func (r *Recorder) look(ctx context.Context, uid types.UID) {
 	application := known.application
 	reason := Reason{Code: known.waits, Text: known.waits}
 	r.mu.Unlock()
+	var unknown bool
 	if r.options.Why != nil {
-		if found, err := r.options.Why(ctx, application, string(uid)); err == nil {
+		found, err := r.options.Why(ctx, application, string(uid))
+		unknown = status.Code(err) == codes.NotFound
+		if err == nil || unknown {
 			reason = found
 		}
 		select {
@@ -207,6 +214,12 @@ func (r *Recorder) look(ctx context.Context, uid types.UID) {
 	if known = r.going[uid]; known == nil {
 		return
 	}
+	// The server may have started anew, and not be told of the pod yet: one look is none.
+	if unknown && known.unknown {
+		r.end(uid)
+		return
+	}
+	known.unknown = unknown
 	if reason.Code != "" && reason.Code != known.told {
 		known.told = reason.Code
 		r.poster.put(r.event(known.pod, v1.EventTypeWarning, "FailedScheduling", "Scheduling", reason.Text))

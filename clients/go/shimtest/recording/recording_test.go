@@ -3,6 +3,7 @@ package recording
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,9 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -44,7 +49,7 @@ func record(t *testing.T) *posted {
 			}
 			return p.fails
 		},
-		Settle: func(time.Time) { <-p.busy },
+		Settle: func(context.Context, time.Time) { <-p.busy },
 		Why: func(context.Context, string, string) (Reason, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -159,6 +164,29 @@ func TestWhyAPodWaits(t *testing.T) {
 	})
 }
 
+// A pod that the server does not know at two looks is forgotten, as whatever ended it was not told; at one it is not.
+func TestPodsThatTheServerDoesNotKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := record(t)
+		p.unsure = fmt.Errorf("does not explain: %w", status.Error(codes.NotFound, "no such ask"))
+		p.queued(aPod("pod"))
+		time.Sleep(patience + time.Second)
+		p.mu.Lock()
+		p.unsure, p.reason = nil, Reason{"NO_NODE_FITS", "NO_NODE_FITS: no node"}
+		p.mu.Unlock()
+		time.Sleep(time.Hour)
+		expect(t, p.notes(), "FailedScheduling NO_NODE_FITS: no node")
+		p.mu.Lock()
+		p.unsure = status.Error(codes.NotFound, "no such ask")
+		p.mu.Unlock()
+		time.Sleep(2*lastLook + time.Minute)
+		if p.mu.Lock(); len(p.going) != 0 {
+			t.Errorf("known are %v", p.going)
+		}
+		p.mu.Unlock()
+	})
+}
+
 // Without an answer the shim's own reason is told, once.
 func TestWhyWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,6 +278,22 @@ func TestSlowServer(t *testing.T) {
 	})
 }
 
+// What the API server refuses for good is given up, and the next event is posted at once.
+func TestRefusedEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := record(t)
+		p.fails = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "pod", errors.New("the namespace ends"))
+		for i := range 100 {
+			p.bound(aPod(time.Duration(i).String()))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if p.tries != 100 {
+			t.Errorf("there were %d tries", p.tries)
+		}
+	})
+}
+
 // Pods of which there are too many are told of nevertheless once they are bound.
 func TestTooManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +305,9 @@ func TestTooManyPods(t *testing.T) {
 		if len(p.going) != pods {
 			t.Errorf("%d pods are known", len(p.going))
 		}
-		p.bound(aPod(time.Duration(pods).String()))
-		expect(t, p.notes(), "Scheduled Pod is successfully bound to node n")
+		last := aPod(time.Duration(pods).String())
+		p.normal(last, "PodUnschedulable", "PodUnschedulable", "it waits for resources")
+		p.bound(last)
+		expect(t, p.notes(), "PodUnschedulable it waits for resources", "Scheduled Pod is successfully bound to node n")
 	})
 }

@@ -116,9 +116,10 @@ func (a *again) place(uid types.UID) {
 	if known == nil {
 		return
 	}
-	pod, err := a.shim.provider.GetAPIs().KubeClient.Get(known.namespace, known.name)
+	pod, err := a.read(uid, known)
 	switch {
-	case errors.IsNotFound(err), err == nil && (pod.UID != uid || utils.IsPodTerminated(pod)), a.hasFailed(known.application):
+	case err == nil && pod == nil, a.hasFailed(known.application):
+		a.shim.context.RemoveTask(known.application, string(uid))
 		a.forget(uid)
 	case err != nil:
 		slog.Warn("a pod that was not bound cannot be read", "pod", known.namespace+"/"+known.name, "error", err)
@@ -127,8 +128,24 @@ func (a *again) place(uid types.UID) {
 		slog.Info("a pod that was not bound is placed again", "pod", known.namespace+"/"+known.name, "times", known.times)
 		a.shim.context.RemoveTask(known.application, string(uid))
 		a.shim.context.AddPod(pod)
+		// Its end may have been told since it was read, before the shim knew it again.
+		if now, err := a.read(uid, known); err == nil && now == nil {
+			a.shim.context.DeletePod(pod)
+		}
 		a.shim.turns.Wake(known.application)
 	}
+}
+
+// read has a pod as the API server has it, nil if it has come to its end.
+func (a *again) read(uid types.UID, known *failure) (*v1.Pod, error) {
+	pod, err := a.shim.provider.GetAPIs().KubeClient.Get(known.namespace, known.name)
+	switch {
+	case errors.IsNotFound(err):
+		return nil, nil
+	case err == nil && (pod.UID != uid || utils.IsPodTerminated(pod)):
+		return nil, nil
+	}
+	return pod, err
 }
 
 // hasFailed says whether the pods of an application are not to run any more.

@@ -87,8 +87,8 @@ func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *
 			_, err := set.EventsV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 			return err
 		},
-		Settle: func(since time.Time) {
-			pods.Load().Settle(bindsBeforeEvents, quietTime, since.Add(eventDelay))
+		Settle: func(ctx context.Context, since time.Time) {
+			pods.Load().Settle(ctx, bindsBeforeEvents, quietTime, since.Add(eventDelay))
 		},
 		Why:        explainer.Why,
 		Controller: constants.SchedulerName,
