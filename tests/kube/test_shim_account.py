@@ -42,4 +42,4 @@ async def test_the_shim_works_with_the_account_of_the_chart(cluster: Cluster, tm
         await cluster.ledger.until(lambda: len(cluster.running(name, "web")) == 4, "the Deployment runs")
         await cluster.ledger.until(lambda: len(cluster.running(name, "member")) == 3, "the gang runs")
         await cluster.check()
-        assert "forbidden" not in plane.processes.log(SHIM).read_text()
+        assert not await plane.processes.has_logged(SHIM, "forbidden")

@@ -32,6 +32,8 @@ class Program:
     ready: Check
     environment: Mapping[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
+    begun: int = 0
+    """Bytes of its log when it was started last."""
     spent: float = 0.0
     """Seconds of CPU of its earlier processes."""
 
@@ -63,6 +65,7 @@ class Processes:
         """Start a program again, once it has ended. See `start`."""
         program = self._programs[name]
         with self.log(name).open("ab") as log:
+            program.begun = log.tell()
             program.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", str(BOUND)),
                 *program.command,
@@ -119,6 +122,15 @@ class Processes:
         process = program.process
         runs = process is not None and process.returncode is None
         return program.spent + (cpu_seconds(process.pid) if runs and process is not None else 0.0)
+
+    async def has_logged(self, name: str, text: str) -> bool:
+        """True if a program's log has the text since it was started last."""
+        return await asyncio.to_thread(self._has_logged, name, text.encode())
+
+    def _has_logged(self, name: str, text: bytes) -> bool:
+        with self.log(name).open("rb") as log:
+            log.seek(self._programs[name].begun)
+            return text in log.read()
 
     async def ended(self) -> str:
         """Wait until one of the programs that run now ends; its name."""

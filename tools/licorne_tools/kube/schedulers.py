@@ -85,11 +85,14 @@ async def begin(
         target, page = await _serve(plane, serve)
         settings["LICORNE_TARGET"] = target
         servers = (LICORNE,)
-    log = plane.processes.log(name)
-    log.unlink(missing_ok=True)
-    command = [str(program)]
-    shim = Program(name, command, partial(_logged, log, STARTED), {**settings, **(environment or {})})
-    await plane.processes.start(shim)
+    ready = partial(plane.processes.has_logged, name, STARTED)
+    shim = Program(name, [str(program)], ready, {**settings, **(environment or {})})
+    try:
+        await plane.processes.start(shim)
+    except BaseException:
+        for one in (name, *servers):
+            await plane.processes.stop(one)
+        raise
     return Scheduler(kind=kind, name="yunikorn", programs=(*servers, name), target=target, page=page)
 
 
@@ -129,11 +132,3 @@ async def _kube_scheduler(plane: Plane, kubeconfig: Path, progress: Progress | N
         Program(SCHEDULER, command, partial(says, f"https://127.0.0.1:{port}/readyz", "ok"))
     )
     return Scheduler(kind=Kind.KUBE, name="default-scheduler", programs=(SCHEDULER,))
-
-
-async def _logged(log: Path, text: str) -> bool:
-    return await asyncio.to_thread(_has, log, text)
-
-
-def _has(log: Path, text: str) -> bool:
-    return log.exists() and text in log.read_text(errors="replace")
