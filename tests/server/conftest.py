@@ -9,8 +9,32 @@ import grpc
 import pytest
 
 from licorne_core.values.ids import RmId
+from licorne_server.coordination import passing
+from licorne_server.http import members as http_members
+from licorne_server.http.ui import mirrors
+from licorne_server.services import forwarding
 from licorne_server.services.server import Server
+from support.patience import PATIENCE
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
+
+BETWEEN_MEMBERS = (
+    (passing, "CONNECT_SECONDS"),
+    (forwarding, "ANSWER_SECONDS"),
+    (mirrors, "FIRST_SECONDS"),
+    (http_members, "CONNECT_SECONDS"),
+    (http_members, "HEAD_SECONDS"),
+    (http_members, "WHOLE_SECONDS"),
+)
+"""How long a member waits for another one, which here may share a busy processor with it."""
+
+
+@pytest.fixture(autouse=True)
+def patient_members() -> Iterator[None]:
+    """No member is taken for lost because the machine is slow: a test about that says how long it waits."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in BETWEEN_MEMBERS:
+            patch.setattr(module, name, PATIENCE)
+        yield
 
 
 @pytest.fixture
