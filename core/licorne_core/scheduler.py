@@ -6,36 +6,41 @@ the time at which the core wants to be called again.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.extensions import kinds
-from licorne_core.handlers.allocations import update_allocations
-from licorne_core.handlers.apps import update_applications
+from licorne_core.handlers import (
+    allocations,
+    apps,
+    changes,
+    configuration,
+    nodes,
+    operators,
+    replay,
+    turn,
+    victims,
+)
 from licorne_core.handlers.budgets import go_on_counting, set_budgets, set_slices, wake
-from licorne_core.handlers.changes import ApplicationCommand, act_on_application
-from licorne_core.handlers.configuration import refusal_of, register, update_configuration
-from licorne_core.handlers.nodes import update_nodes
-from licorne_core.handlers.operators import OperatorCommand, act_for_operator
-from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
-from licorne_core.handlers.turn import answer_predicates, answer_preemptions, decide, fire_timers, note_sent
-from licorne_core.handlers.victims import answer_notices
+from licorne_core.handlers.configuration import refusal_of, register
+from licorne_core.handlers.operators import Refused
+from licorne_core.handlers.outcome import Commands
+from licorne_core.handlers.replay import count_replayed
+from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     AskBackoff,
-    BeginReplay,
     Command,
-    EndReplay,
     Hold,
     NotePredicatesSent,
     OfNoRm,
+    OfRm,
     Options,
     RefuseNewWork,
     RegisterRm,
-    RemoveRm,
-    SetHold,
     SetQueueStopped,
     StopApplication,
     Tick,
@@ -49,6 +54,7 @@ from licorne_core.messages.effects import (
     Effect,
     Happened,
     NotRegistered,
+    OperatorRefused,
     TickFailed,
     Unfinished,
 )
@@ -71,22 +77,17 @@ _REQUEST_NAMES = {
     UpdateAllocations: "AllocationRequest",
 }
 
-_OfRm = (
-    UpdateAllocations
-    | UpdateApplications
-    | UpdateNodes
-    | UpdateConfiguration
-    | AnswerPredicates
-    | AnswerPreemptions
-    | AnswerNotices
-    | NotePredicatesSent
-    | BeginReplay
-    | EndReplay
-    | SetHold
-    | OperatorCommand
-    | ApplicationCommand
-    | RemoveRm
-)
+_COMMANDS: Final[Commands] = {
+    **allocations.COMMANDS,
+    **apps.COMMANDS,
+    **changes.COMMANDS,
+    **configuration.COMMANDS,
+    **nodes.COMMANDS,
+    **operators.COMMANDS,
+    **replay.COMMANDS,
+    **turn.COMMANDS,
+    **victims.COMMANDS,
+}
 
 _OF_ITEMS = (
     UpdateAllocations,
@@ -141,7 +142,7 @@ class Scheduler:
             rm_caps=rm_caps or RmCaps(),
         )
         """All that decides beside the commands."""
-        self._registry = Registry(kinds())
+        self._registry = Registry(self.options, kinds())
         self.last_turn: Partition | None = None
         """The partition that the last tick gave a turn; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)
@@ -216,9 +217,9 @@ class Scheduler:
         """Add up the usage of each budget anew; raises InvariantBroken."""
         check_budgets(self._registry)
 
-    def _carry_out(self, command: RegisterRm | _OfRm, now: float) -> list[Effect]:
+    def _carry_out(self, command: OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
-            effects = register(self._registry, command, self.options, now)
+            effects = register(self._registry, command, now)
             former = self._registry.rms.get(command.rm_id)
             if former is not None:
                 self._hold_for_rest(former, effects)
@@ -255,32 +256,11 @@ class Scheduler:
             for partition in rm.partitions.values():
                 self._registry.agenda.note(partition)
 
-    def _handle_for(self, rm: Rm, command: _OfRm, now: float) -> list[Effect]:
-        match command:
-            case UpdateAllocations():
-                return update_allocations(self._registry.jobs, rm, command, now)
-            case UpdateApplications():
-                return update_applications(self._registry.jobs, rm, command, now)
-            case UpdateNodes():
-                return update_nodes(self._registry.jobs, rm, command, now)
-            case UpdateConfiguration():
-                return update_configuration(self._registry, rm, command, self.options, now)
-            case AnswerPredicates() | AnswerPreemptions() | AnswerNotices():
-                return _take_answers(rm, command, now)
-            case NotePredicatesSent():
-                return note_sent(rm, command, now)
-            case BeginReplay():
-                return begin_replay(rm, command)
-            case EndReplay():
-                return end_replay(rm, command)
-            case SetHold():
-                rm.set_hold(command.hold, on=command.on)
-                return []
-            case RemoveRm():
-                self._registry.remove(rm.rm_id)
-                return []
-            case _:
-                return _act(self._registry, rm, command, now)
+    def _handle_for(self, rm: Rm, command: OfRm, now: float) -> list[Effect]:
+        try:
+            return _COMMANDS[type(command)](self._registry, rm, command, now)
+        except Refused as refused:
+            return [OperatorRefused(rm_id=rm.rm_id, refusal=refused.refusal, reason=str(refused))]
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
         """Fire due timers everywhere, then give one partition its turn, round robin."""
@@ -338,26 +318,6 @@ class Scheduler:
             agenda.note(partition)
 
 
-def _act(
-    registry: Registry, rm: Rm, command: OperatorCommand | ApplicationCommand, now: float
-) -> list[Effect]:
-    if isinstance(command, HoldApplication | ChangeApplication):
-        return act_on_application(registry, rm, command, now)
-    return act_for_operator(registry, rm, command, now)
-
-
-def _take_answers(
-    rm: Rm, command: AnswerPredicates | AnswerPreemptions | AnswerNotices, now: float
-) -> list[Effect]:
-    match command:
-        case AnswerPredicates():
-            return answer_predicates(rm, command, now)
-        case AnswerPreemptions():
-            return answer_preemptions(rm, command, now)
-        case AnswerNotices():
-            return answer_notices(rm, command, now)
-
-
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
     """Append `MarksEnded` and `Happened`, but keep `Unfinished` last."""
     facts = rm.journal.take()
@@ -372,9 +332,8 @@ def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
             rm.unmarked = []
 
 
-def _not_registered(command: Command) -> str:
+def _not_registered(command: OfRm) -> str:
     """The text that callers know (spec §§ 1.6.1, 1.6.2)."""
-    assert not isinstance(command, OfNoRm)
     name = _REQUEST_NAMES.get(type(command))
     if name is not None:
         return f'received {name}, but RmID="{command.rm_id}" not registered'

@@ -11,7 +11,7 @@ from licorne_core.handlers.bounds import check_growth, check_new, check_task_gro
 from licorne_core.handlers.gangs import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, look_again, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
-from licorne_core.handlers.outcome import Outcome, OutcomeJob
+from licorne_core.handlers.outcome import Commands, Outcome, OutcomeJob
 from licorne_core.handlers.predicates import WAITS_FOR_ANSWER, roll_back, roll_back_all, roll_back_unfitting
 from licorne_core.handlers.preemption import note_growth
 from licorne_core.handlers.victims import check_checkpoint, note_checkpoint
@@ -21,9 +21,8 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
-from licorne_core.partitions.jobs import Jobs
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import Rm
+from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.expected_ends import with_runtime
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
@@ -47,8 +46,9 @@ _ENDS = {
 """Published kinds of releases; any other one is an ALLOC_CANCEL (§ 12.1.4)."""
 
 
-def update_allocations(jobs: Jobs, rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
+def _update(registry: Registry, rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
     """Asks and existing allocations in order, rejections, then releases (spec § 1.6.6)."""
+    jobs = registry.jobs
     job = jobs.find(command) if command.releases else None
     if job is not None:
         return jobs.carry_on(job, now)
@@ -396,3 +396,6 @@ def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:
     before = request.setback
     failures = 1 if before is None or stood > backoff.most else before.failures + 1
     return Setback(failures, now + backoff.after(failures))
+
+
+COMMANDS: Final[Commands] = {UpdateAllocations: _update}

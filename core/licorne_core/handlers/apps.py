@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.events.apps import app_added, state_entered
@@ -18,7 +18,7 @@ from licorne_core.handlers.lifecycle import (
     note_freed,
     unlink,
 )
-from licorne_core.handlers.outcome import OutcomeJob
+from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
@@ -31,9 +31,9 @@ from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications
 from licorne_core.model.queues.tree import apply_sizes, max_with
-from licorne_core.partitions.jobs import Job, Jobs
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition, remember_rejected
-from licorne_core.partitions.registry import Rm
+from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import EMPTY, INT64_MAX, Resources, is_strictly_greater_than_zero
@@ -97,8 +97,9 @@ def _count(text: str) -> int:
     return value if value <= _UINT64_MAX else 0
 
 
-def update_applications(jobs: Jobs, rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
+def _update(registry: Registry, rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
     """All adds, one answer for them, then the removals (spec § 1.6.6)."""
+    jobs = registry.jobs
     job = jobs.find(command)
     if job is not None:
         return jobs.carry_on(job, now)
@@ -347,3 +348,6 @@ def release_all(job: OutcomeJob, partition: Partition, app: Application, message
         job.outcome.release(partition, release)
         end_placeholder_time(partition, app)
         yield 1
+
+
+COMMANDS: Final[Commands] = {UpdateApplications: _update}

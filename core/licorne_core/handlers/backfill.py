@@ -4,17 +4,20 @@ Where `backfill` changes, shadow starts end, and asks get or lose the runtime in
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from licorne_core.config.schema import Backfill
 from licorne_core.events.allocations import deadline_at_risk
 from licorne_core.handlers.allocations import replace_ask
+from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.expected_ends import with_runtime
-from licorne_core.scheduling.shadows import Plan
+from licorne_core.scheduling.shadows import Lapsed, Plan
+from licorne_core.values.timers import Due, Timer
 
 
-def hold_start(partition: Partition, plan: Plan, now: float) -> None:
+def _hold_start(partition: Partition, plan: Plan, now: float, _: Outcome) -> None:
     """Let the ask hold the planned start; one that wants to start before it is told so once."""
     shadow = partition.shadows.hold(plan, now)
     if shadow.is_late and not shadow.told_late:
@@ -41,3 +44,17 @@ def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterato
             ask = with_runtime(app, request.ask, classes, backfills=mode is not Backfill.OFF)
             replace_ask(partition, app, request, ask, now)
             yield 1
+
+
+def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> None:
+    partition.shadows.give_up(lapsed.shadow, now)
+
+
+def _overdue(firing: Firing, timer: Timer) -> None:
+    """A start that was planned for now has not come."""
+    app = firing.partition.applications[timer.app_id]
+    firing.partition.shadows.overdue(app.requests[timer.key].shadow)
+
+
+DECISIONS: Final[Decisions] = {Plan: _hold_start, Lapsed: _give_up}
+DEADLINES: Final[Deadlines] = {Due.SHADOW: Deadline(_overdue)}

@@ -4,15 +4,16 @@ Nothing is half applied: a command is refused before it has changed anything.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from licorne_core.events.apps import app_moved, operator_acted
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.handlers.gangs import check_gang
 from licorne_core.handlers.lifecycle import enter_leaf, leave_leaf
 from licorne_core.handlers.operators import Refused, give_up_waits, not_there, partition_meant
-from licorne_core.handlers.outcome import OutcomeJob
+from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.victims import ask_again
-from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal, OperatorRefused
+from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal
 from licorne_core.messages.operators import (
     ApplicationChanged,
     ApplicationHeld,
@@ -34,18 +35,15 @@ from licorne_core.values.slices import put_in_order
 ApplicationCommand = HoldApplication | ChangeApplication
 
 
-def act_on_application(registry: Registry, rm: Rm, command: ApplicationCommand, now: float) -> list[Effect]:
-    """Do it, or say why it cannot be; a refusal changes nothing."""
+def _act(registry: Registry, rm: Rm, command: ApplicationCommand, now: float) -> list[Effect]:
+    """Do it; a refusal changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
-        try:
-            partition = partition_meant(rm, command.partition)
-            app = partition.applications.get(command.app_id)
-            if app is None:
-                return [_resume_awaited(rm, partition, command)]
-            job = _begin(rm, partition, app, command, now)
-        except Refused as refused:
-            return [OperatorRefused(rm_id=rm.rm_id, refusal=refused.refusal, reason=str(refused))]
+        partition = partition_meant(rm, command.partition)
+        app = partition.applications.get(command.app_id)
+        if app is None:
+            return [_resume_awaited(rm, partition, command)]
+        job = _begin(rm, partition, app, command, now)
     return registry.jobs.carry_on(job, now)
 
 
@@ -262,3 +260,6 @@ def _move(partition: Partition, app: Application, leaf: Queue, now: float) -> No
     leave_leaf(partition, app, now)
     enter_leaf(partition, app, leaf)
     partition.journal.note_all(app_moved(now, app.app_id, (before.path, group), (leaf.path, app.group)))
+
+
+COMMANDS: Final[Commands] = {HoldApplication: _act, ChangeApplication: _act}

@@ -5,6 +5,7 @@ more (`remove_partition`, spec § 2.7.5).
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
@@ -15,10 +16,10 @@ from licorne_core.handlers.backfill import follow_backfill
 from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
-from licorne_core.handlers.outcome import OutcomeJob
+from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.preemption import watch_quotas
 from licorne_core.handlers.victims import ask_again
-from licorne_core.messages.commands import Hold, Options, RegisterRm, UpdateConfiguration
+from licorne_core.messages.commands import Hold, Options, RegisterRm, RemoveRm, UpdateConfiguration
 from licorne_core.messages.effects import (
     ApplicationUpdate,
     ConfigurationRefused,
@@ -235,7 +236,7 @@ _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 
-def register(registry: Registry, command: RegisterRm, options: Options, now: float) -> list[Effect]:
+def register(registry: Registry, command: RegisterRm, now: float) -> list[Effect]:
     """Drop the RM's old state and start anew; a refused registration changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
@@ -243,12 +244,12 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
         try:
             if not rm_id or "[" in rm_id or "]" in rm_id:
                 raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
-            configuration = _usable(command.config, options)
+            configuration = _usable(command.config, registry.options)
             _check_pressure(registry, rm_id)
         except ConfigError as error:
             reason = f"registration of RM failed: {error}"
             return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
-        job = _Registration(registry, command, configuration, options, now)
+        job = _Registration(registry, command, configuration, now)
     return registry.jobs.carry_on(job, now)
 
 
@@ -287,12 +288,11 @@ class _Registration(CommandJob):
         registry: Registry,
         command: RegisterRm,
         configuration: Configuration,
-        options: Options,
         now: float,
     ) -> None:
         """Start a registration with a checked configuration."""
         self._registry = registry
-        self._options = options
+        options = registry.options
         holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
         self._rm = Rm(
             command, configuration, options.tuning.slice_size, holdings, registry.budgets, registry.extensions
@@ -303,7 +303,7 @@ class _Registration(CommandJob):
         """Build all partitions, and then put them in force."""
         rm, registry = self._rm, self._registry
         for config in rm.configuration.partitions:
-            yield from build(self, rm, config, self._options)
+            yield from build(self, rm, config, registry.options)
         before = registry.rms.get(rm.rm_id)
         holds = before.holds if before is not None else ()
         rm.holds.update(dict.fromkeys(hold for hold in holds if hold in _OF_THE_SERVER))
@@ -313,13 +313,7 @@ class _Registration(CommandJob):
         self.effects.append(Registered(rm_id=rm.rm_id, session=rm.session))
 
 
-def update_configuration(
-    registry: Registry,
-    rm: Rm,
-    command: UpdateConfiguration,
-    options: Options,
-    now: float,
-) -> list[Effect]:
+def _update(registry: Registry, rm: Rm, command: UpdateConfiguration, now: float) -> list[Effect]:
     """Take a new configuration whole or not at all, over all partitions (spec § 2.7).
 
     The extra configuration stays in force even where the queues are refused (§ 13.1).
@@ -328,14 +322,14 @@ def update_configuration(
     if job is None:
         if command.extra_config:
             rm.set_extra(command.extra_config)
-        refused = refusal_of(rm.rm_id, rm, command.config, options)
+        refused = refusal_of(rm.rm_id, rm, command.config, registry.options)
         if refused is not None:
             return [refused]
-        configuration = _usable(command.config, options)
+        configuration = _usable(command.config, registry.options)
         rm.policy_group = command.policy_group or rm.policy_group
         if configuration.checksum == rm.configuration.checksum:
             return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
-        job = _Update(registry, rm, command, configuration, options, now)
+        job = _Update(registry, rm, command, configuration, now)
     return registry.jobs.carry_on(job, now)
 
 
@@ -374,15 +368,13 @@ class _Update(OutcomeJob):
         rm: Rm,
         command: UpdateConfiguration,
         configuration: Configuration,
-        options: Options,
         now: float,
     ) -> None:
         """Start an update with a checked configuration."""
         self._registry = registry
         self._rm = rm
         self._configuration = configuration
-        self._options = options
-        super().__init__(command, options.tuning.slice_size, now)
+        super().__init__(command, registry.options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:
         """Remove partitions that it has not, and take it into those that it names."""
@@ -395,8 +387,16 @@ class _Update(OutcomeJob):
             if partition is not None:
                 yield from reload(self, partition, config)
             else:
-                yield from build(self, rm, config, self._options)
+                yield from build(self, rm, config, registry.options)
                 registry.add(rm.partitions[name])
                 rm.removed.pop(partition_key(name), None)
         rm.configuration = self._configuration
         self.effects.insert(0, ConfigurationUpdated(rm_id=rm.rm_id, changed=True))
+
+
+def _remove(registry: Registry, rm: Rm, _: RemoveRm, __: float) -> list[Effect]:
+    registry.remove(rm.rm_id)
+    return []
+
+
+COMMANDS: Final[Commands] = {UpdateConfiguration: _update, RemoveRm: _remove}

@@ -9,8 +9,9 @@ the node later, as in a replay, is stopped as well.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
-from licorne_core.handlers.outcome import TimerJob
+from licorne_core.handlers.outcome import Deadline, Deadlines, TimerJob
 from licorne_core.handlers.victims import record_of, stop_victim
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
@@ -20,9 +21,10 @@ from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from licorne_core.scheduling.preemption.victims import age_of
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART, put_in_order
+from licorne_core.values.timers import Due
 
 
-def drain(job: TimerJob) -> Iterator[int]:
+def _drain(job: TimerJob) -> Iterator[int]:
     """Stop allocations of one node as far as it is time, and set the time of the next."""
     partition = job.partition
     node = partition.nodes.by_id.get(job.timer.node_id)
@@ -83,3 +85,6 @@ def _stop(job: TimerJob, victim: Victim) -> None:
     partition = job.partition
     record = record_of(victim, PreemptionRule.DRAIN, job.now)
     stop_victim(partition, victim, record, job.now, job.outcome, (victim.request,))
+
+
+DEADLINES: Final[Deadlines] = {Due.DRAIN: Deadline(work=_drain, on_hold=False)}

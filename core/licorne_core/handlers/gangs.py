@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, placeholder_incompatible
@@ -21,6 +22,10 @@ from licorne_core.handlers.outcome import (
     KEEPING_ON_TIMEOUT,
     ON_COMPLETION,
     PENDING_ON_TIMEOUT,
+    Deadline,
+    Deadlines,
+    Decisions,
+    Firing,
     Outcome,
     TimerJob,
     make_way,
@@ -55,6 +60,7 @@ from licorne_core.values.resources import Resources, describe, fits_max_undefine
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.slices import PART, put_in_order
 from licorne_core.values.tags import GANG_MIN, SLICE, TOPOLOGY, TopologyTerms, read_elastic, read_terms
+from licorne_core.values.timers import Due, Timer
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """Message to the RM about a gang that timed out."""
@@ -384,3 +390,21 @@ def _heir(
 def _shares_node(placeholder: Request, request: Request) -> bool:
     kept, own = placeholder.allocation, request.allocation
     return own is None or (kept is not None and own.node_id == kept.node_id)
+
+
+def _place_overdue(firing: Firing, timer: Timer) -> None:
+    """The place of a lost member has been kept for long enough."""
+    firing.partition.places.overdue(firing.partition.applications[timer.app_id], timer.key)
+
+
+DECISIONS: Final[Decisions] = {
+    GangPlacement: place_whole,
+    MemberPlacement: place_member,
+    Replacement: replace,
+    Cancellation: cancel,
+}
+DEADLINES: Final[Deadlines] = {
+    Due.COMPLETE: Deadline(work=time_to_complete, on_hold=False),
+    Due.PLACEHOLDERS: Deadline(work=placeholders_overdue, on_hold=False),
+    Due.PLACE: Deadline(_place_overdue),
+}

@@ -7,6 +7,7 @@ from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, Placed, cancelled
 from licorne_core.events.apps import app_left, state_entered
 from licorne_core.events.journal import EventDetail
+from licorne_core.handlers.outcome import Deadline, Deadlines, Firing
 from licorne_core.messages.effects import ApplicationUpdate
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
@@ -358,27 +359,21 @@ def _starts_at_once(app: Application) -> bool:
     return tag_value(app.tags, NO_STARTING_TAG).lower() == "true"
 
 
-def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
-    """Fire a timer of an application, or of reservations."""
-    due, app_id, key = timer.due, timer.app_id, timer.key
-    if due is Due.REVIEW:
-        partition.cycle.review.call(now)
-        return []
-    if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
-        return _expire(partition, forget_ended(partition, due, app_id), now)
-    app = partition.applications[app_id]
-    if due is Due.SHADOW:
-        partition.shadows.overdue(app.requests[key].shadow)
-    elif due is Due.STARTED:
-        _end_start(partition, partition.leaf_of(app), app)
-    elif due is Due.ESCALATE:
-        partition.escalation.on_time(app, now)
-    elif due is Due.TRY_AGAIN:
-        partition.asks.try_again(app, app.backing_off[key], now)
-    elif due is Due.PLACE:
-        partition.places.overdue(app, key)
-    elif due is Due.UNRESERVE:
-        reservation = app.requests[key].reservation
-        assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"
-        partition.reservations.end(reservation, now)
-    return []
+def _expired(firing: Firing, timer: Timer) -> None:
+    """An application has ended long ago."""
+    partition, due, app_id = firing.partition, timer.due, timer.app_id
+    firing.outcome.updates += _expire(partition, forget_ended(partition, due, app_id), firing.now)
+
+
+def _started(firing: Firing, timer: Timer) -> None:
+    """An application counts as started, whatever it has."""
+    partition = firing.partition
+    app = partition.applications[timer.app_id]
+    _end_start(partition, partition.leaf_of(app), app)
+
+
+DEADLINES: Final[Deadlines] = {
+    Due.EXPIRE: Deadline(_expired),
+    Due.EXPIRE_REJECTED: Deadline(_expired),
+    Due.STARTED: Deadline(_started),
+}

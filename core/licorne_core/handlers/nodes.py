@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from licorne_core.events.cluster import (
     node_added,
@@ -14,7 +15,7 @@ from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.gangs import free, what_went
 from licorne_core.handlers.lifecycle import after_gone, drain_timer, end_placeholder_time, look_again
-from licorne_core.handlers.outcome import OutcomeJob
+from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release
@@ -22,9 +23,9 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.nodes.node import Node
-from licorne_core.partitions.jobs import Job, Jobs
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import MAX_FAILED_NODES, Rm
+from licorne_core.partitions.registry import MAX_FAILED_NODES, Registry, Rm
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AllocationKey, NodeId
@@ -92,9 +93,9 @@ def _note(partition: Partition, node: Node, now: float) -> None:
     partition.journal.note(occupied_changed(now, node.node_id, dict(node.occupied)))
 
 
-def update_nodes(jobs: Jobs, rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
+def _update(registry: Registry, rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
     """Take the nodes in order; those created are answered in one effect (spec § 1.6.6)."""
-    return jobs.carry_on(jobs.find(command) or _Update(rm, command, now), now)
+    return registry.jobs.carry_on(registry.jobs.find(command) or _Update(rm, command, now), now)
 
 
 class _Update(OutcomeJob):
@@ -252,3 +253,6 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     )
     job.outcome.release(partition, release)
     return what_went(request)
+
+
+COMMANDS: Final[Commands] = {UpdateNodes: _update}

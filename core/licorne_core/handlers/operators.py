@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import assert_never
+from typing import Final
 
 from licorne_core.events.cluster import operator_acted, schedulable_changed
 from licorne_core.events.journal import EventType
 from licorne_core.handlers.lifecycle import advance, drain_timer, drop_ask, end_placeholder_time, look_again
-from licorne_core.handlers.outcome import OutcomeJob, time_out
+from licorne_core.handlers.outcome import Commands, OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all, roll_back_on
 from licorne_core.handlers.victims import stop_noticed
 from licorne_core.messages.commands import DrainNode, SetNodeSchedulable, SetQueueStopped, StopApplication
@@ -18,7 +18,6 @@ from licorne_core.messages.effects import (
     NodeDrainBegun,
     NodeSchedulableSet,
     OperatorRefusal,
-    OperatorRefused,
     QueueStoppedSet,
     Release,
 )
@@ -59,7 +58,7 @@ def partition_meant(rm: Rm, name: str) -> Partition:
     return partition
 
 
-def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
+def _set_node_schedulable(_: Registry, rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
     """Cordon the node, or take that back; a node that is gone may still have a cordon to end."""
     partition = partition_meant(rm, command.partition)
     cordons, node_id = partition.nodes.cordons, command.node_id
@@ -77,7 +76,7 @@ def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> lis
     return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
 
 
-def drain_node(rm: Rm, command: DrainNode, now: float) -> list[Effect]:
+def _drain_node(_: Registry, rm: Rm, command: DrainNode, now: float) -> list[Effect]:
     """Cordon the node, and have its allocations stopped from now on, or wait for their end."""
     partition = partition_meant(rm, command.partition)
     node = _node_meant(partition, command.node_id)
@@ -118,7 +117,7 @@ def _set_cordon(partition: Partition, node: Node, cordon: Cordon | None, now: fl
         partition.journal.note(schedulable_changed(now, node_id, schedulable=node.schedulable))
 
 
-def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
+def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
     """Stop or start the queue, unless it is so already."""
     job = registry.jobs.find(command)
     if job is None:
@@ -209,7 +208,7 @@ _RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
 """From these states an application cannot fail (spec § 5.1), so that it runs before."""
 
 
-def stop_application(registry: Registry, rm: Rm, command: StopApplication, now: float) -> list[Effect]:
+def _stop_application(registry: Registry, rm: Rm, command: StopApplication, now: float) -> list[Effect]:
     """Let the application fail. If it is failing already, send its remaining releases again."""
     job = registry.jobs.find(command)
     if job is None:
@@ -294,22 +293,9 @@ class _ApplicationStop(OutcomeJob):
         return time_out(app, request, self._reason)
 
 
-OperatorCommand = SetNodeSchedulable | DrainNode | StopApplication | SetQueueStopped
-
-
-def act_for_operator(registry: Registry, rm: Rm, command: OperatorCommand, now: float) -> list[Effect]:
-    """Do it, or say why it cannot be; a refusal changes nothing."""
-    try:
-        match command:
-            case SetNodeSchedulable():
-                return set_node_schedulable(rm, command, now)
-            case DrainNode():
-                return drain_node(rm, command, now)
-            case StopApplication():
-                return stop_application(registry, rm, command, now)
-            case SetQueueStopped():
-                return set_queue_stopped(registry, rm, command, now)
-            case _:
-                assert_never(command)
-    except Refused as refused:
-        return [OperatorRefused(rm_id=rm.rm_id, refusal=refused.refusal, reason=str(refused))]
+COMMANDS: Final[Commands] = {
+    SetNodeSchedulable: _set_node_schedulable,
+    DrainNode: _drain_node,
+    StopApplication: _stop_application,
+    SetQueueStopped: _set_queue_stopped,
+}

@@ -1,6 +1,7 @@
 """Outcome of a command or a turn, gathered by kind (spec § 1.6.8)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import (
@@ -18,9 +19,10 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.jobs import CommandJob, Job, LargeCommand, Slice
 from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import RmId
-from licorne_core.values.timers import Timer
+from licorne_core.values.timers import Due, Timer
 
 KEEPING_ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
 PENDING_ON_TIMEOUT = "releasing pending placeholders on placeholder timeout"
@@ -127,6 +129,39 @@ class TimerJob(Job):
     def steps(self) -> Iterator[int]:
         """Do the work, see `Job`."""
         return self._work(self)
+
+
+class Firing:
+    """Deadlines of one partition that are due, as far as a slice goes."""
+
+    __slots__ = ("now", "outcome", "part", "partition", "said")
+
+    def __init__(self, partition: Partition, now: float, part: Slice) -> None:
+        """Begin with nothing done."""
+        self.partition = partition
+        self.now = now
+        self.part = part
+        self.outcome = Outcome()
+        self.said: list[Effect] = []
+        """Effects besides the outcome."""
+
+
+class Deadline(NamedTuple):
+    """What is done when a deadline of a kind has come: one of the two functions."""
+
+    fire: Callable[[Firing, Timer], None] | None = None
+    work: Callable[[TimerJob], Iterator[int]] | None = None
+    """Work of which there may be very much: it is done in steps."""
+    on_hold: bool = True
+    """False if it waits for the end of a hold: in the middle of a replay an application has not all that
+    it had, and must not fail or end then. What has begun is done to the end."""
+
+
+Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]
+"""How commands of an RM that is registered are carried out, by their types."""
+Deadlines = Mapping[Due, Deadline]
+Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
+"""How decisions by which no single ask is placed are carried out, by their types."""
 
 
 class OutcomeJob(CommandJob):

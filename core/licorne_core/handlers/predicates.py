@@ -1,10 +1,10 @@
 """Assumed allocations, and the RM's answers about them (spec § 8.4)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.handlers.lifecycle import allocation_made
-from licorne_core.handlers.outcome import Outcome, make_way
+from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome, make_way
 from licorne_core.messages.commands import FailMode, PredicateAnswer
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
@@ -14,9 +14,11 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.planned_starts import Candidate
-from licorne_core.scheduling.predicates import Assumed, PredicateCheck
+from licorne_core.scheduling.predicates import Assumed, NodeQuestion, PredicateCheck
+from licorne_core.scheduling.reservations.review import ToGiveUp
 from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART
+from licorne_core.values.timers import Due, Timer
 
 WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
 """States of a request with an open check of its node."""
@@ -39,7 +41,7 @@ def assume(partition: Partition, candidate: Candidate, now: float) -> None:
     partition.predicates.wait(check, Assumed(app, request, node))
 
 
-def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
+def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) -> None:
     """Reserve the node. Where the RM has a say it is asked; a refusal ends the reservation."""
     app, request, node = decision
     reservation = partition.reservations.reserve(app, request, node, now, now)
@@ -48,6 +50,17 @@ def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
     if not reservation.required and partition.predicates.is_needed(ask_class, node, allocate=False):
         check = partition.predicates.ask_to_reserve(request, node)
         check.reservations.append(reservation)
+
+
+def _give_up(partition: Partition, decision: ToGiveUp, now: float, _: Outcome) -> None:
+    partition.reservations.give_up(decision, now)
+
+
+def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
+    """Ask about nodes before anything is placed on them."""
+    partition.predicates.ask_before(question)
+    if question.plans:
+        partition.shadows.asking[question.app] = None
 
 
 def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
@@ -185,9 +198,10 @@ def _hear_of(partition: Partition, check: PredicateCheck) -> None:
         partition.shadows.answered(check.gang)
 
 
-def ask_again(partition: Partition, number: int) -> None:
+def _ask_again(firing: Firing, timer: Timer) -> None:
     """The refusals that stood for the RM's silence are forgotten; the nodes may be tried again."""
-    for node in partition.results.forget_silence(number):
+    partition = firing.partition
+    for node in partition.results.forget_silence(timer.check):
         partition.dirty.mark_node(node)
 
 
@@ -258,3 +272,7 @@ def _confirm(partition: Partition, app: Application, request: Request, now: floa
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)
+
+
+DECISIONS: Final[Decisions] = {ToReserve: _reserve, ToGiveUp: _give_up, NodeQuestion: _ask_before}
+DEADLINES: Final[Deadlines] = {Due.RETRY: Deadline(_ask_again)}

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.events.allocations import quota_preempted
-from licorne_core.handlers.outcome import Outcome, TimerJob
+from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Outcome, TimerJob
 from licorne_core.handlers.victims import record_of, stop_victims
 from licorne_core.messages.commands import FailMode
 from licorne_core.model.apps.application import Application
@@ -339,3 +339,7 @@ def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> No
         partition.reservations.end(own, now)
     if request.reservation is None:
         partition.reservations.reserve(app, request, node, now, now)
+
+
+DECISIONS: Final[Decisions] = {ToPreempt: preempt, ToClear: clear}
+DEADLINES: Final[Deadlines] = {Due.QUOTA: Deadline(work=enforce_quotas, on_hold=False)}

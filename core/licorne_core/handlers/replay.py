@@ -1,25 +1,29 @@
 """Replay: an RM sends all its state before it is scheduled (DESIGN § 3, spec § 11)."""
 
+from typing import Final
+
+from licorne_core.handlers.outcome import Commands
 from licorne_core.messages.commands import (
     BeginReplay,
     EndReplay,
     Hold,
+    SetHold,
     UpdateAllocations,
     UpdateApplications,
     UpdateNodes,
 )
 from licorne_core.messages.effects import Effect, ReplayEnded
-from licorne_core.partitions.registry import ReplayCounts, Rm
+from licorne_core.partitions.registry import Registry, ReplayCounts, Rm
 
 
-def begin_replay(rm: Rm, _: BeginReplay) -> list[Effect]:
+def _begin(_: Registry, rm: Rm, __: BeginReplay, ___: float) -> list[Effect]:
     """Hold scheduling and start to count."""
     rm.replay = ReplayCounts()
     rm.set_hold(Hold.REPLAY, on=True)
     return []
 
 
-def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
+def _end(_: Registry, rm: Rm, command: EndReplay, __: float) -> list[Effect]:
     """Go on scheduling if all that was sent has arrived; otherwise wait for another replay."""
     counts = rm.replay
     if counts is None:
@@ -44,6 +48,11 @@ def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
     return [ReplayEnded(rm_id=rm.rm_id)]
 
 
+def _set_hold(_: Registry, rm: Rm, command: SetHold, __: float) -> list[Effect]:
+    rm.set_hold(command.hold, on=command.on)
+    return []
+
+
 def count_replayed(counts: ReplayCounts, command: object) -> None:
     """Count arrivals between begin and end."""
     match command:
@@ -53,3 +62,6 @@ def count_replayed(counts: ReplayCounts, command: object) -> None:
             counts.applications += len(new)
         case UpdateAllocations(asks=asks):
             counts.allocations += len(asks)
+
+
+COMMANDS: Final[Commands] = {BeginReplay: _begin, EndReplay: _end, SetHold: _set_hold}

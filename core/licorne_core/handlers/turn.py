@@ -3,36 +3,21 @@
 Also here:
 
 * The RM's answers, and the time for them: it begins when questions are written (§ 1.1).
+* Three tables, of what decisions and deadlines of each kind do, and of the commands of this module. Every
+  module of this room has those of its own at its end.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from math import floor
-from typing import Final
+from typing import Final, cast
 
-from licorne_core.handlers.backfill import hold_start
-from licorne_core.handlers.drains import drain
-from licorne_core.handlers.gangs import (
-    cancel,
-    place_member,
-    place_whole,
-    placeholders_overdue,
-    replace,
-    time_to_complete,
-)
-from licorne_core.handlers.lifecycle import allocation_made, on_time
-from licorne_core.handlers.outcome import Outcome, TimerJob
-from licorne_core.handlers.predicates import ask_again, assume, checks_overdue, reserve, take_answer
-from licorne_core.handlers.preemption import (
-    clear,
-    enforce_quotas,
-    nodes_judged,
-    preempt,
-    proposal_overdue,
-    victims_judged,
-)
-from licorne_core.handlers.victims import notice_over
+from licorne_core.handlers import backfill, drains, gangs, lifecycle, predicates, preemption, victims
+from licorne_core.handlers.lifecycle import allocation_made
+from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
+from licorne_core.handlers.predicates import assume, checks_overdue, take_answer
+from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
 from licorne_core.messages.effects import ContainerStatesChanged, Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot
@@ -40,15 +25,10 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.cycle import Measure
-from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
-from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.predicates import NodeQuestion, PredicateCheck
-from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
-from licorne_core.scheduling.replacing import Cancellation, Replacement
-from licorne_core.scheduling.reservations.review import ToGiveUp
-from licorne_core.scheduling.shadows import Lapsed, Plan
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.scheduling.planned_starts import Candidate
+from licorne_core.scheduling.predicates import PredicateCheck
+from licorne_core.scheduling.preempting import Call, PreemptionCall
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
@@ -56,7 +36,7 @@ from licorne_core.views import outstanding_scan
 from licorne_core.views.outstanding_scan import Inspection
 
 
-def note_sent(rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
+def _note_sent(_: Registry, rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
     """The time for the answers begins."""
     for name, numbers in rm.context.take_unsent(command.check).items():
         partition = rm.find(name)
@@ -65,7 +45,7 @@ def note_sent(rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
     return []
 
 
-def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
+def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
     """Answers count in their order. One to a check that is not open any more is ignored."""
     outcome = Outcome()
     concerned: dict[Partition, None] = {}
@@ -84,7 +64,7 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
     return outcome.effects(rm.rm_id) + asked
 
 
-def answer_preemptions(rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
+def _answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
     """Take the RM's choice of victims. An answer to a check that is not open is ignored."""
     outcome = Outcome()
     for answer in command.answers:
@@ -97,10 +77,11 @@ def answer_preemptions(rm: Rm, command: AnswerPreemptions, now: float) -> list[E
     return outcome.effects(rm.rm_id)
 
 
-def answers_overdue(partition: Partition, last: int, now: float, outcome: Outcome) -> None:
+def _answers_overdue(firing: Firing, timer: Timer) -> None:
     """The RM did not answer some of the questions that were written together, in time."""
+    partition, now, outcome = firing.partition, firing.now, firing.outcome
     calls: list[Call] = []
-    for number in partition.calls.overdue(last):
+    for number in partition.calls.overdue(timer.check):
         call = partition.calls.close(number)
         assert call is not None, f"question {number} has a deadline"
         calls.append(call)
@@ -154,21 +135,6 @@ HOLD_TIME = 1.0
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
 
-_WORK: Final[dict[Due, Callable[[TimerJob], Iterator[int]]]] = {
-    Due.CLEAN_QUEUES: clean_queues,
-    Due.COMPLETE: time_to_complete,
-    Due.PLACEHOLDERS: placeholders_overdue,
-    Due.QUOTA: enforce_quotas,
-    Due.DRAIN: drain,
-}
-"""The work of deadlines for which very much may have to be done."""
-
-_NOT_ON_HOLD = frozenset({Due.COMPLETE, Due.PLACEHOLDERS, Due.QUOTA, Due.DRAIN, Due.NOTICE})
-"""In the middle of a replay an application has not all that it had: it must not fail or end then.
-
-What has begun is done to the end. The scan for asks that no node takes puts itself off.
-"""
-
 STOPS = 8
 """Stopping so many requests costs as much as another deadline."""
 
@@ -181,53 +147,60 @@ MOST_SETTLED = 500
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
-# One look tells the rest from a single ask that is placed, as most decisions are.
-_MEASURES = (
-    ToReserve,
-    Plan,
-    Lapsed,
-    Replacement,
-    Cancellation,
-    ToPreempt,
-    ToClear,
-    ToGiveUp,
-    GangPlacement,
-    NodeQuestion,
-    MemberPlacement,
-)
-
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     """Fire the partition's due timers, as far as the slice goes."""
-    outcome = Outcome()
-    told: list[Effect] = []
+    firing = Firing(partition, now, part)
     while not part.is_spent and (due := partition.timers.take_due(now)) is not None:
         part.left -= 1
-        if partition.holds and due.due in _NOT_ON_HOLD:
+        deadline = _DEADLINES[due.due]
+        if partition.holds and not deadline.on_hold:
             partition.timers.set(due, now + HOLD_TIME)
-        elif due.due is Due.ANSWER:
-            answers_overdue(partition, due.check, now, outcome)
-        elif due.due is Due.RETRY:
-            ask_again(partition, due.check)
-        elif due.due is Due.NOTICE:
-            notice_over(partition, due, now, outcome)
-        elif due.due is Due.INSPECT:
-            told += _inspect(partition, now)
-        elif due.due is Due.HOURS:
-            part.left -= pass_time(partition, now, part.left)
-        elif due.due is Due.EXTENSION:
-            part.left -= partition.extension(due.name).on_deadline(now, max(1, part.left))
-        elif due.due is Due.GO_ON or due.due in _WORK:
-            _work(partition, due, now, outcome, part)
+        elif deadline.fire is not None:
+            deadline.fire(firing, due)
         else:
-            outcome.updates += on_time(partition, due, now)
-    told += partition.calls.take_unsaid()
+            _work(firing, due)
+    said = firing.said + partition.calls.take_unsaid()
     if partition.inspection is not None:
         partition.timers.set(Timer(Due.INSPECT), now)
     if partition.shares.touched:
         partition.shares.settle(now)
     partition.dirty.open_blockers()
-    return outcome.effects(partition.rm_id) + told
+    return firing.outcome.effects(partition.rm_id) + said
+
+
+def _follow_hours(firing: Firing, _: Timer) -> None:
+    """A new window of a budget of hours may have begun."""
+    firing.part.left -= pass_time(firing.partition, firing.now, firing.part.left)
+
+
+def _extension(firing: Firing, timer: Timer) -> None:
+    extension = firing.partition.extension(timer.name)
+    firing.part.left -= extension.on_deadline(firing.now, max(1, firing.part.left))
+
+
+def _try_again(firing: Firing, timer: Timer) -> None:
+    """The back-off of an ask is over."""
+    app = firing.partition.applications[timer.app_id]
+    firing.partition.asks.try_again(app, app.backing_off[timer.key], firing.now)
+
+
+def _escalate(firing: Firing, timer: Timer) -> None:
+    """An ask has waited long enough for another remedy."""
+    partition = firing.partition
+    partition.escalation.on_time(partition.applications[timer.app_id], firing.now)
+
+
+def _review(firing: Firing, _: Timer) -> None:
+    firing.partition.cycle.review.call(firing.now)
+
+
+def _unreserve(firing: Firing, timer: Timer) -> None:
+    """A reservation has been held for long enough."""
+    partition = firing.partition
+    reservation = partition.applications[timer.app_id].requests[timer.key].reservation
+    assert reservation is not None, f"{timer.app_id} {timer.key} has a deadline for its reservation"
+    partition.reservations.end(reservation, firing.now)
 
 
 def pass_time(partition: Partition, now: float, most: int) -> int:
@@ -238,18 +211,21 @@ def pass_time(partition: Partition, now: float, most: int) -> int:
     return followed
 
 
-def _work(partition: Partition, timer: Timer, now: float, outcome: Outcome, part: Slice) -> None:
+def _work(firing: Firing, timer: Timer) -> None:
     """Do the work of a deadline, or go on with it, as far as the slice goes.
 
     Then the partition has a deadline that comes before all others, and decides nothing until then.
     """
+    partition, part = firing.partition, firing.part
     job = partition.job
     if not isinstance(job, TimerJob):
-        job = TimerJob(partition, timer, _WORK[timer.due], now)
-    job.outcome = outcome
+        work = _DEADLINES[timer.due].work
+        assert work is not None, f"{timer} has no work"
+        job = TimerJob(partition, timer, work, firing.now)
+    job.outcome = firing.outcome
     most = min(partition.timeout_size, STOPS * (part.left + 1))
     stops = Slice(most)
-    if job.go_on(now, stops):
+    if job.go_on(firing.now, stops):
         partition.job = None
         part.left -= (most - stops.left) // STOPS
     else:
@@ -274,17 +250,18 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         if decision is None:
             partition.wakeups.waiting.runnable = cycle.tired or cycle.postponed
             break
-        if isinstance(decision, _MEASURES):
-            made += _carry_out(partition, decision, now, outcome)
+        if type(decision) is not tuple:
+            made += _DECISIONS[type(decision)](partition, decision, now, outcome) or ()
             continue
-        leaf, app, request, node = decision
+        candidate = cast("Candidate", decision)
+        leaf, app, request, node = candidate
         ask_class = request.ask.ask_class
         if ask_class.predicate is not None:
             if predicates.is_needed(ask_class, node):
-                assume(partition, decision, now)
+                assume(partition, candidate, now)
                 continue
             predicates.spared(ask_class)
-        allocation = allocate(decision, now)
+        allocation = allocate(candidate, now)
         made.append(allocation)
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     else:
@@ -322,35 +299,6 @@ def _follow_time(partition: Partition, now: float) -> bool:
     return True
 
 
-def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Outcome) -> Sequence[Allocation]:
-    """Carry out a decision by which no ask is placed yet, or a whole gang is; return its allocations."""
-    if isinstance(decision, GangPlacement):
-        return place_whole(partition, decision, now, outcome)
-    if isinstance(decision, MemberPlacement):
-        return place_member(partition, decision, now, outcome)
-    if isinstance(decision, NodeQuestion):
-        partition.predicates.ask_before(decision)
-        if decision.plans:
-            partition.shadows.asking[decision.app] = None
-    elif isinstance(decision, ToReserve):
-        reserve(partition, decision, now)
-    elif isinstance(decision, Plan):
-        hold_start(partition, decision, now)
-    elif isinstance(decision, Lapsed):
-        partition.shadows.give_up(decision.shadow, now)
-    elif isinstance(decision, Replacement):
-        replace(partition, decision, now, outcome)
-    elif isinstance(decision, Cancellation):
-        cancel(partition, decision, now, outcome)
-    elif isinstance(decision, ToPreempt):
-        preempt(partition, decision, now, outcome)
-    elif isinstance(decision, ToGiveUp):
-        partition.reservations.give_up(decision, now)
-    else:
-        clear(partition, decision, now, outcome)
-    return ()
-
-
 def _inspect_later(partition: Partition, now: float) -> None:
     """Scan in a while for the asks that no node takes, if that is not planned yet (§ 8.12)."""
     timer = Timer(Due.INSPECT)
@@ -358,16 +306,17 @@ def _inspect_later(partition: Partition, now: float) -> None:
         partition.timers.set(timer, now + partition.inspection_time)
 
 
-def _inspect(partition: Partition, now: float) -> list[Effect]:
+def _inspect(firing: Firing, _: Timer) -> None:
     """Do one part of the scan for asks that no node takes; the next part follows in the next turn.
 
     An ask that is found counts as reported even if the RM does not want to hear of it, because the
     views show it.
     """
+    partition, now = firing.partition, firing.now
     if partition.holds:
         partition.inspection = None
         _inspect_later(partition, now)
-        return []
+        return
     if partition.inspection is None:
         if partition.shares.is_on:
             _follow_time(partition, now)
@@ -379,6 +328,38 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
     if scan.go_on(now, Slice(outstanding_scan.PART)):
         partition.inspection = None
     states, scan.states = scan.states, []
-    if not (states and partition.rm.container_states):
-        return []
-    return [ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)]
+    if states and partition.rm.container_states:
+        told = ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)
+        firing.said.append(told)
+
+
+_DECISIONS: Final[Decisions] = {
+    **backfill.DECISIONS,
+    **gangs.DECISIONS,
+    **predicates.DECISIONS,
+    **preemption.DECISIONS,
+}
+_DEADLINES: Final[Deadlines] = {
+    Due.GO_ON: Deadline(),
+    Due.CLEAN_QUEUES: Deadline(work=clean_queues),
+    Due.ANSWER: Deadline(_answers_overdue),
+    Due.INSPECT: Deadline(_inspect),
+    Due.HOURS: Deadline(_follow_hours),
+    Due.EXTENSION: Deadline(_extension),
+    Due.TRY_AGAIN: Deadline(_try_again),
+    Due.ESCALATE: Deadline(_escalate),
+    Due.REVIEW: Deadline(_review),
+    Due.UNRESERVE: Deadline(_unreserve),
+    **backfill.DEADLINES,
+    **drains.DEADLINES,
+    **gangs.DEADLINES,
+    **lifecycle.DEADLINES,
+    **predicates.DEADLINES,
+    **preemption.DEADLINES,
+    **victims.DEADLINES,
+}
+COMMANDS: Final[Commands] = {
+    AnswerPredicates: _answer_predicates,
+    AnswerPreemptions: _answer_preemptions,
+    NotePredicatesSent: _note_sent,
+}

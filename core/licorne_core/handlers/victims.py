@@ -11,6 +11,7 @@ Placeholders do no work, and drains have deadlines of their own: neither have no
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from licorne_core.events.allocations import (
     checkpoint_in_future,
@@ -23,7 +24,7 @@ from licorne_core.events.allocations import (
 from licorne_core.events.apps import elastic_shrunk
 from licorne_core.events.journal import EventRecord
 from licorne_core.handlers.lifecycle import look_again
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Firing, Outcome
 from licorne_core.handlers.predicates import roll_back
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Effect, Release
@@ -34,7 +35,7 @@ from licorne_core.model.apps.members import unit_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import Rm
+from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.preemption import Victim, loss_of
 from licorne_core.scheduling.preemption.ledger import (
     PreemptionRecord,
@@ -209,7 +210,7 @@ def _give_notice(
     partition.journal.note(victim_noticed(now, request.ask, _whom(record), deadline))
 
 
-def answer_notices(rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
+def _answer(_: Registry, rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
     """Take the RM's answers: a victim is ready now, or will be (once, and at the deadline at the latest)."""
     outcome = Outcome()
     for answer in command.answers:
@@ -223,7 +224,7 @@ def answer_notices(rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
             partition.counters.notices_ready += 1
             notice.has_answered = True
             notice.stops_at = now
-            notice_over(partition, _timer(request), now, outcome)
+            _notice_over(partition, _timer(request), now, outcome)
         elif not notice.has_answered:
             partition.counters.notices_later += 1
             notice.has_answered = True
@@ -232,7 +233,7 @@ def answer_notices(rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
     return outcome.effects(rm.rm_id)
 
 
-def notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome) -> None:
+def _notice_over(partition: Partition, timer: Timer, now: float, outcome: Outcome) -> None:
     """Stop a victim whose time has come, or spare it if nobody needs its room any more.
 
     Of a unit all are spared, or none is.
@@ -382,3 +383,11 @@ def _checkpoint(ask: Ask, now: float) -> float | None:
         return float(checkpoint)
     lost = read_seconds(ask.tags, LOST_WORK, zero=True)
     return None if lost is None else now - lost
+
+
+def _on_time(firing: Firing, timer: Timer) -> None:
+    _notice_over(firing.partition, timer, firing.now, firing.outcome)
+
+
+DEADLINES: Final[Deadlines] = {Due.NOTICE: Deadline(_on_time, on_hold=False)}
+COMMANDS: Final[Commands] = {AnswerNotices: _answer}

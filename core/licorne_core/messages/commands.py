@@ -339,10 +339,7 @@ class Tick:
     decisions: int = 256
 
 
-OfNoRm = Tick | RefuseNewWork | SetBudgets | SetBudgetSlices
-"""Commands of the server itself."""
-
-Command = (
+OfRm = (
     RegisterRm
     | UpdateConfiguration
     | RemoveRm
@@ -362,8 +359,11 @@ Command = (
     | SetQueueStopped
     | HoldApplication
     | ChangeApplication
-    | OfNoRm
 )
+"""Commands of one RM."""
+OfNoRm = Tick | RefuseNewWork | SetBudgets | SetBudgetSlices
+"""Commands of the server itself."""
+Command = OfRm | OfNoRm
 
 
 _DOUBLINGS: Final = 64

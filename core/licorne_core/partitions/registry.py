@@ -14,7 +14,7 @@ from typing import Any
 
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.commands import Hold, RegisterRm
+from licorne_core.messages.commands import Hold, Options, RegisterRm
 from licorne_core.messages.operators import OperatorMarks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.budgets import BudgetBook
@@ -322,8 +322,9 @@ class Registry:
     new RM starts above the highest number forgotten.
     """
 
-    def __init__(self, extensions: Kinds = ()) -> None:
+    def __init__(self, options: Options, extensions: Kinds) -> None:
         """Start with none. Their partitions will have these extensions."""
+        self.options = options
         self.extensions = extensions
         self.rms: dict[RmId, Rm] = {}
         self.partitions: dict[PartitionName, Partition] = {}

@@ -1,0 +1,26 @@
+"""The tables of commands, decisions and deadlines: nothing that there is has no entry."""
+
+from typing import get_args
+
+from licorne_core import scheduler
+from licorne_core.handlers import turn
+from licorne_core.messages.commands import OfRm, RegisterRm
+from licorne_core.scheduling.cycle import Measure
+from licorne_core.values.timers import Due
+
+
+def test_every_command_is_carried_out() -> None:
+    """All of one RM but its registration, which comes before it is known."""
+    assert set(scheduler._COMMANDS) == set(get_args(OfRm)) - {RegisterRm}
+
+
+def test_every_decision_is_carried_out() -> None:
+    """All by which no single ask is placed."""
+    assert set(turn._DECISIONS) == set(get_args(Measure))
+
+
+def test_every_deadline_does_something() -> None:
+    """In steps or at once, but for the one that goes on with what another has begun."""
+    assert set(turn._DEADLINES) == set(Due)
+    idle = {due for due, one in turn._DEADLINES.items() if one.fire is None and one.work is None}
+    assert idle == {Due.GO_ON}
