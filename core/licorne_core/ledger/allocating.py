@@ -33,15 +33,6 @@ _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 class Allocations:
     """Makes, confirms, takes back and ends the allocations of one partition."""
 
-    __slots__ = (
-        "_asks",
-        "_counters",
-        "_dirty",
-        "_moves",
-        "_placeholders",
-        "_reservations",
-    )
-
     def __init__(
         self,
         moves: Moves,
@@ -210,14 +201,6 @@ class Pairs:
 
     Always true: two partners name each other, and their states have a row in the table of pairs.
     """
-
-    __slots__ = (
-        "_allocations",
-        "_moves",
-        "_nodes",
-        "_placeholders",
-        "_reservations",
-    )
 
     def __init__(
         self,

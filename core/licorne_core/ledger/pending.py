@@ -74,17 +74,6 @@ class Placeholders:
 class PendingAsks:
     """Books the account of pending asks, in the order of all of them as well."""
 
-    __slots__ = (
-        "_dirty",
-        "_escalation",
-        "_extensions",
-        "_index",
-        "_placeholders",
-        "_reservations",
-        "_shadows",
-        "_wakeups",
-    )
-
     def __init__(
         self,
         index: NodeIndex,

@@ -51,20 +51,6 @@ class FairShares:
     Always true after `settle`: the amounts of each account are those of the books.
     """
 
-    __slots__ = (
-        "_idle",
-        "_seen",
-        "_users",
-        "hours",
-        "is_on",
-        "leaves",
-        "now",
-        "parents",
-        "step",
-        "touched",
-        "usage",
-    )
-
     is_on: bool
     """True if a queue has a half-life or a budget."""
     now: float

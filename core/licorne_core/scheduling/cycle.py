@@ -53,29 +53,6 @@ class Cycle:
     preemption requests, and notes the outcome on the groups that it tries.
     """
 
-    __slots__ = (
-        "_context",
-        "_heaps",
-        "_index",
-        "_limit",
-        "_measures",
-        "_parked",
-        "_parking",
-        "_places",
-        "_planned",
-        "_preemption",
-        "_replacements",
-        "_root",
-        "_search",
-        "gangs",
-        "postponed",
-        "reserving",
-        "review",
-        "tired",
-        "tried",
-        "turn_time",
-    )
-
     def __init__(self, context: CheckContext, options: Options) -> None:
         """Decide in the partition of the context."""
         self._context = context

@@ -88,17 +88,6 @@ class Forecast(NamedTuple):
 class ExpectedEnds:
     """The expected ends in one partition."""
 
-    __slots__ = (
-        "_applications",
-        "_forecasts",
-        "_nodes",
-        "_read",
-        "_runtimes",
-        "classes",
-        "undeclared",
-        "work",
-    )
-
     def __init__(
         self, nodes: NodeBook, applications: Mapping[AppId, Application], runtimes: Runtimes | None
     ) -> None:

@@ -85,18 +85,6 @@ class LostPlaces:
     kept on its node, if it has one.
     """
 
-    __slots__ = (
-        "_by_timer",
-        "_dirty",
-        "_nodes",
-        "_predicates",
-        "_sought_at",
-        "_timers",
-        "_tree",
-        "_wakeups",
-        "present",
-    )
-
     def __init__(
         self,
         nodes: NodeBook,

@@ -133,17 +133,6 @@ class PredicateChecks:
     Always true: every assumed request waits for one open check.
     """
 
-    __slots__ = (
-        "_about",
-        "_calls",
-        "_index",
-        "_rm",
-        "_spared",
-        "_waiting",
-        "closed_checks",
-        "owed",
-    )
-
     def __init__(self, rm: RmContext, index: NodeIndex, calls: OpenCalls) -> None:
         """Start without checks; `calls` has the open questions of all kinds."""
         self._rm = rm

@@ -296,15 +296,6 @@ class QuestionsOpen(Blocker):
 class Preemption:
     """The victim searches of one partition, and their open questions to the RM."""
 
-    __slots__ = (
-        "_blockers",
-        "_rm",
-        "_searches",
-        "enabled",
-        "questions_open",
-        "search",
-    )
-
     def __init__(self, search: PreemptionSearch, rm: RmContext, blockers: Blockers, *, enabled: bool) -> None:
         """Start without searches; if not `enabled`, only asks that require a node preempt (spec § 9.5)."""
         self.search = search

@@ -237,19 +237,6 @@ class Shadows:
     and it has a deadline.
     """
 
-    __slots__ = (
-        "_blockers",
-        "_dirty",
-        "_escalation",
-        "_timers",
-        "_wakeups",
-        "asking",
-        "mode",
-        "starts",
-        "time",
-        "unplanned",
-    )
-
     def __init__(
         self, wakeups: Wakeups, dirty: Dirty, escalation: Escalation, timers: Timers[Timer], mode: Backfill
     ) -> None:

@@ -56,26 +56,6 @@ _Members = list[tuple[Request, Node]]
 class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
-    __slots__ = (
-        "_at",
-        "_before",
-        "_first_end",
-        "_inside",
-        "_is_one",
-        "_kinds",
-        "_nodes",
-        "_own",
-        "_part",
-        "_predicates",
-        "_rest",
-        "_restarts",
-        "_rooms",
-        "_starts",
-        "_tree",
-        "ends",
-        "work",
-    )
-
     def __init__(
         self,
         nodes: NodeBook,

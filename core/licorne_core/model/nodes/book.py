@@ -170,20 +170,6 @@ class NodeBook:
     runs there. Only this node is short of it, so sums of nodes are compared without the `overhang`.
     """
 
-    __slots__ = (
-        "_births",
-        "_holdings",
-        "_largest",
-        "_overhangs",
-        "by_id",
-        "changed",
-        "cordons",
-        "domains",
-        "order",
-        "overhang",
-        "total",
-    )
-
     order: NodeOrder
     """The order in which nodes are looked at."""
 

@@ -34,20 +34,6 @@ from licorne_core.values.resources import Items, charge
 class Candidates:
     """The candidates of one search, found lazily. Time is in unix seconds."""
 
-    __slots__ = (
-        "_by_cost",
-        "_index",
-        "_is_sorted",
-        "_judged_units",
-        "_some",
-        "found",
-        "judged",
-        "leaves",
-        "names",
-        "now",
-        "units",
-    )
-
     found: bool
     """True if a candidate was found so far."""
     judged: int

@@ -57,20 +57,6 @@ class VictimIndex:
     allocations: order of the leaf cached, 176 and 176; derived for each search, 17,681 and 70,181.
     """
 
-    __slots__ = (
-        "_contents",
-        "_ids",
-        "_leaves",
-        "_listed",
-        "_newest",
-        "applications",
-        "changed",
-        "elastic",
-        "losses",
-        "nodes",
-        "reserved",
-    )
-
     def __init__(
         self,
         nodes: NodeBook,

@@ -40,19 +40,6 @@ class Reservations:
     reservation has a deadline.
     """
 
-    __slots__ = (
-        "_counters",
-        "_dirty",
-        "_escalation",
-        "_journal",
-        "_nodes",
-        "_shadows",
-        "_timers",
-        "_wakeups",
-        "_yielded",
-        "promises",
-    )
-
     def __init__(
         self,
         nodes: NodeBook,

@@ -81,13 +81,6 @@ class ToGiveUp(NamedTuple):
 class Review:
     """Reviews the reservations of one partition; changes no books."""
 
-    __slots__ = (
-        "_claims",
-        "_context",
-        "due_since",
-        "work",
-    )
-
     def __init__(self, context: CheckContext) -> None:
         """Start without a due review."""
         self._context = context

@@ -173,19 +173,6 @@ class Dirty:
     key: then it is in `Ranks.alone`.
     """
 
-    __slots__ = (
-        "_apps",
-        "_index",
-        "_leaves",
-        "_nodes",
-        "_things",
-        "_tree",
-        "_wakeups",
-        "ranks",
-        "shares",
-        "version",
-    )
-
     def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, shares: FairShares) -> None:
         """Note changes of these queues and nodes."""
         self._tree, self._index, self._wakeups, self.shares = tree, index, wakeups, shares
