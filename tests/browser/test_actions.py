@@ -52,28 +52,33 @@ async def test_a_queue_is_stopped_and_started(page: Page, town: Town) -> None:
     await expect(page.locator("#view")).not_to_contain_text("“a test”")
 
 
-async def test_a_node_is_cordoned_and_uncordoned(page: Page, town: Town) -> None:
-    """Its view and the list of nodes say that it is cordoned, and why."""
-    await opened(page, town, f"#/node/{OF}/node-11")
-    await act(page, "Cordon", "licorne nodes cordon node-11 --rm main --message 'bad disk'", "bad disk")
-    await expect(page.locator("#view")).to_contain_text("“bad disk”")
-    await page.goto(f"{town.address}#/nodes/{OF}?q=node-11")
-    await expect(page.get_by_role("table", name="Nodes")).to_contain_text("cordoned")
-    await page.goto(f"{town.address}#/node/{OF}/node-11")
-    await act(page, "Uncordon", "licorne nodes uncordon node-11 --rm main")
-    await expect(page.locator("#view")).not_to_contain_text("“bad disk”")
+MARKED = [
+    ("node/{of}/node-11", "Cordon", "Uncordon", "nodes", "Nodes", "cordoned"),
+    ("application/{of}/job-1", "Hold", "Resume", "apps", "Applications", "held"),
+]
+"""A view, the act that marks its thing and the one that takes that back, the list, and the mark there."""
 
 
-async def test_an_application_is_held_and_resumed(page: Page, town: Town) -> None:
-    """Its view and the list say that it is held, and why; its priority is one command more."""
-    await opened(page, town, f"#/application/{OF}/job-1")
-    await act(page, "Hold", "licorne apps hold job-1 --rm main --message 'a look'", "a look")
+@pytest.mark.parametrize(("view", "mark", "unmark", "noun", "title", "marked"), MARKED)
+async def test_a_thing_is_marked_and_unmarked(
+    page: Page, town: Town, view: str, mark: str, unmark: str, noun: str, title: str, marked: str
+) -> None:
+    """Its view and its list say that it is marked, and why."""
+    where = view.format(of=OF)
+    name = where.rpartition("/")[2]
+    await opened(page, town, f"#/{where}")
+    await act(page, mark, f"licorne {noun} {mark.lower()} {name} --rm main --message 'a look'", "a look")
     await expect(page.locator("#view")).to_contain_text("“a look”")
-    await page.goto(f"{town.address}#/applications/{OF}?q=job-1")
-    await expect(page.get_by_role("table", name="Applications")).to_contain_text("held")
-    await page.goto(f"{town.address}#/application/{OF}/job-1")
-    await act(page, "Resume", "licorne apps resume job-1 --rm main")
+    await page.goto(f"{town.address}#/{title.lower()}/{OF}?q={name}")
+    await expect(page.get_by_role("table", name=title)).to_contain_text(marked)
+    await page.goto(f"{town.address}#/{where}")
+    await act(page, unmark, f"licorne {noun} {unmark.lower()} {name} --rm main")
     await expect(page.locator("#view")).not_to_contain_text("“a look”")
+
+
+async def test_an_application_has_another_priority(page: Page, town: Town) -> None:
+    """For all its asks, until each has its own again."""
+    await opened(page, town, f"#/application/{OF}/job-1")
     await act(page, "Priority", "licorne apps set job-1 --rm main --priority 7", priority="7")
     await opened(page, town, f"#/application/{OF}/job-1")
     await act(page, "Priority", "licorne apps set job-1 --rm main --reset-priority", whose="each its own")

@@ -24,13 +24,6 @@ Licorne = Callable[..., Awaitable[Result]]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    """A server on loopback."""
-    async with serving() as server:
-        yield server
-
-
-@pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     """A connection on which the RM `rm` has registered."""
     async with connected(server) as channel:

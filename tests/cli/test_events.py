@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,7 +16,7 @@ from licorne_server.services.server import Server
 from support.core.builders import START, happened
 from support.patience import PATIENCE
 from support.peers.shim import Shim, connected, serving
-from support.peers.town import Shell
+from support.peers.town import Shell, interrupted
 
 
 @asynccontextmanager
@@ -143,20 +141,8 @@ class Following:
 @asynccontextmanager
 async def following(target: str, *arguments: str) -> AsyncIterator[Following]:
     """The command while it runs; interrupted at the end it exits with 130."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_server", "events", "--follow"),
-        *("--target", target, *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
+    async with interrupted("events", "--follow", "--target", target, *arguments) as process:
         yield Following(process)
-        process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(PATIENCE):
-            assert await process.wait() == 130
-    finally:
-        if process.returncode is None:
-            process.kill()
 
 
 def names(first: int, count: int) -> list[str]:

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -11,7 +9,7 @@ import pytest
 import yaml
 
 from support.patience import PATIENCE
-from support.peers.town import Town
+from support.peers.town import Town, interrupted
 
 LISTS = ("queues", "apps", "nodes", "users", "rms", "events")
 
@@ -178,20 +176,8 @@ class Watching:
 @asynccontextmanager
 async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
     """The command with `-w`; interrupted at the end it exits with 130."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_server"),
-        *(*arguments, "-w", "--target", town.shell.target),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
+    async with interrupted(*arguments, "-w", "--target", town.shell.target) as process:
         yield Watching(process)
-        process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(PATIENCE):
-            assert await process.wait() == 130
-    finally:
-        if process.returncode is None:
-            process.kill()
 
 
 async def test_watching_prints_what_changes(town: Town) -> None:

@@ -14,7 +14,7 @@ from licorne_cli.commands import main
 from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.services.server import Server
-from support.peers.shim import Shim, application, ask, connected, new_allocations, serving
+from support.peers.shim import Shim, application, ask, connected, new_allocations
 from support.peers.town import Result
 
 Licorne = Callable[..., Awaitable[Result]]
@@ -46,13 +46,6 @@ asks:
   - {name: driver, resources: {vcore: 1}, priority: 5}
   - {name: exec, count: 2, resources: {vcore: 500m}}
 """
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    """A server on loopback."""
-    async with serving() as server:
-        yield server
 
 
 @pytest.fixture

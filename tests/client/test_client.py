@@ -26,18 +26,7 @@ from licorne import (
 )
 from licorne_server.testing import FakeRM, Proxy, serve
 from support.patience import PATIENCE
-
-CONFIG = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: default
-          - name: small
-            resources: {max: {vcore: 2}}
-"""
+from support.peers.shim import TWO_QUEUES as CONFIG
 
 
 def asks(count: int, *, vcore: int = 1000, application_id: str = "app") -> list[Ask]:

@@ -8,17 +8,11 @@ from licorne import PreemptionCheck, ReleaseRequested, Termination
 from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.peers.shim import eventually
 
-QUEUES = """
+OWNER = "{name: owner, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 10s}}"
+QUEUES = f"""
 partitions:
   - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: owner
-            resources: {guaranteed: {vcore: 2}}
-            properties: {preemption.delay: 10s}
-          - name: guest
+    queues: [{{name: root, submitacl: "*", queues: [{OWNER}, {{name: guest}}]}}]
 """
 DELAY = 10.0
 

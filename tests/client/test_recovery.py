@@ -8,20 +8,10 @@ import pytest
 
 from licorne import Application, ApplicationRejected, Event, Node, NodeRejected, Reconnected, RetryConfig
 from licorne_server.testing import FakeRM, Proxy, serve
+from support.peers.shim import TWO_QUEUES as CONFIG
 from support.peers.shim import eventually
 from support.server.reports import read_books
 
-CONFIG = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: default
-          - name: small
-            resources: {max: {vcore: 2}}
-"""
 QUICK = RetryConfig(initial=0.02, maximum=0.1)
 
 

@@ -13,18 +13,8 @@ import pytest
 
 from licorne_server.testing import Served, serve
 from support.peers.foreign import Ended, ForeignRm, ForeignShim, foreign_shim, generate, size
+from support.peers.shim import TWO_QUEUES as CONFIG
 
-CONFIG = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: default
-          - name: small
-            resources: {max: {vcore: 2}}
-"""
 TWO_PARTITIONS = (
     CONFIG
     + """

@@ -14,6 +14,8 @@ from licorne_server.http import members as http_members
 from licorne_server.http.ui import mirrors
 from licorne_server.services import forwarding
 from licorne_server.services.server import Server
+from licorne_server.telemetry.logs import levels
+from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
@@ -35,6 +37,19 @@ def patient_members() -> Iterator[None]:
         for module, name in BETWEEN_MEMBERS:
             patch.setattr(module, name, PATIENCE)
         yield
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """A clock that the test moves."""
+    return VirtualClock()
+
+
+@pytest.fixture
+def usual_levels() -> Iterator[None]:
+    """The levels of the process are as before when the test has ended."""
+    yield
+    levels().begin("info")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from support.core.builders import (
     release,
     releases,
 )
-from support.core.driver import Driver, asked, keys, placed, refused, released, states
+from support.core.driver import Driver, asked, keys, placed, preempted, refused, released, states
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
@@ -177,17 +177,7 @@ def test_a_gang_whose_placeholder_is_being_replaced() -> None:
 
 def test_a_victim_that_is_being_preempted_is_not_told_twice() -> None:
     """The RM was told to stop it already; the application has failed when it has."""
-    driver = Driver()
-    queues = (
-        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
-        "properties: {preemption.delay: 1s}}, {name: rich}]"
-    )
-    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
-    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
-    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(2))))
-    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
-    ((_, victim, why, _),) = released(told)
-    assert why == "PREEMPTED_BY_SCHEDULER"
+    driver, victim = preempted(asks_of_victims=2)
     effects = driver.do(kill("rich"))
     assert outcome(effects).allocations == 2
     assert victim not in {key for _, key, _, _ in released(effects)}

@@ -23,7 +23,7 @@ from support.core.builders import (
     start,
     stop,
 )
-from support.core.driver import Driver, asked, keys, placed, refused_apps, released
+from support.core.driver import Driver, asked, keys, placed, preempted, refused_apps, released
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
@@ -160,16 +160,7 @@ def test_placeholders_wait_but_one_that_makes_way_makes_way() -> None:
 
 def test_victims_in_it_go_on_being_stopped() -> None:
     """Their room is for the ask that they were stopped for, though their queue is stopped."""
-    driver = Driver()
-    queues = (
-        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
-        "properties: {preemption.delay: 1s}}, {name: rich}]"
-    )
-    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
-    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
-    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(2))))
-    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
-    ((_, victim, _, _),) = released(told)
+    driver, victim = preempted(asks_of_victims=2)
     driver.do(stop("root.rich"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["k"]
@@ -177,16 +168,7 @@ def test_victims_in_it_go_on_being_stopped() -> None:
 
 def test_an_ask_that_victims_were_stopped_for_loses_its_claim() -> None:
     """If its own queue is stopped, what the victims free is for whoever comes first."""
-    driver = Driver()
-    queues = (
-        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
-        "properties: {preemption.delay: 1s}}, {name: rich}]"
-    )
-    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
-    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
-    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(3))))
-    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
-    ((_, victim, _, _),) = released(told)
+    driver, victim = preempted(asks_of_victims=3)
     driver.do(stop("root.poor"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["v2"]

@@ -3,13 +3,13 @@
 import asyncio
 import signal
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from licorne.v1 import session_pb2 as sp
 from support.patience import PATIENCE
 from support.peers.shim import RawSession, Shim, application, ask, new_allocations, node
 from support.peers.tls import Bearing
@@ -77,14 +77,7 @@ async def test_sigterm_drains_and_ends_with_success() -> None:
     async with ServerProcess() as server:
         assert server.http == "off"
         async with grpc.aio.insecure_channel(server.target) as channel:
-            session = RawSession(channel)
-            call, _ = await session.begin()
-            await session.replay(call, asks={"k": "app"})
-            await session.until(call, "allocations")
-            server.send(signal.SIGTERM)
-            await session.until(call, "drain")
-            await session.send(call, goodbye=sp.Goodbye())
-            assert (await call.ending())[0] is grpc.StatusCode.OK
+            await RawSession(channel).drained(partial(server.send, signal.SIGTERM))
         assert await outcome(server) == (0, "")
 
 

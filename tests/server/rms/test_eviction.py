@@ -12,6 +12,7 @@ from licorne_core.messages.commands import RegisterRm
 from licorne_core.values.ids import RmId
 from licorne_server.process.bounds import RmBounds
 from licorne_server.rms.eviction import RETURNING, SETTLING
+from licorne_server.rms.rm import Rm
 from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
@@ -28,12 +29,6 @@ from support.peers.shim import (
 )
 
 AFTER = 100.0
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    """The server's clock."""
-    return VirtualClock()
 
 
 @pytest.fixture
@@ -148,15 +143,21 @@ async def test_registration_on_its_way_counts(
     assert known(server) == ["rm"]
 
 
-async def test_stream_on_its_way_counts(
-    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
-) -> None:
-    """An RM that is connected when the core comes to forget it stays, whoever has chosen it."""
+async def longest_gone(server: Server, clock: VirtualClock, channel: grpc.aio.Channel) -> tuple[Shim, Rm]:
+    """An RM that has registered and is gone for so long that it is the one to forget."""
     shim = Shim(channel)
     await shim.register()
     await clock.advance(SETTLING)
     chosen = await server.eviction.longest_gone(lambda _: True)
     assert chosen is not None
+    return shim, chosen
+
+
+async def test_stream_on_its_way_counts(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that is connected when the core comes to forget it stays, whoever has chosen it."""
+    shim, chosen = await longest_gone(server, clock, channel)
     await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
     await server.eviction.replace(chosen)
     assert known(server) == ["rm"]
@@ -166,11 +167,7 @@ async def test_books_on_their_way_count(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
     """An RM that was chosen when it had nothing, and has a node by then, has its longer time."""
-    shim = Shim(channel)
-    await shim.register()
-    await clock.advance(SETTLING)
-    chosen = await server.eviction.longest_gone(lambda _: True)
-    assert chosen is not None
+    shim, chosen = await longest_gone(server, clock, channel)
     nodes = shim.open("UpdateNode")
     await shim.nodes(nodes, node("n", vcore=1))
     await hang_up(server, nodes)

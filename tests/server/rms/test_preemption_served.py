@@ -20,7 +20,6 @@ from support.peers.shim import (
     Shim,
     application,
     ask,
-    connected,
     eventually,
     new_allocations,
     node,
@@ -51,23 +50,10 @@ JUDGE = sp.Callbacks(predicates=sp.Predicates(judges_victims=True))
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    """A clock that the test moves."""
-    return VirtualClock()
-
-
-@pytest.fixture
 async def server(clock: VirtualClock) -> AsyncIterator[Server]:
     """A server under that clock."""
     async with serving(clock=clock) as server:
         yield server
-
-
-@pytest.fixture
-async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it."""
-    async with connected(server) as channel:
-        yield channel
 
 
 @pytest.fixture

@@ -25,12 +25,6 @@ MANY = 2_000
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    """A clock that the test moves."""
-    return VirtualClock()
-
-
-@pytest.fixture
 async def server(clock: VirtualClock) -> AsyncIterator[Server]:
     """A server under that clock."""
     async with serving(clock=clock) as server:

@@ -1,7 +1,7 @@
 """`licorne.v1.Admin`: levels of the log, and the state dump."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -22,13 +22,6 @@ async def server() -> AsyncIterator[Server]:
     """A server with HTTP."""
     async with serving(http=LOOPBACK) as server:
         yield server
-
-
-@pytest.fixture
-def usual_levels() -> Iterator[None]:
-    """The levels of the process are as before when the test has ended."""
-    yield
-    levels().begin("info")
 
 
 async def test_levels_are_set_and_taken_away(channel: Any, usual_levels: None) -> None:

@@ -1,6 +1,6 @@
 """`licorne.v1.Admin`: what operators do to nodes, applications, queues and the log."""
 
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,6 @@ from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.services.server import Server
-from licorne_server.telemetry.logs import levels
 from support.peers.shim import LOOPBACK, Shim, ask, new_allocations, serving, violations
 from support.server.reports import audited, refusal
 
@@ -28,13 +27,6 @@ async def server() -> AsyncIterator[Server]:
     """A server with HTTP."""
     async with serving(http=LOOPBACK) as server:
         yield server
-
-
-@pytest.fixture
-def usual_levels() -> Iterator[None]:
-    """The levels of the process are as before when the test has ended."""
-    yield
-    levels().begin("info")
 
 
 async def state_of(channel: Any, what: str) -> Any:

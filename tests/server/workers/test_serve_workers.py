@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import urllib.request
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import grpc
 import pytest
 
-from licorne.v1 import session_pb2 as sp
 from licorne_server.journal.reading import read
 from support.journal import replayed
 from support.patience import PATIENCE
@@ -77,14 +77,7 @@ async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -
         assert len(workers) == 2
         assert await asyncio.to_thread(get, f"http://{server.http}/readyz") == 200
         async with grpc.aio.insecure_channel(server.target) as channel:
-            session = RawSession(channel)
-            call, _ = await session.begin()
-            await session.replay(call, asks={"k": "app"})
-            await session.until(call, "allocations")
-            server.send(signal.SIGTERM)
-            await session.until(call, "drain")
-            await session.send(call, goodbye=sp.Goodbye())
-            assert (await call.ending())[0] is grpc.StatusCode.OK
+            await RawSession(channel).drained(partial(server.send, signal.SIGTERM))
         assert await ended(server) == (0, "")
         assert not any(map(is_there, workers))
     replays = [replayed(read(tmp_path / f"worker-{number}")) for number in (1, 2)]

@@ -26,6 +26,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.views.audit.invariants import check_invariants
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.ledger import Ledger
 
 START = 1_000_000.0
@@ -220,3 +221,16 @@ def heard(driver: Driver, *words: str) -> list[str]:
     """The events since last time, each as a line; with words those that have one of them."""
     lines = [shown(record) for record in records(driver)]
     return [line for line in lines if not words or set(words) & set(line.split())]
+
+
+def preempted(*, asks_of_victims: int) -> tuple[Driver, str]:
+    """A node full of asks of root.rich, and the key of the one that was stopped for `k` of root.poor."""
+    driver = Driver()
+    poor = "{name: poor, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}"
+    driver.do(register(config(f"[{poor}, {{name: rich}}]")), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(asks_of_victims))))
+    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
+    ((_, victim, why, _),) = released(told)
+    assert why == "PREEMPTED_BY_SCHEDULER"
+    return driver, victim

@@ -42,6 +42,19 @@ async def serving(
         yield server
 
 
+TWO_QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: default
+          - name: small
+            resources: {max: {vcore: 2}}
+"""
+
+
 @asynccontextmanager
 async def connected(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     """A channel of its own to the server."""
@@ -311,6 +324,16 @@ class RawSession:
         await self.send(call, replay_end=end)
         result: sp.ReplayResult = (await self.until(call, "replay_result")).replay_result
         return result
+
+    async def drained(self, drain: Callable[[], None]) -> None:
+        """Have something placed, have the server drained, and leave it in order."""
+        call, _ = await self.begin()
+        await self.replay(call, asks={"k": "app"})
+        await self.until(call, "allocations")
+        drain()
+        await self.until(call, "drain")
+        await self.send(call, goodbye=sp.Goodbye())
+        assert (await call.ending())[0] is grpc.StatusCode.OK
 
     async def until(self, call: Call, kind: str) -> Any:
         """The next response of a kind; those of other kinds are passed over."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -90,3 +92,21 @@ async def busy_town(capsys: pytest.CaptureFixture[str], clock: Clock | None = No
         await blue.ask("shop", 6, priority=7)
         await blue.allocated(4)
         yield Town(Shell(served.target, capsys), blue, green)
+
+
+@asynccontextmanager
+async def interrupted(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A command in a process, with its output; interrupted at the end it exits with 130."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "licorne_server", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(PATIENCE):
+            assert await process.wait() == 130
+    finally:
+        if process.returncode is None:
+            process.kill()

@@ -90,8 +90,8 @@ async def test_a_message_is_made_once_for_all_viewers(town: Site, monkeypatch: p
         assert all(len(change["queues"]) == 2 for change in changes)
 
 
-async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
-    """While another reader has its slice no message is made; nobody else waits for a long one."""
+def board_of(town: Site) -> tuple[Board, TimeSlices]:
+    """The board as it is, and the time slices of those who read it."""
     time_slices = TimeSlices(lambda: False)
     sources = Sources(
         views=town.driver.views,
@@ -103,6 +103,12 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
         time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
+    return board, time_slices
+
+
+async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
+    """While another reader has its slice no message is made; nobody else waits for a long one."""
+    board, time_slices = board_of(town)
     made = feed.Renderings(time_slices)
     async with time_slices.slice("somebody else"):
         waiting = asyncio.ensure_future(made.since(board, 0, feed.EVERYBODY))
@@ -115,17 +121,7 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
 async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
     """What was made for others is not for them, also at the same moment."""
     town.driver.do(register(config("[{name: secret}]"), rm="other"))
-    time_slices = TimeSlices(lambda: False)
-    sources = Sources(
-        views=town.driver.views,
-        status=town.status,
-        started_time=1,
-        now=lambda: 1,
-        rm_state=town.rm_state,
-        recorder=town.recorder,
-        time_slices=time_slices,
-    )
-    list(looking.Looker(sources, board := Board()).look((), whole=True))
+    board, time_slices = board_of(town)
     made = feed.Renderings(time_slices)
     mine = feed.Audience("mine", "me", lambda rm_id: rm_id == RM)
     everything, own, again = await asyncio.gather(

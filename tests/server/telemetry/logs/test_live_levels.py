@@ -1,5 +1,7 @@
 """Log levels requested by RMs and set by operators on a real server (spec §§ 2.8, 13.5)."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -14,6 +16,20 @@ from support.server.server_process import ServerProcess
 KEY = "log.core.scheduler.level"
 
 
+@asynccontextmanager
+async def logged() -> AsyncIterator[tuple[grpc.aio.Channel, list[dict[str, Any]]]]:
+    """A connection to a server that logs, and what it has logged once it has ended."""
+    entries: list[dict[str, Any]] = []
+    with pipe() as (read, write):
+        log = Log(read.fileno())
+        async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
+            write.close()
+            async with grpc.aio.insecure_channel(server.target) as channel:
+                yield channel, entries
+            assert await server.stop() == 0
+        entries += log.entries()
+
+
 async def tell_level(shim: Shim, level: str) -> None:
     """Update the RM's configuration with another level."""
     request = pb.UpdateConfigurationRequest(rm_id=shim.rm_id, extra_config={KEY: level})
@@ -24,20 +40,14 @@ async def tell_level(shim: Shim, level: str) -> None:
 @pytest.mark.row(167)
 async def test_a_live_level_changes_the_output() -> None:
     """With DEBUG each command and each turn has a line; without DEBUG none has."""
-    with pipe() as (read, write):
-        log = Log(read.fileno())
-        async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
-            write.close()
-            async with grpc.aio.insecure_channel(server.target) as channel:
-                shim = Shim(channel)
-                allocations, _, _ = await shim.set_up()
-                for level, key in (("", "before"), ("DEBUG", "meanwhile"), ("INFO", "after")):
-                    if level:
-                        await tell_level(shim, level)
-                    await shim.ask(allocations, ask(key))
-                    assert await new_allocations(allocations, 1) == {key: "n0"}
-            assert await server.stop() == 0
-        entries = log.entries()
+    async with logged() as (channel, entries):
+        shim = Shim(channel)
+        allocations, _, _ = await shim.set_up()
+        for level, key in (("", "before"), ("DEBUG", "meanwhile"), ("INFO", "after")):
+            if level:
+                await tell_level(shim, level)
+            await shim.ask(allocations, ask(key))
+            assert await new_allocations(allocations, 1) == {key: "n0"}
     changes = [n for n, line in enumerate(entries) if line["event"] == "log levels wanted"]
     assert [entries[n]["levels"] for n in changes] == [{KEY: "debug"}, {KEY: "info"}]
     details = [n for n, line in enumerate(entries) if line["level"] == "debug"]
@@ -57,22 +67,16 @@ async def test_a_live_level_changes_the_output() -> None:
 @pytest.mark.row(167)
 async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
     """A level requested at registration holds until the RM is evicted."""
-    with pipe() as (read, write):
-        log = Log(read.fileno())
-        async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
-            write.close()
-            async with grpc.aio.insecure_channel(server.target) as channel:
-                noisy = Shim(channel, "noisy")
-                slips = {"log.core.enigne.level": "debug", "log.core.levels": "info"}
-                await noisy.register(extraConfig={KEY: "debug", **slips})
-                quiet = Shim(channel, "quiet")
-                await quiet.register()
-                await AdminStub(channel).ForgetRm(pb.ForgetRmRequest(rm_id="noisy"))
-                allocations, _, _ = await quiet.set_up()
-                await quiet.ask(allocations, ask("k"))
-                assert await new_allocations(allocations, 1) == {"k": "n0"}
-            assert await server.stop() == 0
-        entries = log.entries()
+    async with logged() as (channel, entries):
+        noisy = Shim(channel, "noisy")
+        slips = {"log.core.enigne.level": "debug", "log.core.levels": "info"}
+        await noisy.register(extraConfig={KEY: "debug", **slips})
+        quiet = Shim(channel, "quiet")
+        await quiet.register()
+        await AdminStub(channel).ForgetRm(pb.ForgetRmRequest(rm_id="noisy"))
+        allocations, _, _ = await quiet.set_up()
+        await quiet.ask(allocations, ask("k"))
+        assert await new_allocations(allocations, 1) == {"k": "n0"}
     forgotten = [line["event"] for line in entries].index("RM forgotten")
     details = [n for n, line in enumerate(entries) if line["level"] == "debug"]
     assert [entries[n]["event"] for n in details if entries[n]["rm_id"] == "quiet"] == [
