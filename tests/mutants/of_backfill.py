@@ -97,7 +97,7 @@ BACKFILL = (
     ),
     Defect(
         "too-large-is-searched-for",
-        "Measures._to_plan",
+        "Starting.decide",
         never("is_too_large"),
         "asks that are larger than any node take the turns of others",
         ("core/scheduling/test_shadows",),

@@ -62,7 +62,7 @@ PREEMPTION = (
     ),
     Defect(
         "off-is-on",
-        "Measures.want_victims",
+        "Preempting.helps",
         without("enabled"),
         "a partition preempts that should not",
         ("scenarios/test_scenarios::test_scenario[preemption_off]",),

@@ -117,12 +117,12 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         yield 1
     while groups:
         _, group = groups.popitem()
-        for item in (group, group.start_request, group.reservation_request, group.preemption_request):
-            if item is not None:
-                waiting.withdraw(item)
+        for wants in group.remedies.values():
+            waiting.withdraw(wants)
+        waiting.withdraw(group)
         wakeups.backlog.forget(group)
-        group.app = group.start_request = None
-        group.reservation_request = group.preemption_request = None
+        group.app = None
+        group.remedies.clear()
         group.let_go()
         yield 1
     waiting.unpark(app)

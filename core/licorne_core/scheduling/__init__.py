@@ -62,8 +62,8 @@ once a second (`reservations/review.py`), which considers some groups of the bac
 (`waiting/wakeups.py`).
 
 Each application has one heap of deadlines (`escalation.py`). At a deadline its back-off ends, or an ask
-of a group without a node is old enough for a reservation, or for preemption. A `ReservationRequest` and a
-`PreemptionRequest` represent such asks among the groups (`measures.py`).
+of a group without a node is old enough for a remedy: a reservation, victims, a planned start. A request
+represents such asks among the groups (`AgedAsks`), and finds a measure when it is tried (`Remedy`).
 
 Shortcuts: never looked at
 --------------------------

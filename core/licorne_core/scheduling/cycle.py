@@ -10,17 +10,32 @@ from typing import Final
 
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.groups import (
+    AgedAsks,
+    AskGroup,
+    PreemptionRequest,
+    ReservationRequest,
+    StartRequest,
+)
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangSearch, Together
-from licorne_core.scheduling.measures import Measures, ToReserve, first_blocker
+from licorne_core.scheduling.measures import (
+    Preempting,
+    Remedy,
+    Reserving,
+    ToReserve,
+    first_blocker,
+    note_passed_over,
+    to_clear,
+)
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY
 from licorne_core.scheduling.node_search.heaps import StillLooking
-from licorne_core.scheduling.planned_starts import Candidate, PlannedStarts
+from licorne_core.scheduling.planned_starts import Candidate, PlannedStarts, Starting
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
     PLACEHOLDERS_OF_A_TRY,
@@ -64,7 +79,11 @@ class Cycle:
         self._replacements = ReplacementSearch(context.nodes, context.predicates, self.gangs.elsewhere)
         self._preemption = context.preemption
         self._search = context.preemption.search
-        self._measures = Measures(context)
+        self._remedies: dict[type[AgedAsks], Remedy] = {}
+        if options.reservations:
+            self._remedies[ReservationRequest] = Reserving(context)
+            self._remedies[StartRequest] = Starting(context)
+        self._remedies[PreemptionRequest] = Preempting(context)
         self._planned = PlannedStarts(context, self.gangs)
         self.review = Review(context)
         self._parking = options.tuning.parking
@@ -186,7 +205,7 @@ class Cycle:
                 return leaf, app, request, found
             if isinstance(found, ToGiveUp):
                 return found
-            cleared = self._measures.to_clear(app, request, found, self.turn_time)
+            cleared = to_clear(self._context, app, request, found, self.turn_time)
             if isinstance(cleared, ToClear):
                 if found is not None:
                     found.retire_if_unused()
@@ -311,7 +330,7 @@ class Cycle:
                 if not isinstance(found, Blocker):
                     return None if threshold and self._backs_off(leaf, app, item.heap[0]) else found
             else:
-                found = self._measures.decide(item, self.turn_time)
+                found = self._for_remedy(item)
                 if found is not None and not isinstance(found, Blocker):
                     first = item.first()
                     return None if threshold and self._backs_off(leaf, app, first) else found
@@ -333,24 +352,41 @@ class Cycle:
             return found
         group.unplaceable = blocker is None
         if isinstance(blocker, QuotaShortage):
+            self._want(group, blocker.quota)
             if blocker.quota is self._root:
                 group.nowhere = True
-                if self.reserving:
-                    self._measures.want_start(group, self.turn_time)
-            if isinstance(blocker.quota, Queue):
-                self._measures.want_victims(group, self.turn_time)
         if blocker is None:
             group.attempted = True
-            if self.reserving:
-                self._context.escalation.want_node(group, self.turn_time)
-                self._measures.want_start(group, self.turn_time)
-            self._measures.want_victims(group, self.turn_time)
+            self._want(group, None)
             blocker = found
             group.nowhere = True
         if group.nowhere and self.reserving:
             self._context.wakeups.backlog.note(group)
-        self._measures.note_passed_over(group, blocker, self.turn_time)
+        note_passed_over(self._context, group, blocker, self.turn_time)
         return blocker
+
+    def _want(self, group: AskGroup, over: Quota | None) -> None:
+        """Have asks that exceed a quota, or that no node takes, wait for what may help them."""
+        for kind, remedy in self._remedies.items():
+            if kind not in group.remedies and remedy.helps(group, over):
+                self._context.escalation.want(group, kind, self.turn_time)
+
+    def _for_remedy(self, wants: AgedAsks) -> Measure | Blocker | None:
+        """The measure for the first ask that is old enough, or its blocker.
+
+        None if the request pauses from now on, as one of gang members that belong in a domain does, or is
+        ranked anew as another ask comes first by now.
+        """
+        if wants.group.is_bound:
+            self._context.wakeups.waiting.withdraw(wants)
+            return None
+        first, entry = wants.first(), wants.app.ranking.entry(wants)
+        if first is None or entry is None or entry.key != wants.key():
+            self._context.escalation.rank(wants, self.turn_time)
+            return None
+        decision: Measure | Blocker | None
+        decision = self._remedies[type(wants)].decide(wants, first.request, self.turn_time)
+        return decision
 
     def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""

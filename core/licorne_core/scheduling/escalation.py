@@ -6,14 +6,14 @@ An ask that its RM could not run has a timer of its own.
 
 from math import inf
 
-from licorne_core.model.apps.application import Application, Awaited, Deadline
+from licorne_core.model.apps.application import BACK_OFF, Application
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
     SEARCH_INTERVAL,
+    AgedAsks,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
-    StartRequest,
 )
 from licorne_core.model.apps.requests import Request
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -24,17 +24,13 @@ from licorne_core.values.timers import Due, Timer, Timers
 MOST_AT_ONCE = 16
 """Most deadlines of one application in a row, so that other timers are not delayed."""
 
-_BACK_OFF = Deadline(Awaited.BACK_OFF)
-
-Wants = StartRequest | ReservationRequest | PreemptionRequest
-
 
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
 
-    Always true: an application that backs off has a deadline for the end of the back-off. A
-    reservation request is ranked if one of its asks is old enough; after the removal of that ask it
-    may stay ranked until it is tried. The same holds for a preemption request, unless it pauses.
+    Always true: an application that backs off has a deadline for the end of the back-off. A request
+    for a remedy is ranked if one of its asks is old enough, unless it rests; after the removal of that
+    ask it may stay ranked until it is tried.
     """
 
     __slots__ = ("_dirty", "_timers", "_waiting")
@@ -48,7 +44,7 @@ class Escalation:
     def start_back_off(self, app: Application, until: float) -> None:
         """Let the application back off until unix seconds `until`."""
         app.backoff_until = until
-        app.deadlines.set(_BACK_OFF, until)
+        app.deadlines.set(BACK_OFF, until)
         self._set_timer(app)
 
     def await_retry(self, request: Request, until: float) -> None:
@@ -59,18 +55,12 @@ class Escalation:
         """Cancel the deadline of an ask that backs off no longer."""
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
-    def want_node(self, group: AskGroup, now: float) -> None:
-        """Reserve a node for an ask of the group, which found none, once the ask is old enough."""
-        if group.reservation_request is None:
-            group.reservation_request = ReservationRequest(group, now)
-            self.rank(group.reservation_request, now)
-
-    def want_victims(self, group: AskGroup, now: float) -> None:
-        """Let asks of the group preempt others, as a queue's maximum or the nodes stop them (§ 9.2)."""
-        if group.preemption_request is None:
-            delay = group.app.leaf.settings.preemption_delay
-            group.preemption_request = PreemptionRequest(group, delay, now)
-            self.rank(group.preemption_request, now)
+    def want(self, group: AskGroup, remedy: type[AgedAsks], now: float) -> None:
+        """Have asks of the group wait for a remedy, each from when it is old enough on."""
+        if remedy not in group.remedies:
+            wants = group.remedies[remedy] = remedy(group, now)
+            group.remedies = dict(sorted(group.remedies.items(), key=_step))
+            self.rank(wants, now)
 
     def pause(self, wants: PreemptionRequest, now: float) -> None:
         """Pause after a failed or unusable search; the next search ignores earlier refusals."""
@@ -78,7 +68,7 @@ class Escalation:
         wants.waits_for = None
         self.rest(wants, now + SEARCH_INTERVAL)
 
-    def rest(self, wants: Wants, until: float) -> None:
+    def rest(self, wants: AgedAsks, until: float) -> None:
         """Try the request again at unix seconds `until`, inf for no time, and not before."""
         wants.paused_until = until
         self._waiting.withdraw(wants)
@@ -99,25 +89,18 @@ class Escalation:
 
     def rank_all(self, group: AskGroup, now: float) -> None:
         """Rank the requests of the group, if any."""
-        for wants in (group.start_request, group.reservation_request, group.preemption_request):
-            if wants is not None:
-                self.rank(wants, now)
+        for wants in group.remedies.values():
+            self.rank(wants, now)
 
-    def rank(self, wants: Wants, now: float) -> None:
+    def rank(self, wants: AgedAsks, now: float) -> None:
         """Rank a request just behind the group's first ask that is old enough."""
-        if now < wants.paused_until:
+        rests_until = wants.rests_until(now)
+        if rests_until is not None:
+            self._waiting.withdraw(wants)
+            self._set_deadline(wants, rests_until if rests_until < inf else None)
             return
-        if isinstance(wants, PreemptionRequest):
-            if wants.is_asking:
-                return
-            in_vain = wants.group.refused_stops
-            if in_vain is not None and now < in_vain.until:
-                self._waiting.withdraw(wants)
-                self._set_deadline(wants, in_vain.until)
-                return
-            if wants.has_waited(now):
-                wants.waits_for = None
-                self._waiting.unpark(wants)
+        if wants.wakes(now):
+            self._waiting.unpark(wants)
         ranking = wants.app.ranking
         wants.mature(now)
         key = wants.key()
@@ -132,20 +115,19 @@ class Escalation:
 
     def forget_group(self, group: AskGroup) -> None:
         """Forget a group without pending asks."""
-        for wants in (group.start_request, group.reservation_request, group.preemption_request):
-            if wants is not None:
-                self._withdraw(wants)
-        group.start_request = group.reservation_request = group.preemption_request = None
+        for wants in group.remedies.values():
+            self._withdraw(wants)
+        group.remedies.clear()
 
     def start_afresh(self, group: AskGroup, now: float) -> None:
         """Drop requests that settings have changed for; the next try makes new ones.
 
         An open victim question to the RM stays open, and no ask waits for its answer.
         """
-        for wants in (group.start_request, group.preemption_request):
-            if wants is not None:
+        for remedy, wants in list(group.remedies.items()):
+            if wants.by_settings:
                 self._withdraw(wants)
-        group.start_request = group.preemption_request = None
+                del group.remedies[remedy]
         group.refused_stops = None
         reserve_again(self, group, now)
 
@@ -159,20 +141,11 @@ class Escalation:
             due = app.deadlines.take_due(now)
             if due is None:
                 break
-            what, group = due
-            if group is None:
+            if isinstance(due, AgedAsks):
+                self.rank(due, now)
+            else:
                 app.backoff_until = 0.0
                 self._dirty.mark((app,))
-                continue
-            wants: Wants | None
-            if what is Awaited.RESERVATION:
-                wants = group.reservation_request
-            elif what is Awaited.START:
-                wants = group.start_request
-            else:
-                wants = group.preemption_request
-            if wants is not None:
-                self.rank(wants, now)
         self._set_timer(app)
         self._dirty.mark_due(app)
 
@@ -181,23 +154,17 @@ class Escalation:
         self.rank(wants, now)
         self._dirty.mark_due(wants.app)
 
-    def _withdraw(self, wants: Wants) -> None:
+    def _withdraw(self, wants: AgedAsks) -> None:
         self._waiting.withdraw(wants)
         self._set_deadline(wants, None)
 
-    def _set_deadline(self, wants: Wants, at: float | None) -> None:
-        what = Awaited.PREEMPTION
-        if isinstance(wants, StartRequest):
-            what = Awaited.START
-        elif isinstance(wants, ReservationRequest):
-            what = Awaited.RESERVATION
-        name = Deadline(what, wants.group)
+    def _set_deadline(self, wants: AgedAsks, at: float | None) -> None:
         deadlines = wants.app.deadlines
-        if at != deadlines.deadline(name):
+        if at != deadlines.deadline(wants):
             if at is None:
-                deadlines.cancel(name)
+                deadlines.cancel(wants)
             else:
-                deadlines.set(name, at)
+                deadlines.set(wants, at)
             self._set_timer(wants.app)
 
     def _set_timer(self, app: Application) -> None:
@@ -209,22 +176,13 @@ class Escalation:
             self._timers.set(timer, deadline)
 
 
-def want_start(escalation: Escalation, group: AskGroup, now: float) -> None:
-    """Let an ask of the group, which found no node, hold a shadow start once it is old enough."""
-    if group.start_request is None:
-        group.start_request = StartRequest(group, group.app.leaf.settings.reserve_after, now)
-        escalation.rank(group.start_request, now)
-
-
-def start_unknown(escalation: Escalation, wants: StartRequest, until: float, now: float) -> None:
-    """No start could be planned: an ask may have a node reserved until the next plan."""
-    escalation.rest(wants, until)
-    reserve_again(escalation, wants.group, now)
+def _step(item: tuple[type[AgedAsks], AgedAsks]) -> int:
+    return item[1].step
 
 
 def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
     """Asks of the group may have nodes reserved, as no shadow start is planned for them now."""
-    reserves = group.reservation_request
+    reserves = group.remedies.get(ReservationRequest)
     if reserves is not None:
         reserves.paused_until = -inf
         escalation.rank(reserves, now)
@@ -233,7 +191,6 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
     """A pending ask has lost its node or its shadow start, and may have another one."""
     group: AskGroup = request.group
-    for wants in (group.start_request, group.reservation_request, group.preemption_request):
-        if wants is not None:
-            wants.add(request.place, now)
-            escalation.rank(wants, now)
+    for wants in group.remedies.values():
+        wants.add(request.place, now)
+        escalation.rank(wants, now)

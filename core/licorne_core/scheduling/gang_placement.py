@@ -18,14 +18,13 @@ from typing import NamedTuple
 from licorne_core.config.schema import Backfill
 from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.groups import AskGroup, StartRequest
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, ask_blocker
-from licorne_core.scheduling.escalation import want_start
 from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths, rank_of
 from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
@@ -133,7 +132,7 @@ class GangSearch:
         may_start = group.no_domain and group.together and not is_growth
         # A gang of more kinds is never placed: it would hold nodes for nothing.
         if self.always and may_start and len(shares) <= MAX_KINDS:
-            want_start(context.escalation, shares[0][0], now)
+            context.escalation.want(shares[0][0], StartRequest, now)
         return blocker
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:

@@ -1,25 +1,99 @@
-"""Asks with a shadow start in the pass: they are tried before all others (`shadows.py`).
+"""Asks with a shadow start in the pass: how they get one, and how they are tried before others (`shadows`).
 
 A holder is tried where it is planned for. It goes elsewhere at its place in the order, like any ask.
 """
 
 from math import inf
 
+from licorne_core.config.schema import Backfill
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, StartRequest
 from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import Asking
+from licorne_core.model.quotas import Quota
+from licorne_core.scheduling.checks import Asking, ask_blocker
+from licorne_core.scheduling.escalation import reserve_again
 from licorne_core.scheduling.gang_placement import GangSearch, Together
-from licorne_core.scheduling.measures import first_blocker, is_cluster, kinds_of
+from licorne_core.scheduling.measures import Remedy, first_blocker, is_cluster
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import REPLAN_TIME, Lapsed, Plan, ShadowStart
+from licorne_core.scheduling.shadows import REPLAN_TIME, Lapsed, NodesAsked, Plan, ShadowStart
+from licorne_core.scheduling.start_search import Kind
+from licorne_core.scheduling.unplanned import RETRY_TIME, Likeness, likeness
+from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
 
 Candidate = tuple[Queue, Application, Request, Node]
 """A decision: leaf, application, its ask, and the node that the ask goes to."""
+
+
+def kinds_of(app: Application, request: Request) -> list[Kind]:
+    """The asks that start together with the ask: those of its gang, or itself alone."""
+    if not app.gang.has_member(request.ask):
+        return [Kind(request.ask.ask_class, [request])]
+    return [Kind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
+
+
+class Starting(Remedy):
+    """The ask holds a shadow start from then on, where backfill is on."""
+
+    __slots__ = ()
+
+    def helps(self, group: AskGroup, over: Quota | None) -> bool:
+        """True if the nodes, or all of them together, stop asks that may go to any of them."""
+        is_cluster = over is None or over is self.context.tree.root
+        backfills = self.context.shadows.mode is not Backfill.OFF
+        return is_cluster and backfills and group.ask_class.required_node is None
+
+    def decide(
+        self, wants: StartRequest, request: Request, now: float
+    ) -> Plan | NodeQuestion | Blocker | None:
+        """The shadow start, the question to the RM about its nodes, or the blocker.
+
+        None for a pause, as none is found: others are planned then.
+
+        Another ask of its class may have found that out a moment ago.
+        """
+        context, app, shadows = self.context, wants.app, self.context.shadows
+        if app.gang.has_member(request.ask):
+            gather_gang(app)
+        blocker = ask_blocker(context, Asking(app, wants.group))
+        if blocker is not None and is_cluster(blocker, app.leaf):
+            blocker.retire_if_unused()
+            blocker = None
+        if blocker is None and app.gang.questions:
+            blocker = context.wakeups.blockers.get(NodesAsked, app)
+        blocker = blocker or shadows.blocker()
+        if blocker is not None:
+            return blocker
+        kinds = kinds_of(app, request)
+        unplanned, asks = shadows.unplanned, likeness(app, request)
+        if any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds):
+            until = now + RETRY_TIME
+        elif (until := unplanned.turn(app.app_id, asks, now)) <= now:
+            is_gang = app.gang.has_member(request.ask)
+            own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
+            plan = context.start_search.plan(app, kinds, now, own=own, asked=wants.asked)
+            if isinstance(plan, NodeQuestion):
+                wants.asked += 1
+                return plan
+            wants.asked = 0
+            if plan is not None:
+                unplanned.found(asks)
+                return plan
+            until = unplanned.failed(app.app_id, asks, now, self._is_waiting)
+        # An ask may have a node reserved until the next plan.
+        context.escalation.rest(wants, until)
+        reserve_again(context.escalation, wants.group, now)
+        return None
+
+    def _is_waiting(self, asks: Likeness) -> bool:
+        """True if there are asks of the class, or there is the gang."""
+        if isinstance(asks, AskClass):
+            return self.context.index.is_wanted(asks)
+        return asks in self.context.applications
 
 
 class PlannedStarts:

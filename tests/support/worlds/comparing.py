@@ -12,6 +12,7 @@ from licorne_core.messages.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
+from licorne_core.model.apps.groups import StartRequest
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.preempting import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.values.ids import AppId, PartitionName
@@ -298,7 +299,7 @@ def _is_unplanned(core: Partition, one: Unplanned) -> bool:
     """True if a tired core has found no start for asks of the kind."""
     groups = core.applications[AppId(one.app_id)].groups.values()
     return any(
-        group.start_request is not None and group.start_request.paused_until == one.until
+        StartRequest in group.remedies and group.remedies[StartRequest].paused_until == one.until
         for group in groups
         if kind_of(group) == one.kind
     )

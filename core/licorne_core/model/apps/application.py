@@ -5,14 +5,13 @@ Its highest usage is derived for reports: no decision reads it, so no allocation
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from licorne_core.events.allocations import Owner
 from licorne_core.events.apps import Bound
 from licorne_core.messages.operators import UNMARKED, ApplicationMarks
 from licorne_core.model.apps.gang import Gang
-from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest, StartRequest
+from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.model.budgets import BudgetQuota
@@ -27,24 +26,11 @@ from licorne_core.values.timers import Timers
 IDLE_GROUPS = 16
 """Groups that an application may have before one that becomes empty is forgotten."""
 
-GroupItem = AskGroup | StartRequest | ReservationRequest | PreemptionRequest
+GroupItem = AskGroup | AgedAsks
 """Items that an application ranks: groups, and their requests when no node takes their asks."""
 
-
-class Awaited(Enum):
-    """Subject of an application's deadline."""
-
-    BACK_OFF = "the end of its back-off"
-    RESERVATION = "an ask that is old enough to have a node reserved"
-    START = "an ask that is old enough to hold a shadow start, or the end of a pause"
-    PREEMPTION = "an ask that is old enough to preempt others, or the end of a pause"
-
-
-class Deadline(NamedTuple):
-    """Subject and group of a deadline."""
-
-    what: Awaited
-    group: AskGroup | None = None
+BACK_OFF = "back-off"
+"""Name of the deadline at which an application's back-off ends."""
 
 
 @dataclass(slots=True, init=False, eq=False)
@@ -76,7 +62,7 @@ class Application:
     backing_off: dict[AllocationKey, Request]
     """The pending requests that its RM could not run and that are not tried for a while. They are
     in no group, so that no pass looks at them."""
-    deadlines: Timers[Deadline]
+    deadlines: Timers[AgedAsks | str]
     """End of its back-off, and times at which groups have asks old enough for a step."""
     message: str
     """Reason that it was rejected."""
@@ -260,12 +246,8 @@ class Application:
         self.priorities.add(request.priority)
         if request.create_time < self.submission_time:
             self.submission_time = request.create_time
-        if group.reservation_request is not None:
-            group.reservation_request.add(place, now)
-        if group.preemption_request is not None:
-            group.preemption_request.add(place, now)
-        if group.start_request is not None:
-            group.start_request.add(place, now)
+        for wants in group.remedies.values() if group.remedies else ():
+            wants.add(place, now)
         return group.heap[0].arrival == request.arrival
 
     def forget_idle(self, group: AskGroup) -> None:

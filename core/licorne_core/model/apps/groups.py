@@ -95,12 +95,8 @@ class AskGroup:
     """The budget that the asks were published to exceed; empty for none."""
     _unreported: list[Place] | None
     """See `unreported`; None before it is read."""
-    reservation_request: "ReservationRequest | None"
-    """Their request for a node to reserve, once they have found none."""
-    start_request: "StartRequest | None"
-    """Their request for a shadow start, where backfill is on, once they have found no node."""
-    preemption_request: "PreemptionRequest | None"
-    """Their request for victims, once a queue's maximum or the nodes stopped them."""
+    remedies: "dict[type[AgedAsks], AgedAsks]"
+    """Their requests for what may make room, by kind, in the order of `step`, once they found none."""
     refused_stops: Any
     """What they have to mind after stops in vain (`RefusedStops`); None without any."""
 
@@ -124,7 +120,7 @@ class AskGroup:
         self.log = {}
         self.blocker = None
         self._unreported = None
-        self.reservation_request = self.preemption_request = self.start_request = None
+        self.remedies = {}
         self.refused_stops = None
 
     def __repr__(self) -> str:
@@ -248,7 +244,7 @@ ANY_VERSION = -1
 
 
 class AgedAsks:
-    """The asks of a group that may reserve or preempt once they are old enough, as one item.
+    """The asks of a group that wait for a remedy and are old enough for it, as one item.
 
     It is ranked among the groups of its application, behind the first of its asks that is old
     enough: `step` says how far behind. `_ready` has those that are, in order; `_young` the others,
@@ -259,16 +255,30 @@ class AgedAsks:
 
     step = 0
     """Its place among the items that are ranked by one ask: the group itself has none."""
+    by_settings = True
+    """False if no setting of a queue says how old the asks have to be."""
 
-    def __init__(self, group: AskGroup, age: float, now: float) -> None:
-        """Start with all asks of the group; they have to be `age` seconds old."""
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Start with all asks of the group."""
         self.app = group.app
         self.group = group
         self.blocker: Any = None
         self.paused_until, self.asked = -inf, 0
         """Time at which it may be tried again (unix seconds), and questions to the RM since the last plan."""
-        self._age = age
+        self._age = self.age()
         self._fill(now)
+
+    def age(self) -> float:
+        """How old the asks have to be, in seconds."""
+        return 0.0
+
+    def rests_until(self, now: float) -> float | None:
+        """Time until which it is not ranked, in unix seconds, inf for no time; None to rank it now."""
+        return self.paused_until if now < self.paused_until else None
+
+    def wakes(self, now: float) -> bool:
+        """True if what it was parked for is over."""
+        return False
 
     def qualifies(self, place: Place) -> bool:
         """True if the ask qualifies, apart from its age."""
@@ -340,6 +350,11 @@ class StartRequest(OfNoNode):
 
     __slots__ = ()
 
+    def age(self) -> float:
+        """As the leaf says."""
+        after: float = self.app.leaf.settings.reserve_after
+        return after
+
 
 class ReservationRequest(OfNoNode):
     """The asks that may have a node reserved (spec §§ 8.5, 8.7). One that requires its node may at once."""
@@ -347,11 +362,11 @@ class ReservationRequest(OfNoNode):
     __slots__ = ()
 
     step = 1
+    by_settings = False
 
-    def __init__(self, group: AskGroup, now: float) -> None:
-        """Start with all asks of the group."""
-        age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
-        super().__init__(group, age, now)
+    def age(self) -> float:
+        """The same for all others."""
+        return RESERVATION_AGE if self.group.ask_class.required_node is None else 0.0
 
 
 class PreemptionRequest(AgedAsks):
@@ -365,8 +380,8 @@ class PreemptionRequest(AgedAsks):
 
     step = 2
 
-    def __init__(self, group: AskGroup, delay: float, now: float) -> None:
-        """Start with all asks of the group; `delay` is in seconds."""
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Start with all asks of the group."""
         self.searched_at = ANY_VERSION
         """Version of the last failed search: the same search would fail again."""
         self.searched_for: Request | None = None
@@ -381,12 +396,34 @@ class PreemptionRequest(AgedAsks):
         """The kept nodes that it waits for (`scheduling/waiting/shortages.py`), if it does."""
         self.waits_until = -inf
         """Time at which it has waited long enough for them, in unix seconds."""
-        super().__init__(group, delay, now)
+        super().__init__(group, now)
+
+    def age(self) -> float:
+        """As the leaf says."""
+        delay: float = self.app.leaf.settings.preemption_delay
+        return delay
 
     def qualifies(self, place: Place) -> bool:
         """True if the ask may preempt others, and has not done so."""
         request = place.request
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
+
+    def rests_until(self, now: float) -> float | None:
+        """Also while the RM is asked, and for a while after stops in vain."""
+        if self.is_asking:
+            return inf
+        in_vain = self.group.refused_stops
+        if now >= self.paused_until and in_vain is not None and now < in_vain.until:
+            until: float = in_vain.until
+            return until
+        return super().rests_until(now)
+
+    def wakes(self, now: float) -> bool:
+        """True if it has waited long enough for kept nodes."""
+        if self.waits_for is None or now < self.waits_until:
+            return False
+        self.waits_for = None
+        return True
 
     def next_time(self, now: float) -> float | None:
         """Time at which the next ask is old enough, or the wait for kept nodes ends."""
@@ -395,6 +432,8 @@ class PreemptionRequest(AgedAsks):
             return maturing
         return self.waits_until if maturing is None else min(maturing, self.waits_until)
 
-    def has_waited(self, now: float) -> bool:
-        """True if it has waited long enough for kept nodes."""
-        return self.waits_for is not None and now >= self.waits_until
+
+def preempting(group: AskGroup) -> PreemptionRequest | None:
+    """The group's request for victims, if it has one."""
+    wants = group.remedies.get(PreemptionRequest)
+    return wants if isinstance(wants, PreemptionRequest) else None
