@@ -366,6 +366,13 @@ def application_blocker(context: CheckContext, app: Application, *, reserved: bo
     return None
 
 
+def is_stopped(context: CheckContext, group: AskGroup) -> bool:
+    """True if a rule stops the asks of the group, whatever nodes there are and the RM says of them."""
+    asking = Asking(group.app, group)
+    rules = _FOR_ASKS[len(group.app.gang.groups) > 0, group.app.leaf.has_hours, False, False]
+    return any(rule.obstacle(context, asking) is not None for rule in rules)
+
+
 def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
     """First blocker of the asks of a group, or of one reserved ask; nodes are not searched."""
     in_gang = len(asking.app.gang.groups) > 0

@@ -22,7 +22,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker
+from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker, is_stopped
 from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangSearch, Together
 from licorne_core.scheduling.measures import (
     Preempting,
@@ -308,7 +308,7 @@ class Cycle:
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
         waiting = self._context.wakeups.waiting
-        for group in stopped_meanwhile(app) if threshold else ():
+        for group in stopped_meanwhile(app, self._is_stopped) if threshold else ():
             waiting.unpark(group)
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
@@ -392,10 +392,13 @@ class Cycle:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""
         settings = leaf.settings
         asking = not self._context.predicates.full
-        if not backs_off(app, settings.backoff_threshold, found, asking=asking):
+        if not backs_off(app, settings.backoff_threshold, found, self._is_stopped, asking=asking):
             return False
         self._context.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
         return True
+
+    def _is_stopped(self, group: AskGroup) -> bool:
+        return is_stopped(self._context, group)
 
     # Parked items
 

@@ -6,16 +6,15 @@ those that depend on a thing which has changed. `backs_off` says when an applica
 by too many of its own asks (spec § 8.3a).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import Place
-from licorne_core.model.hours import spent_budget
 from licorne_core.model.queues.queue import Queue, QueueState
-from licorne_core.model.quotas import Quota, may_run_one_more, within_max
+from licorne_core.model.quotas import Quota, may_run_one_more
 from licorne_core.scheduling.node_search.node_heap import FittingIndex
 from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine, lower
 from licorne_core.values.ids import PartitionName
@@ -320,7 +319,13 @@ class Blockers:
         return found
 
 
-def backs_off(app: Application, threshold: int, found: Place | None, *, asking: bool) -> bool:
+Stopped = Callable[[AskGroup], bool]
+"""True if a rule that comes before the search for a node stops the group by now (`checks.is_stopped`)."""
+
+
+def backs_off(
+    app: Application, threshold: int, found: Place | None, stopped: Stopped, *, asking: bool
+) -> bool:
     """True if as many asks as the threshold found no node and stand before another ask.
 
     The other ask is `found`, the one that could be placed; without one it is any. Asks that are not
@@ -332,7 +337,7 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
     stuck = [
         group
         for group in app.groups.values()
-        if _is_nodeless(group) and (asking or group.ask_class.predicate is None) and not _is_stopped(group)
+        if _is_nodeless(group) and (asking or group.ask_class.predicate is None) and not stopped(group)
     ]
     count = 0
     for group in stuck:
@@ -346,27 +351,15 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
     return any(last < request.place for request in app.pending() if request.group is not None)
 
 
-def stopped_meanwhile(app: Application) -> list[AskGroup]:
-    """Groups parked for want of nodes that a quota, a budget or placeholders stop by now.
+def stopped_meanwhile(app: Application, stopped: Stopped) -> list[AskGroup]:
+    """Groups parked for want of nodes that a rule before the search stops by now.
 
     Then they count in a back-off as soon as only nodes stop them.
     """
     groups = app.groups.values()
-    return [one for one in groups if one.blocker is not None and _is_nodeless(one) and _is_stopped(one)]
+    return [one for one in groups if one.blocker is not None and _is_nodeless(one) and stopped(one)]
 
 
 def _is_nodeless(group: AskGroup) -> bool:
     """True if no node took the asks of the group when they were tried last."""
     return bool(group.waiting) and group.unplaceable
-
-
-def _is_stopped(group: AskGroup) -> bool:
-    """True if a quota, a budget of hours or placeholders that it waits for stop the group by now."""
-    _, task_group, is_placeholder = group.key
-    if group.app.gang.open_group(task_group, placeholder=is_placeholder) is not None:
-        # It was tried before there were placeholders that it waits for now (§ 6.4).
-        return True
-    items = group.together or group.ask_class.items
-    if group.app.leaf.has_hours and spent_budget(group.app.leaf, items) is not None:
-        return True
-    return not all(within_max(quota, items) for quota in group.app.quotas)

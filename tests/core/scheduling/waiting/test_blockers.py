@@ -8,7 +8,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Tracker
+from licorne_core.model.quotas import Tracker, first_exceeded
 from licorne_core.scheduling.waiting.blockers import backs_off
 from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
@@ -35,6 +35,11 @@ def application(
     return made
 
 
+def exceeds(group: AskGroup) -> bool:
+    """Whether a quota of its application stops the group."""
+    return first_exceeded(group.app.quotas, group.ask_class.items) is not None
+
+
 def is_other(group: AskGroup) -> bool:
     """Whether the asks of the group are not stuck."""
     return group.ask_class.items == (("vcore", 9),)
@@ -43,7 +48,7 @@ def is_other(group: AskGroup) -> bool:
 def found(made: Application, arrival: int) -> bool:
     """Whether the application backs off, with two asks, when that ask could be placed."""
     place = next(r.place for r in made.requests.values() if r.arrival == arrival)
-    return backs_off(made, 2, place, asking=True)
+    return backs_off(made, 2, place, exceeds, asking=True)
 
 
 def test_as_many_stuck_asks_as_the_threshold_before_another_one_are_enough() -> None:
@@ -56,19 +61,19 @@ def test_as_many_stuck_asks_as_the_threshold_before_another_one_are_enough() -> 
 
 def test_without_anything_to_place_one_more_ask_has_to_show_it() -> None:
     """The last of those that are stuck does not stop itself, but somebody behind it."""
-    assert not backs_off(application([1, 2]), 2, None, asking=True)
-    assert backs_off(application([1, 2, 3]), 2, None, asking=True)
-    assert backs_off(application([1, 2], [3]), 2, None, asking=True)
-    assert not backs_off(application([2, 3], [1]), 2, None, asking=True)
-    assert not backs_off(application([1], [2]), 2, None, asking=True)
+    assert not backs_off(application([1, 2]), 2, None, exceeds, asking=True)
+    assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=True)
+    assert backs_off(application([1, 2], [3]), 2, None, exceeds, asking=True)
+    assert not backs_off(application([2, 3], [1]), 2, None, exceeds, asking=True)
+    assert not backs_off(application([1], [2]), 2, None, exceeds, asking=True)
 
 
 @pytest.mark.parametrize(("asking", "expected"), [(True, True), (False, False)])
 def test_asks_about_which_nobody_is_asked_do_not_count(*, asking: bool, expected: bool) -> None:
     """Those that the RM has a say in are not tried while too many wait for answers."""
     made = application([1, 2, 3], predicate="p")
-    assert backs_off(made, 2, None, asking=asking) is expected
-    assert backs_off(application([1, 2, 3]), 2, None, asking=asking)
+    assert backs_off(made, 2, None, exceeds, asking=asking) is expected
+    assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=asking)
 
 
 def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
@@ -77,9 +82,9 @@ def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
     quota = Tracker("user", "ann", QueuePath("root"))
     quota.max = {"vcore": 2}
     made.quotas = (quota,)
-    assert backs_off(made, 2, None, asking=True)
+    assert backs_off(made, 2, None, exceeds, asking=True)
     quota.allocated["vcore"] = 1
-    assert not backs_off(made, 2, None, asking=True)
+    assert not backs_off(made, 2, None, exceeds, asking=True)
 
 
 def test_a_back_off_spares_asks_that_have_a_node_reserved() -> None:
