@@ -56,15 +56,15 @@ class NodeIndex:
 
     def class_came(self, ask_class: AskClass) -> None:
         """Count a group of the class."""
-        self.supplies.get(ask_class.shape).asks += 1
+        self.supplies.enter(ask_class.shape)
         if ask_class.predicate is not None:
-            self.supplies.get(ask_class).asks += 1
+            self.supplies.enter(ask_class)
 
     def class_went(self, ask_class: AskClass) -> None:
         """Count a group of the class less; drop supplies that no group uses."""
-        self._drop(ask_class.shape)
+        self._leave(ask_class.shape)
         if ask_class.predicate is not None:
-            self._drop(ask_class)
+            self._leave(ask_class)
 
     def is_wanted(self, ask_class: AskClass) -> bool:
         """True if there is a group of the class."""
@@ -76,13 +76,10 @@ class NodeIndex:
         yield from self.heaps.close()
         self.supplies.clear()
 
-    def _drop(self, wanted: AskClass | Shape) -> None:
-        supply = self.supplies.get(wanted)
-        supply.asks -= 1
-        if not supply.asks:
-            for dropped in self.supplies.drop(wanted):
-                if dropped.heap is not None:
-                    self.heaps.drop(dropped)
+    def _leave(self, wanted: AskClass | Shape) -> None:
+        for dropped in self.supplies.leave(wanted):
+            if dropped.heap is not None:
+                self.heaps.drop(dropped)
 
     # Searches
 

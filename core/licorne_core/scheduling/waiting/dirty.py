@@ -104,15 +104,17 @@ class Ranks:
         queue.share = largest_quotient(queue.allocated, queue.denominators)
         if queue.memory is not None and queue.fair_step != self._shares.step:
             self._shares.weigh(queue)
-        key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
         wakeups = self._wakeups
-        if wakeups.reserved.ready:
-            wakeups.reserved.queue_key_changed(queue, key)
-        if wakeups.replacing.ready:
-            wakeups.replacing.queue_key_changed(queue, key)
-        if queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED:
-            parent.ranking.put(queue, key)
-        else:
+        is_ranked = queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED
+        if is_ranked or wakeups.reserved.ready or wakeups.replacing.ready:
+            key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
+            if wakeups.reserved.ready:
+                wakeups.reserved.queue_key_changed(queue, key)
+            if wakeups.replacing.ready:
+                wakeups.replacing.queue_key_changed(queue, key)
+            if is_ranked:
+                parent.ranking.put(queue, key)
+        if not is_ranked:
             parent.ranking.discard(queue)
 
     def pass_time(self, step: int) -> None:

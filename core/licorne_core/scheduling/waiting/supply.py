@@ -7,7 +7,7 @@ share the supply of their shape; the others have one each, which matters only wh
 nodes. `Supplies` has those of a partition, by wanted amounts, and their pools.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from operator import attrgetter
@@ -282,6 +282,9 @@ def fit_score(node: Node, items: Items) -> float:
 
 _KINDS = (Supply, ReservableSupply)
 
+MAX_IDLE = 16
+"""Supplies that are kept while no ask wants them: most asks come one by one, and are placed at once."""
+
 
 class Supplies:
     """The supplies in use.
@@ -290,10 +293,12 @@ class Supplies:
     The shared pool of a kind stays when it has no supplies: a lone ask need not make it anew.
     """
 
-    __slots__ = ("_by_kind", "_free", "_pools", "changed")
+    __slots__ = ("_by_kind", "_free", "_idle", "_pools", "changed")
 
     def __init__(self) -> None:
         """Start empty."""
+        self._idle: dict[Supply, None] = {}
+        """Those that no ask wants, which were never short; the one that is idle for longest first."""
         self._free: dict[AskClass | Shape, Supply] = {}
         self._by_kind: dict[type[Supply], dict[AskClass | Shape, Supply]]
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
@@ -319,8 +324,32 @@ class Supplies:
         supply = self._by_kind[ReservableSupply].get(wanted)
         return supply or self._add(ReservableSupply, wanted)
 
-    def drop(self, wanted: AskClass | Shape) -> list[Supply]:
-        """Forget an unused supply; return the dropped supplies."""
+    def enter(self, wanted: AskClass | Shape) -> None:
+        """Count a group of asks that want a supply."""
+        supply = self.get(wanted)
+        if supply in self._idle:
+            del self._idle[supply]
+            supply.nodes.supplies += 1
+            # Its pool has not followed what was found out meanwhile.
+            supply.short_in = -1
+        supply.asks += 1
+
+    def leave(self, wanted: AskClass | Shape) -> Sequence[Supply]:
+        """Count a group less; return the supplies that are dropped as no ask wants them any more."""
+        supply = self.get(wanted)
+        supply.asks -= 1
+        if supply.asks:
+            return ()
+        if supply.short_in >= 0 or supply.heap is not None or wanted.required_node is not None:
+            return self._drop(wanted)
+        self._leave_pool(supply)
+        self._idle[supply] = None
+        if len(self._idle) > MAX_IDLE:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest], self._free[oldest.wanted]
+        return ()
+
+    def _drop(self, wanted: AskClass | Shape) -> list[Supply]:
         dropped = []
         for supplies in self._by_kind.values():
             supply = supplies.pop(wanted, None) if supplies else None
@@ -336,6 +365,7 @@ class Supplies:
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
+        self._idle.clear()
         self.changed.clear()
 
     # Changes of nodes
