@@ -18,7 +18,7 @@ NOTICES = (
     ),
     Defect(
         "never-spared",
-        "notice_over",
+        "_notice_over",
         never("_is_needed"),
         "a victim is stopped though nobody needs its room any more",
         (NOTICE, "client/test_notices::test_a_notice_is_withdrawn_once_nobody_needs_the_room"),
@@ -32,14 +32,14 @@ NOTICES = (
     ),
     Defect(
         "later-and-later",
-        "answer_notices",
+        "victims:_answer",
         swap("not notice . has_answered", "True"),
         "an RM puts its victim off again and again",
         (NOTICE,),
     ),
     Defect(
         "beyond-the-deadline",
-        "answer_notices",
+        "victims:_answer",
         swap("min", "max"),
         "an RM puts its victim off beyond the deadline",
         ("core/handlers/test_notices::test_no_answer_puts_a_victim_off_beyond_its_deadline",),

@@ -76,7 +76,7 @@ OPERATORS = (
     ),
     Defect(
         "marks-outlive",
-        "end_replay",
+        "replay:_end",
         drop("unmarked"),
         "marks of applications that ended during an outage are kept for ever",
         ("operators/test_changes",),

@@ -169,9 +169,12 @@ def test_no_shortcut_changes_a_shadow_start(part: range, tuning: Tuning) -> None
 
 
 @pytest.mark.worlds(first=1_500_000, one_in=10)
-def test_decides_as_the_oracle_does_without_reservations(part: range) -> None:
-    """Switched off, reservations change no decision, and asks that require a node wait for it."""
-    agree(part, partial(compare, reserving=False))
+@pytest.mark.parametrize(("gangs", "backfill"), [(None, SHARE), (MOSTLY, 1.0)], ids=["usual", "backfill"])
+def test_decides_as_the_oracle_does_without_reservations(
+    part: range, gangs: float | None, backfill: float
+) -> None:
+    """Switched off, reservations and held starts change no decision; asks that require a node wait for it."""
+    agree(part, partial(compare, reserving=False), GANGS, gangs=gangs, backfill=backfill)
 
 
 @pytest.mark.worlds(first=2_000_000, one_in=100, size=3)

@@ -19,14 +19,8 @@ from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
-BETWEEN_MEMBERS = (
-    (passing, "CONNECT_SECONDS"),
-    (forwarding, "ANSWER_SECONDS"),
-    (mirrors, "FIRST_SECONDS"),
-    (http_members, "CONNECT_SECONDS"),
-    (http_members, "HEAD_SECONDS"),
-    (http_members, "WHOLE_SECONDS"),
-)
+OF_HTTP = ("CONNECT_SECONDS", "HEAD_SECONDS", "WHOLE_SECONDS")
+OF_CALLS = ((passing, "CONNECT_SECONDS"), (forwarding, "ANSWER_SECONDS"), (mirrors, "FIRST_SECONDS"))
 """How long a member waits for another one, which here may share a busy processor with it."""
 
 
@@ -34,7 +28,7 @@ BETWEEN_MEMBERS = (
 def patient_members() -> Iterator[None]:
     """No member is taken for lost because the machine is slow: a test about that says how long it waits."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in BETWEEN_MEMBERS:
+        for module, name in (*OF_CALLS, *((http_members, name) for name in OF_HTTP)):
             patch.setattr(module, name, PATIENCE)
         yield
 
@@ -47,7 +41,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def usual_levels() -> Iterator[None]:
-    """The levels of the process are as before when the test has ended."""
+    """The log levels of the process are those of its start when the test has ended."""
     yield
     levels().begin("info")
 

@@ -147,7 +147,10 @@ class Firing:
 
 
 class Deadline(NamedTuple):
-    """What is done when a deadline of a kind has come: one of the two functions."""
+    """What is done when a deadline of a kind has come: one of two functions.
+
+    `GO_ON` has neither, which goes on with work that has begun.
+    """
 
     fire: Callable[[Firing, Timer], None] | None = None
     work: Callable[[TimerJob], Iterator[int]] | None = None

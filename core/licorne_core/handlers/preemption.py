@@ -9,7 +9,7 @@ from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Outcom
 from licorne_core.handlers.victims import record_of, stop_victims
 from licorne_core.messages.commands import FailMode
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup, preempting
+from licorne_core.model.apps.groups import AskGroup, preemption_request_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
@@ -126,7 +126,7 @@ def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome
 def _ask(partition: Partition, app: Application, request: Request, plans: tuple[Plan, ...]) -> bool:
     """Ask the RM about the plans; False if it is known to agree to the node of the best."""
     group: AskGroup = request.group
-    wants = preempting(group)
+    wants = preemption_request_of(group)
     assert wants is not None, f"{request!r} has asked for victims"
     preemption, proposal = partition.preemption, Proposal(app, wants, request, plans)
     if preemption.rm_judges_victims:
@@ -284,7 +284,7 @@ def _is_current(partition: Partition, proposal: Proposal) -> bool:
     """True if the group of the ask still waits for the answer; then it waits no more."""
     wants, app = proposal.wants, proposal.app
     known = partition.applications.get(app.app_id) is app
-    if not known or preempting(wants.group) is not wants:
+    if not known or preemption_request_of(wants.group) is not wants:
         return False
     wants.is_asking = False
     return True

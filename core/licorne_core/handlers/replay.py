@@ -16,14 +16,14 @@ from licorne_core.messages.effects import Effect, ReplayEnded
 from licorne_core.partitions.registry import Registry, ReplayCounts, Rm
 
 
-def _begin(_: Registry, rm: Rm, __: BeginReplay, ___: float) -> list[Effect]:
+def _begin(_registry: Registry, rm: Rm, _command: BeginReplay, _now: float) -> list[Effect]:
     """Hold scheduling and start to count."""
     rm.replay = ReplayCounts()
     rm.set_hold(Hold.REPLAY, on=True)
     return []
 
 
-def _end(_: Registry, rm: Rm, command: EndReplay, __: float) -> list[Effect]:
+def _end(_registry: Registry, rm: Rm, command: EndReplay, _now: float) -> list[Effect]:
     """Go on scheduling if all that was sent has arrived; otherwise wait for another replay."""
     counts = rm.replay
     if counts is None:
@@ -48,7 +48,7 @@ def _end(_: Registry, rm: Rm, command: EndReplay, __: float) -> list[Effect]:
     return [ReplayEnded(rm_id=rm.rm_id)]
 
 
-def _set_hold(_: Registry, rm: Rm, command: SetHold, __: float) -> list[Effect]:
+def _set_hold(_registry: Registry, rm: Rm, command: SetHold, _now: float) -> list[Effect]:
     rm.set_hold(command.hold, on=command.on)
     return []
 

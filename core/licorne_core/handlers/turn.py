@@ -4,7 +4,7 @@ Also here:
 
 * The RM's answers, and the time for them: it begins when questions are written (§ 1.1).
 * Three tables, of what decisions and deadlines of each kind do, and of the commands of this module. Every
-  module of this room has those of its own at its end.
+  module of this package has those of its own at its end.
 """
 
 import dataclasses

@@ -385,9 +385,10 @@ def _checkpoint(ask: Ask, now: float) -> float | None:
     return None if lost is None else now - lost
 
 
-def _on_time(firing: Firing, timer: Timer) -> None:
+def _notice_due(firing: Firing, timer: Timer) -> None:
+    """The time of a victim under notice has come."""
     _notice_over(firing.partition, timer, firing.now, firing.outcome)
 
 
-DEADLINES: Final[Deadlines] = {Due.NOTICE: Deadline(_on_time, on_hold=False)}
+DEADLINES: Final[Deadlines] = {Due.NOTICE: Deadline(_notice_due, on_hold=False)}
 COMMANDS: Final[Commands] = {AnswerNotices: _answer}

@@ -187,11 +187,11 @@ class PendingAsks:
                 extension.entered(app, request, now)
         if was_first:
             self._wakeups.waiting.rank(group)
-        if group.remedies:
+        if group.remedy_requests:
             self._escalation.rank_all(group, now)
         counts_asks = leaf.settings.backoff_threshold > 0
         moves = app.priorities.top != top or app.submission_time != submitted
-        if was_first or group.remedies or counts_asks or moves:
+        if was_first or group.remedy_requests or counts_asks or moves:
             self._dirty.mark_app(app)
         else:
             self._dirty.mark_leaf(leaf)
@@ -225,7 +225,7 @@ class PendingAsks:
         if group.waiting:
             return
         self._wakeups.waiting.withdraw(group)
-        if group.remedies:
+        if group.remedy_requests:
             self._escalation.forget_group(group)
         self.forget_if_idle(app, group)
 

@@ -117,12 +117,12 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         yield 1
     while groups:
         _, group = groups.popitem()
-        for wants in group.remedies.values():
+        for wants in group.remedy_requests.values():
             waiting.withdraw(wants)
         waiting.withdraw(group)
         wakeups.backlog.forget(group)
         group.app = None
-        group.remedies.clear()
+        group.remedy_requests.clear()
         group.let_go()
         yield 1
     waiting.unpark(app)

@@ -63,7 +63,7 @@ once a second (`reservations/review.py`), which considers some groups of the bac
 
 Each application has one heap of deadlines (`escalation.py`). At a deadline its back-off ends, or an ask
 of a group without a node is old enough for a remedy: a reservation, victims, a planned start. A request
-represents such asks among the groups (`AgedAsks`), and finds a measure when it is tried (`Remedy`).
+represents such asks among the groups (`AgedAsks`); when it is tried, its `Remedy` finds a measure.
 
 Shortcuts: never looked at
 --------------------------

@@ -5,6 +5,8 @@ applications, ask groups; the first ask that passes every check is served. Block
 with their blockers, so the next pass does not try them again.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -64,8 +66,8 @@ Decision = Candidate | Measure
 class Cycle:
     """Finds the next decision in one partition.
 
-    It books nothing and reserves nothing. It parks items, starts back-offs, creates reservation and
-    preemption requests, and notes the outcome on the groups that it tries.
+    It books nothing and reserves nothing. It parks items, starts back-offs, creates requests for
+    remedies, and notes the outcome on the groups that it tries.
     """
 
     def __init__(self, context: CheckContext, options: Options) -> None:
@@ -74,16 +76,17 @@ class Cycle:
         self._root = context.tree.root
         self._index = context.index
         self._heaps = context.index.heaps
-        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4))
+        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), may_hold=options.reservations)
         """The search for places of gang members."""
         self._replacements = ReplacementSearch(context.nodes, context.predicates, self.gangs.elsewhere)
         self._preemption = context.preemption
         self._search = context.preemption.search
-        self._remedies: dict[type[AgedAsks], Remedy] = {}
-        if options.reservations:
-            self._remedies[ReservationRequest] = Reserving(context)
-            self._remedies[StartRequest] = Starting(context)
-        self._remedies[PreemptionRequest] = Preempting(context)
+        # In this order they are asked whether they help, `step` is that in which their requests are tried.
+        self._remedies: Mapping[type[AgedAsks], Remedy] = {
+            ReservationRequest: Reserving(context, may_hold=options.reservations),
+            StartRequest: Starting(context, may_hold=options.reservations),
+            PreemptionRequest: Preempting(context, may_hold=options.reservations),
+        }
         self._planned = PlannedStarts(context, self.gangs)
         self.review = Review(context)
         self._parking = options.tuning.parking
@@ -308,7 +311,7 @@ class Cycle:
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
         waiting = self._context.wakeups.waiting
-        for group in stopped_meanwhile(app, self._is_stopped) if threshold else ():
+        for group in stopped_meanwhile(app, partial(is_stopped, self._context)) if threshold else ():
             waiting.unpark(group)
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
@@ -368,7 +371,7 @@ class Cycle:
     def _want(self, group: AskGroup, over: Quota | None) -> None:
         """Have asks that exceed a quota, or that no node takes, wait for what may help them."""
         for kind, remedy in self._remedies.items():
-            if kind not in group.remedies and remedy.helps(group, over):
+            if kind not in group.remedy_requests and remedy.helps(group, over):
                 self._context.escalation.want(group, kind, self.turn_time)
 
     def _for_remedy(self, wants: AgedAsks) -> Measure | Blocker | None:
@@ -392,13 +395,12 @@ class Cycle:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""
         settings = leaf.settings
         asking = not self._context.predicates.full
-        if not backs_off(app, settings.backoff_threshold, found, self._is_stopped, asking=asking):
+        if not backs_off(
+            app, settings.backoff_threshold, found, partial(is_stopped, self._context), asking=asking
+        ):
             return False
         self._context.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
         return True
-
-    def _is_stopped(self, group: AskGroup) -> bool:
-        return is_stopped(self._context, group)
 
     # Parked items
 

@@ -55,11 +55,11 @@ class Escalation:
         """Cancel the deadline of an ask that backs off no longer."""
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
-    def want(self, group: AskGroup, remedy: type[AgedAsks], now: float) -> None:
-        """Have asks of the group wait for a remedy, each from when it is old enough on."""
-        if remedy not in group.remedies:
-            wants = group.remedies[remedy] = remedy(group, now)
-            group.remedies = dict(sorted(group.remedies.items(), key=_step))
+    def want(self, group: AskGroup, kind: type[AgedAsks], now: float) -> None:
+        """Let asks of the group wait for a remedy; each counts once it is old enough."""
+        if kind not in group.remedy_requests:
+            wants = group.remedy_requests[kind] = kind(group, now)
+            group.remedy_requests = dict(sorted(group.remedy_requests.items(), key=_step))
             self.rank(wants, now)
 
     def pause(self, wants: PreemptionRequest, now: float) -> None:
@@ -89,17 +89,19 @@ class Escalation:
 
     def rank_all(self, group: AskGroup, now: float) -> None:
         """Rank the requests of the group, if any."""
-        for wants in group.remedies.values():
+        for wants in group.remedy_requests.values():
             self.rank(wants, now)
 
     def rank(self, wants: AgedAsks, now: float) -> None:
         """Rank a request just behind the group's first ask that is old enough."""
-        rests_until = wants.rests_until(now)
-        if rests_until is not None:
-            self._waiting.withdraw(wants)
-            self._set_deadline(wants, rests_until if rests_until < inf else None)
+        if wants.rests(now):
             return
-        if wants.wakes(now):
+        held_until = wants.held_until(now)
+        if held_until is not None:
+            self._waiting.withdraw(wants)
+            self._set_deadline(wants, held_until)
+            return
+        if wants.end_wait(now):
             self._waiting.unpark(wants)
         ranking = wants.app.ranking
         wants.mature(now)
@@ -115,19 +117,21 @@ class Escalation:
 
     def forget_group(self, group: AskGroup) -> None:
         """Forget a group without pending asks."""
-        for wants in group.remedies.values():
+        for wants in group.remedy_requests.values():
             self._withdraw(wants)
-        group.remedies.clear()
+            wants.let_go()
+        group.remedy_requests.clear()
 
     def start_afresh(self, group: AskGroup, now: float) -> None:
         """Drop requests that settings have changed for; the next try makes new ones.
 
         An open victim question to the RM stays open, and no ask waits for its answer.
         """
-        for remedy, wants in list(group.remedies.items()):
+        for kind, wants in list(group.remedy_requests.items()):
             if wants.by_settings:
                 self._withdraw(wants)
-                del group.remedies[remedy]
+                wants.let_go()
+                del group.remedy_requests[kind]
         group.refused_stops = None
         reserve_again(self, group, now)
 
@@ -182,7 +186,7 @@ def _step(item: tuple[type[AgedAsks], AgedAsks]) -> int:
 
 def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
     """Asks of the group may have nodes reserved, as no shadow start is planned for them now."""
-    reserves = group.remedies.get(ReservationRequest)
+    reserves = group.remedy_requests.get(ReservationRequest)
     if reserves is not None:
         reserves.paused_until = -inf
         escalation.rank(reserves, now)
@@ -191,6 +195,6 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
     """A pending ask has lost its node or its shadow start, and may have another one."""
     group: AskGroup = request.group
-    for wants in group.remedies.values():
+    for wants in group.remedy_requests.values():
         wants.add(request.place, now)
         escalation.rank(wants, now)

@@ -68,11 +68,15 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 class GangSearch:
     """Finds the places of whole gangs in one partition; books nothing."""
 
-    __slots__ = ("_context", "_tables", "work")
+    __slots__ = ("_context", "_may_hold", "_tables", "work")
 
-    def __init__(self, context: CheckContext, part: int) -> None:
-        """Search in the partition of the context; a search looks at about `part` new nodes at a time."""
+    def __init__(self, context: CheckContext, part: int, *, may_hold: bool) -> None:
+        """Search in the partition of the context; a search looks at about `part` new nodes at a time.
+
+        With `may_hold` nodes may be held for gangs that found no place.
+        """
         self._context = context
+        self._may_hold = may_hold
         self._tables = SlotTables(context.node_book, part)
         self.work = 0
         """Nodes examined and members placed so far; `NODES_OF_A_TRY` cost as much as a try."""
@@ -131,7 +135,7 @@ class GangSearch:
         is_growth = gang.elastic is not None and gang.elastic.has_minimum
         may_start = group.no_domain and group.together and not is_growth
         # A gang of more kinds is never placed: it would hold nodes for nothing.
-        if self.always and may_start and len(shares) <= MAX_KINDS:
+        if self._may_hold and self.always and may_start and len(shares) <= MAX_KINDS:
             context.escalation.want(shares[0][0], StartRequest, now)
         return blocker
 

@@ -1,9 +1,10 @@
 """Remedies for asks that no node takes: nodes to reserve, victims to stop (spec §§ 8.5, 8.7, 9.2, 9.5).
 
-A remedy finds a measure for the asks of a group that have waited long enough for it. `Cycle` has those of
-its partition in a table. They change waiting lines and deadlines, but no books.
+A remedy finds a measure for the asks of a group that have waited long enough for it. `Cycle` has a table of
+the remedies. A remedy changes waiting lines and deadlines, but no books.
 """
 
+from abc import ABC, abstractmethod
 from math import inf
 from typing import Any, NamedTuple
 
@@ -48,22 +49,23 @@ class ToReserve(NamedTuple):
     node: Node
 
 
-class Remedy:
+class Remedy(ABC):
     """One way to make room for asks that have none."""
 
-    __slots__ = ("context",)
+    __slots__ = ("context", "may_hold")
 
-    def __init__(self, context: CheckContext) -> None:
-        """In the partition of the context."""
+    def __init__(self, context: CheckContext, *, may_hold: bool) -> None:
+        """In the partition of the context. With `may_hold` nodes may be held for asks that found none."""
         self.context = context
+        self.may_hold = may_hold
 
+    @abstractmethod
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if it may help asks that exceed a quota, or that no node takes where there is None."""
-        raise NotImplementedError
+        """True if it may help; `over` is the quota that the asks exceed, None if no node takes them."""
 
+    @abstractmethod
     def decide(self, wants: Any, request: Request, now: float) -> Any:
         """The measure for the first ask that is old enough, or its blocker; None for a pause."""
-        raise NotImplementedError
 
 
 class Reserving(Remedy):
@@ -73,12 +75,12 @@ class Reserving(Remedy):
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if no node takes them."""
-        return over is None
+        return over is None and self.may_hold
 
     def decide(self, wants: ReservationRequest, request: Request, now: float) -> ToReserve | Blocker | None:
         """The node to reserve, or the blocker. None while a remedy that comes before it does not pause."""
         context, app, ask_class = self.context, wants.app, wants.group.ask_class
-        for other in wants.group.remedies.values():
+        for other in wants.group.remedy_requests.values():
             if other.step < wants.step and now >= other.paused_until:
                 context.escalation.rest(wants, inf)
                 return None

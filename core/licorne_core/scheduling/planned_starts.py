@@ -43,9 +43,9 @@ class Starting(Remedy):
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if the nodes, or all of them together, stop asks that may go to any of them."""
-        is_cluster = over is None or over is self.context.tree.root
-        backfills = self.context.shadows.mode is not Backfill.OFF
-        return is_cluster and backfills and group.ask_class.required_node is None
+        is_short = over is None or over is self.context.tree.root
+        backfills = self.may_hold and self.context.shadows.mode is not Backfill.OFF
+        return is_short and backfills and group.ask_class.required_node is None
 
     def decide(
         self, wants: StartRequest, request: Request, now: float

@@ -131,6 +131,24 @@ class Room(NamedTuple):
 class DomainStarts:
     """One search for the earliest time, over the rooms that its caller keeps up to date."""
 
+    __slots__ = (
+        "_best",
+        "_best_path",
+        "_bounds",
+        "_classes",
+        "_effort",
+        "_failed",
+        "_inside",
+        "_made_of",
+        "_members",
+        "_nodes",
+        "_path",
+        "_rooms",
+        "_times",
+        "_wants",
+        "work",
+    )
+
     def __init__(
         self,
         nodes: NodeBook,

@@ -10,7 +10,7 @@ from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.reasons import NodesCheck, PreemptionCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import ReservationRequest, preempting
+from licorne_core.model.apps.groups import ReservationRequest, preemption_request_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import BEHIND, CORDONED, RESERVED, Node
 from licorne_core.partitions.partition import Partition
@@ -198,7 +198,7 @@ def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
 def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
     """Limit of reserved nodes that keeps an ask from a reservation; None for none."""
     group = request.group
-    if group is None or ReservationRequest not in group.remedies or request.reservation is not None:
+    if group is None or ReservationRequest not in group.remedy_requests or request.reservation is not None:
         return None
     limits = partition.wakeups.reservation_limits
     owner = limits.full(group.app)
@@ -269,7 +269,7 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     if request.triggered:
         text = "victims were told to stop for it once, and that is never done again"
         return PreemptionCheck(code="PREEMPTION_DONE", text=text, passed=False)
-    wants = preempting(request.group)
+    wants = preemption_request_of(request.group)
     if wants is not None and wants.is_asking:
         text = "the RM is being asked which victims have to go"
         if not partition.preemption.rm_judges_victims:
@@ -308,7 +308,7 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
 
 def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     """Report the last search: a new one would take too long for a reader."""
-    wants = preempting(request.group)
+    wants = preemption_request_of(request.group)
     found: Refusal | None = None if wants is None else wants.refusal
     if wants is None or found is None:
         paused = 0.0 if wants is None else max(0.0, wants.paused_until)

@@ -12,6 +12,8 @@ from licorne_core.values.timers import Due
 def test_every_command_is_carried_out() -> None:
     """All of one RM but its registration, which comes before it is known."""
     assert set(scheduler._COMMANDS) == set(get_args(OfRm)) - {RegisterRm}
+    tables = [module.COMMANDS for module in vars(scheduler).values() if hasattr(module, "COMMANDS")]
+    assert sum(map(len, tables)) == len(scheduler._COMMANDS)
 
 
 def test_every_decision_is_carried_out() -> None:

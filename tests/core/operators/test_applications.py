@@ -177,7 +177,7 @@ def test_a_gang_whose_placeholder_is_being_replaced() -> None:
 
 def test_a_victim_that_is_being_preempted_is_not_told_twice() -> None:
     """The RM was told to stop it already; the application has failed when it has."""
-    driver, victim = preempted(asks_of_victims=2)
+    driver, victim = preempted(rich_asks=2)
     effects = driver.do(kill("rich"))
     assert outcome(effects).allocations == 2
     assert victim not in {key for _, key, _, _ in released(effects)}

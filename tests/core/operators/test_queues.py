@@ -160,7 +160,7 @@ def test_placeholders_wait_but_one_that_makes_way_makes_way() -> None:
 
 def test_victims_in_it_go_on_being_stopped() -> None:
     """Their room is for the ask that they were stopped for, though their queue is stopped."""
-    driver, victim = preempted(asks_of_victims=2)
+    driver, victim = preempted(rich_asks=2)
     driver.do(stop("root.rich"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["k"]
@@ -168,7 +168,7 @@ def test_victims_in_it_go_on_being_stopped() -> None:
 
 def test_an_ask_that_victims_were_stopped_for_loses_its_claim() -> None:
     """If its own queue is stopped, what the victims free is for whoever comes first."""
-    driver, victim = preempted(asks_of_victims=3)
+    driver, victim = preempted(rich_asks=3)
     driver.do(stop("root.poor"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["v2"]

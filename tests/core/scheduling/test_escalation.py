@@ -73,8 +73,8 @@ class World:
         group = self.app.group_of(request.ask)
         self.app.enqueue(group, request, self.now)
         self.app.ranking.put(group, group.first()[:3])
-        if ReservationRequest in group.remedies:
-            self.escalation.rank(group.remedies[ReservationRequest], self.now)
+        if ReservationRequest in group.remedy_requests:
+            self.escalation.rank(group.remedy_requests[ReservationRequest], self.now)
 
     def leave(self, request: Request) -> None:
         """The ask is not pending any more."""
@@ -91,13 +91,13 @@ class World:
         """The group of the ask has found no node."""
         group = self.app.group_of(request.ask)
         self.escalation.want(group, ReservationRequest, self.now)
-        wants = group.remedies[ReservationRequest]
+        wants = group.remedy_requests[ReservationRequest]
         assert isinstance(wants, ReservationRequest)
         return wants
 
     def reserve(self, request: Request, *, ends: bool = False) -> None:
         """The ask has a node, or has lost it."""
-        wants = self.app.group_of(request.ask).remedies.get(ReservationRequest)
+        wants = self.app.group_of(request.ask).remedy_requests.get(ReservationRequest)
         if ends:
             request.reservation = None
             if wants is not None:
@@ -157,8 +157,8 @@ def carry_out(world: World, what: str, number: int, seconds: float) -> None:
             world.reserve(request, ends=True)
         elif what == "leave" and request.is_pending and request.reservation is None:
             world.leave(request)
-        elif what == "try" and ReservationRequest in group.remedies:
-            world.escalation.rank(group.remedies[ReservationRequest], world.now)
+        elif what == "try" and ReservationRequest in group.remedy_requests:
+            world.escalation.rank(group.remedy_requests[ReservationRequest], world.now)
 
 
 @given(steps)
@@ -170,7 +170,7 @@ def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
     for step in history:
         carry_out(world, *step)
         for group in world.app.groups.values():
-            wants = group.remedies.get(ReservationRequest)
+            wants = group.remedy_requests.get(ReservationRequest)
             if wants is None:
                 continue
             ready = world.ready(group)
@@ -216,7 +216,7 @@ def test_a_group_without_asks_wants_no_node() -> None:
     world.waiting.park(wants.group, world.back_off)
     assert TIMER in world.timers
     world.leave(request)
-    assert (wants.group.remedies, wants in world.app.ranking) == ({}, False)
+    assert (wants.group.remedy_requests, wants in world.app.ranking) == ({}, False)
     assert TIMER not in world.timers
 
 

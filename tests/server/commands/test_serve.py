@@ -77,7 +77,7 @@ async def test_sigterm_drains_and_ends_with_success() -> None:
     async with ServerProcess() as server:
         assert server.http == "off"
         async with grpc.aio.insecure_channel(server.target) as channel:
-            await RawSession(channel).drained(partial(server.send, signal.SIGTERM))
+            await RawSession(channel).leave_when_drained(partial(server.send, signal.SIGTERM))
         assert await outcome(server) == (0, "")
 
 

@@ -77,7 +77,7 @@ async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -
         assert len(workers) == 2
         assert await asyncio.to_thread(get, f"http://{server.http}/readyz") == 200
         async with grpc.aio.insecure_channel(server.target) as channel:
-            await RawSession(channel).drained(partial(server.send, signal.SIGTERM))
+            await RawSession(channel).leave_when_drained(partial(server.send, signal.SIGTERM))
         assert await ended(server) == (0, "")
         assert not any(map(is_there, workers))
     replays = [replayed(read(tmp_path / f"worker-{number}")) for number in (1, 2)]

@@ -223,13 +223,13 @@ def heard(driver: Driver, *words: str) -> list[str]:
     return [line for line in lines if not words or set(words) & set(line.split())]
 
 
-def preempted(*, asks_of_victims: int) -> tuple[Driver, str]:
+def preempted(*, rich_asks: int) -> tuple[Driver, str]:
     """A node full of asks of root.rich, and the key of the one that was stopped for `k` of root.poor."""
     driver = Driver()
     poor = "{name: poor, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}"
     driver.do(register(config(f"[{poor}, {{name: rich}}]")), nodes(node("n1", vcore=4)))
     driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
-    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(asks_of_victims))))
+    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(rich_asks))))
     told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
     ((_, victim, why, _),) = released(told)
     assert why == "PREEMPTED_BY_SCHEDULER"

@@ -28,6 +28,18 @@ STREAMS = {
     "UpdateAllocation": si.AllocationResponse,
 }
 
+TWO_QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: default
+          - name: small
+            resources: {max: {vcore: 2}}
+"""
+
 
 @asynccontextmanager
 async def serving(
@@ -40,19 +52,6 @@ async def serving(
     settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
     async with running(Settings(**settings), scheduler=scheduler, clock=clock) as server:
         yield server
-
-
-TWO_QUEUES = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: default
-          - name: small
-            resources: {max: {vcore: 2}}
-"""
 
 
 @asynccontextmanager
@@ -325,7 +324,7 @@ class RawSession:
         result: sp.ReplayResult = (await self.until(call, "replay_result")).replay_result
         return result
 
-    async def drained(self, drain: Callable[[], None]) -> None:
+    async def leave_when_drained(self, drain: Callable[[], None]) -> None:
         """Have something placed, have the server drained, and leave it in order."""
         call, _ = await self.begin()
         await self.replay(call, asks={"k": "app"})

@@ -4,7 +4,7 @@ from math import inf
 from typing import Any
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup, preempting
+from licorne_core.model.apps.groups import AskGroup, preemption_request_of
 from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
@@ -99,7 +99,7 @@ def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
 
 def pauses(app: Application) -> dict[Kind, float]:
     """The ends of pauses by group: victims were searched for in vain."""
-    wanted = {kind_of(group): preempting(group) for group in app.groups.values()}
+    wanted = {kind_of(group): preemption_request_of(group) for group in app.groups.values()}
     return {
         kind: wants.paused_until if wants.waits_for is None else wants.waits_until
         for kind, wants in wanted.items()

@@ -90,8 +90,11 @@ async def begin(
     try:
         await plane.processes.start(shim)
     except BaseException:
-        for one in (name, *servers):
-            await plane.processes.stop(one)
+        try:
+            await plane.processes.stop(name)
+        finally:
+            for server in servers:
+                await plane.processes.stop(server)
         raise
     return Scheduler(kind=kind, name="yunikorn", programs=(*servers, name), target=target, page=page)
 

@@ -267,16 +267,29 @@ func TestSettlingEnds(t *testing.T) {
 	})
 }
 
-// A bind does not wait for ever for others that have no answer: its pod is placed again then.
-func TestBindsWaitForASlotSoLong(t *testing.T) {
+// A bind waits for others as long as they come to their ends, however many there are, and no longer.
+func TestBindsWaitForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, answer{})
 		for range bindsAtOnce {
-			s.slots <- struct{}{}
+			if err := s.slots.take(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		err := s.Bind(aPod(), "node")
-		if err == nil || !strings.Contains(err.Error(), "64 others were not done within 30s") || time.Since(s.begin) != slotTime {
-			t.Errorf("after %v the error is %v", time.Since(s.begin), err)
+		bound := make(chan error)
+		go func() { bound <- s.Bind(aPod(), "node") }()
+		// Two slots come free, and are taken again by others that waited before.
+		for range 2 {
+			time.Sleep(stallTime - time.Second)
+			s.slots.moved.Store(time.Now().UnixNano())
+		}
+		err := <-bound
+		took := time.Since(s.begin)
+		if err == nil || !strings.Contains(err.Error(), "none of 64 binds has come to its end within 30s") {
+			t.Errorf("the error is %v", err)
+		}
+		if least := 3*stallTime - 2*time.Second; took < least || took > least+stallTime {
+			t.Errorf("it waited for %v", took)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,8 +17,9 @@ import (
 const (
 	// bindsAtOnce is how many binds are under way at a time. More wait for each other in the API server.
 	bindsAtOnce = 64
-	// slotTime is how long a bind waits for others. The shim places its pod again later.
-	slotTime = 30 * time.Second
+	// stallTime is for how long no bind may come to its end before those that wait for others are given up. The shim
+	// places their pods again later.
+	stallTime = 30 * time.Second
 	// callTime is how long a call may take. The shim holds a lock of the pod meanwhile.
 	callTime = 10 * time.Second
 	// tryTime is for how long a call is tried again, from its first try on: more than one without an answer.
@@ -56,18 +58,42 @@ func (c *Client) Bind(pod *v1.Pod, node string) error {
 }
 
 func (c *Client) tryBind(pod *v1.Pod, node string) error {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-time.After(slotTime):
-		return fmt.Errorf("%d others were not done within %v", bindsAtOnce, slotTime)
+	if err := c.slots.take(); err != nil {
+		return err
 	}
+	defer c.slots.free()
 	ctx, done := context.WithTimeout(context.Background(), callTime)
 	defer done()
 	return c.set.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{})
+}
+
+// slots are those of binds that are under way.
+type slots struct {
+	taken chan struct{}
+	moved atomic.Int64 // when the last one was taken or free, in nanoseconds
+}
+
+// take waits for a slot as long as others come to their end.
+func (s *slots) take() error {
+	for {
+		select {
+		case s.taken <- struct{}{}:
+			s.moved.Store(time.Now().UnixNano())
+			return nil
+		case <-time.After(stallTime):
+			if time.Since(time.Unix(0, s.moved.Load())) >= stallTime {
+				return fmt.Errorf("none of %d binds has come to its end within %v", bindsAtOnce, stallTime)
+			}
+		}
+	}
+}
+
+func (s *slots) free() {
+	<-s.taken
+	s.moved.Store(time.Now().UnixNano())
 }
 
 // isBound says whether the API server has the pod on the node.

@@ -19,7 +19,7 @@ type Client struct {
 	client.KubeClient
 	set      kubernetes.Interface
 	load     *Load
-	slots    chan struct{}
+	slots    slots
 	statuses *statuses
 }
 
@@ -40,7 +40,7 @@ func Config(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
 
 // New makes a client that calls by a clientset, and leaves the rest to another client.
 func New(set kubernetes.Interface, rest client.KubeClient) *Client {
-	c := &Client{KubeClient: rest, set: set, load: &Load{}, slots: make(chan struct{}, bindsAtOnce)}
+	c := &Client{KubeClient: rest, set: set, load: &Load{}, slots: slots{taken: make(chan struct{}, bindsAtOnce)}}
 	c.statuses = newStatuses(c.patchStatus, c.load)
 	return c
 }

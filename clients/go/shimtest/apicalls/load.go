@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// busyLook is how often it is looked whether there are fewer calls.
+// busyLook is the pause between two looks at the number of calls.
 const busyLook = 50 * time.Millisecond
 
 // Load counts the calls that wait or are under way.
@@ -44,7 +44,7 @@ func (l *Load) Settle(ctx context.Context, calls int, while time.Duration, lates
 	}
 }
 
-// rest is after how long it is worth another look.
+// rest is how long to wait before the next look; zero or less if it has settled.
 func (l *Load) rest(calls int, while time.Duration, latest time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

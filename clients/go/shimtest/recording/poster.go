@@ -10,10 +10,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"licorne.dev/clients/go/shimtest/apicalls"
 )
 
 const (
@@ -112,8 +111,7 @@ func (p *poster) work(ctx context.Context) {
 				continue
 			}
 			p.giveUp(err)
-			// What the API server refuses for good, as in a namespace that ends, says nothing of other events.
-			if !apicalls.Passes(err) {
+			if ofOneEvent(err) {
 				continue
 			}
 		}
@@ -123,6 +121,11 @@ func (p *poster) work(ctx context.Context) {
 		}
 		pause = min(2*pause, lastPause)
 	}
+}
+
+// ofOneEvent says whether an error is that of the event alone: the next one may well be taken.
+func ofOneEvent(err error) bool {
+	return errors.IsNotFound(err) || errors.IsInvalid(err) || errors.HasStatusCause(err, v1.NamespaceTerminatingCause)
 }
 
 // giveUp counts an event that is not posted.

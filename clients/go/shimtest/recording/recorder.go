@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +39,8 @@ type Options struct {
 	Post func(context.Context, *eventsv1.Event) error
 	// Settle waits until what goes before events has been done, or an event of that time has waited for long.
 	Settle func(ctx context.Context, since time.Time)
+	// Waits says whether a pod is still to be placed: the shim does not tell all ends. Nil leaves it at what it tells.
+	Waits func(application, key string) bool
 	// Why asks for what a pod waits. Nil leaves it at what the shim says.
 	Why func(ctx context.Context, application, key string) (Reason, error)
 	// Controller and Instance are who reports.
@@ -75,7 +75,6 @@ type way struct {
 	waits       string // what the shim says of its waiting
 	told        string // the code of the reason that was posted last
 	pause       time.Duration
-	unknown     bool // to the server when it was looked last
 }
 
 var _ events.EventRecorder = (*Recorder)(nil)
@@ -195,13 +194,15 @@ func (r *Recorder) look(ctx context.Context, uid types.UID) {
 		return
 	}
 	application := known.application
+	if r.options.Waits != nil && !r.options.Waits(application, string(uid)) {
+		r.end(uid)
+		r.mu.Unlock()
+		return
+	}
 	reason := Reason{Code: known.waits, Text: known.waits}
 	r.mu.Unlock()
-	var unknown bool
 	if r.options.Why != nil {
-		found, err := r.options.Why(ctx, application, string(uid))
-		unknown = status.Code(err) == codes.NotFound
-		if err == nil || unknown {
+		if found, err := r.options.Why(ctx, application, string(uid)); err == nil {
 			reason = found
 		}
 		select {
@@ -214,12 +215,6 @@ func (r *Recorder) look(ctx context.Context, uid types.UID) {
 	if known = r.going[uid]; known == nil {
 		return
 	}
-	// The server may have started anew, and not be told of the pod yet: one look is none.
-	if unknown && known.unknown {
-		r.end(uid)
-		return
-	}
-	known.unknown = unknown
 	if reason.Code != "" && reason.Code != known.told {
 		known.told = reason.Code
 		r.poster.put(r.event(known.pod, v1.EventTypeWarning, "FailedScheduling", "Scheduling", reason.Text))

@@ -3,7 +3,6 @@ package recording
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +31,7 @@ type posted struct {
 	reason Reason
 	unsure error
 	looks  []time.Duration
+	gone   sync.Map // pods that the shim does not place any more
 	begin  time.Time
 }
 
@@ -55,6 +55,10 @@ func record(t *testing.T) *posted {
 			defer p.mu.Unlock()
 			p.looks = append(p.looks, time.Since(p.begin))
 			return p.reason, p.unsure
+		},
+		Waits: func(_, key string) bool {
+			_, gone := p.gone.Load(types.UID(key))
+			return !gone
 		},
 		Controller: "yunikorn", Instance: "yunikorn-host",
 	})
@@ -164,26 +168,23 @@ func TestWhyAPodWaits(t *testing.T) {
 	})
 }
 
-// A pod that the server does not know at two looks is forgotten, as whatever ended it was not told; at one it is not.
-func TestPodsThatTheServerDoesNotKnow(t *testing.T) {
+// A pod that the shim has to place no more is forgotten, as not every end is told; one that the server does not know,
+// as for one that scheduling gates hold, has the shim's own reason.
+func TestPodsThatWaitNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := record(t)
-		p.unsure = fmt.Errorf("does not explain: %w", status.Error(codes.NotFound, "no such ask"))
-		p.queued(aPod("pod"))
-		time.Sleep(patience + time.Second)
-		p.mu.Lock()
-		p.unsure, p.reason = nil, Reason{"NO_NODE_FITS", "NO_NODE_FITS: no node"}
-		p.mu.Unlock()
-		time.Sleep(time.Hour)
-		expect(t, p.notes(), "FailedScheduling NO_NODE_FITS: no node")
-		p.mu.Lock()
 		p.unsure = status.Error(codes.NotFound, "no such ask")
-		p.mu.Unlock()
-		time.Sleep(2*lastLook + time.Minute)
-		if p.mu.Lock(); len(p.going) != 0 {
+		gated := aPod("gated")
+		p.normal(gated, "Scheduling", "Scheduling", "waiting for scheduling gates")
+		p.queued(aPod("gone"))
+		p.gone.Store(types.UID("gone"), true)
+		time.Sleep(time.Hour)
+		expect(t, p.notes(), "FailedScheduling waiting for scheduling gates")
+		p.Recorder.mu.Lock()
+		defer p.Recorder.mu.Unlock()
+		if len(p.going) != 1 || p.going["gated"] == nil {
 			t.Errorf("known are %v", p.going)
 		}
-		p.mu.Unlock()
 	})
 }
 
@@ -278,20 +279,26 @@ func TestSlowServer(t *testing.T) {
 	})
 }
 
-// What the API server refuses for good is given up, and the next event is posted at once.
+// What the API server refuses of one event is given up, and the next one is posted at once; a right that is missing, or
+// a token that has expired, makes a pause.
 func TestRefusedEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := record(t)
-		p.fails = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "pod", errors.New("the namespace ends"))
-		for i := range 100 {
-			p.bound(aPod(time.Duration(i).String()))
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if p.tries != 100 {
-			t.Errorf("there were %d tries", p.tries)
-		}
-	})
+	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "pod", errors.New("the namespace ends"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause}}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "pod", errors.New("no right"))
+	for refusal, most := range map[error]int{ending: 100, forbidden: posters, apierrors.NewUnauthorized("expired"): posters} {
+		synctest.Test(t, func(t *testing.T) {
+			p := record(t)
+			p.fails = refusal
+			for i := range 100 {
+				p.bound(aPod(time.Duration(i).String()))
+			}
+			time.Sleep(firstPause / 2)
+			synctest.Wait()
+			if p.tries != most {
+				t.Errorf("with %v there were %d tries, not %d", refusal, p.tries, most)
+			}
+		})
+	}
 }
 
 // Pods of which there are too many are told of nevertheless once they are bound.

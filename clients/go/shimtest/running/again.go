@@ -37,6 +37,7 @@ type again struct {
 type failure struct {
 	application, namespace, name string
 	times                        int
+	given                        *v1.Pod // to the shim again, and not read since
 }
 
 func newAgain(shim *Shim) *again {
@@ -96,6 +97,7 @@ func (a *again) later(pod *v1.Pod, application string) {
 	}
 	wait := min(lastAgain, firstAgain*time.Duration(math.Exp2(float64(min(known.times, 10)))))
 	known.times++
+	known.given = nil
 	a.work.Put(pod.UID, time.Now().Add(wait))
 }
 
@@ -110,33 +112,56 @@ func (a *again) forget(uid types.UID) {
 
 // place gives a pod to the shim as if it were new, as the API server has it now.
 func (a *again) place(uid types.UID) {
-	a.mu.Lock()
-	known := a.failed[uid]
-	a.mu.Unlock()
+	known, given := a.takeGiven(uid)
 	if known == nil {
 		return
 	}
 	pod, err := a.read(uid, known)
 	switch {
-	case err == nil && pod == nil, a.hasFailed(known.application):
-		a.shim.context.RemoveTask(known.application, string(uid))
-		a.forget(uid)
 	case err != nil:
+		a.give(known, given)
 		slog.Warn("a pod that was not bound cannot be read", "pod", known.namespace+"/"+known.name, "error", err)
 		a.work.Put(uid, time.Now().Add(firstAgain))
+	case given != nil:
+		// Its end may have been told before the shim knew it again.
+		if pod == nil {
+			a.shim.context.DeletePod(given)
+		}
+	case pod == nil:
+		a.shim.context.RemoveTask(known.application, string(uid))
+		a.forget(uid)
+	case a.hasFailed(known.application):
+		a.forget(uid)
 	default:
 		slog.Info("a pod that was not bound is placed again", "pod", known.namespace+"/"+known.name, "times", known.times)
 		a.shim.context.RemoveTask(known.application, string(uid))
 		a.shim.context.AddPod(pod)
-		// Its end may have been told since it was read, before the shim knew it again.
-		if now, err := a.read(uid, known); err == nil && now == nil {
-			a.shim.context.DeletePod(pod)
-		}
+		a.give(known, pod)
+		a.work.Put(uid, time.Now())
 		a.shim.turns.Wake(known.application)
 	}
 }
 
-// read has a pod as the API server has it, nil if it has come to its end.
+// takeGiven returns a pod that has failed, and what was given to the shim again and not read since.
+func (a *again) takeGiven(uid types.UID) (*failure, *v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.failed[uid]
+	if known == nil {
+		return nil, nil
+	}
+	given := known.given
+	known.given = nil
+	return known, given
+}
+
+func (a *again) give(known *failure, pod *v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known.given = pod
+}
+
+// read returns the pod as the API server has it; nil if it has ended.
 func (a *again) read(uid types.UID, known *failure) (*v1.Pod, error) {
 	pod, err := a.shim.provider.GetAPIs().KubeClient.Get(known.namespace, known.name)
 	switch {

@@ -76,7 +76,7 @@ func (c *Clients) Provider(scheduler api.SchedulerAPI) (client.APIProvider, *api
 
 // Record has the events of the shim posted while the context lasts, behind the binds of its pods: those on the way of a
 // pod joined into one, and why a pod waits by the reason that the explainer finds.
-func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *recording.Explainer) error {
+func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *recording.Explainer, shim *Shim) error {
 	set, err := c.forEvents()
 	if err != nil {
 		return err
@@ -91,6 +91,7 @@ func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *
 			pods.Load().Settle(ctx, bindsBeforeEvents, quietTime, since.Add(eventDelay))
 		},
 		Why:        explainer.Why,
+		Waits:      shim.waits,
 		Controller: constants.SchedulerName,
 		Instance:   constants.SchedulerName + "-" + host,
 	})

@@ -5,6 +5,7 @@ package running
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,6 +100,16 @@ func (s *Shim) Work(ctx context.Context) {
 	both.Go(func() { s.turns.Run(ctx) })
 	both.Go(func() { s.again.work.Run(ctx, s.again.place) })
 	both.Wait()
+}
+
+// waits says whether a pod is still to be placed.
+func (s *Shim) waits(application, key string) bool {
+	known := s.context.GetApplication(application)
+	if known == nil {
+		return false
+	}
+	task, states := known.GetTask(key), cache.TaskStates()
+	return task != nil && !slices.Contains(states.Terminated, task.GetTaskState())
 }
 
 // Stop ends a shim that has started. The scheduler is not told.

@@ -63,7 +63,7 @@ class Application:
     """The pending requests that its RM could not run and that are not tried for a while. They are
     in no group, so that no pass looks at them."""
     deadlines: Timers[AgedAsks | str]
-    """End of its back-off, and times at which groups have asks old enough for a step."""
+    """End of its back-off, and times at which groups have asks old enough for a remedy."""
     message: str
     """Reason that it was rejected."""
     failure: str
@@ -246,7 +246,7 @@ class Application:
         self.priorities.add(request.priority)
         if request.create_time < self.submission_time:
             self.submission_time = request.create_time
-        for wants in group.remedies.values() if group.remedies else ():
+        for wants in group.remedy_requests.values() if group.remedy_requests else ():
             wants.add(place, now)
         return group.heap[0].arrival == request.arrival
 

@@ -1,7 +1,7 @@
-"""Pending asks of an application by class, and the asks that may reserve a node.
+"""Pending asks of an application by class, and those that wait for a remedy.
 
 The asks of a group fit alike, so when one finds no node, none does. Each of them may then have a
-node reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5).
+node reserved, for instance, once it is old enough, in the order of asks (spec §§ 5.3, 8.5).
 """
 
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ class AskGroup:
     """The budget that the asks were published to exceed; empty for none."""
     _unreported: list[Place] | None
     """See `unreported`; None before it is read."""
-    remedies: "dict[type[AgedAsks], AgedAsks]"
+    remedy_requests: "dict[type[AgedAsks], AgedAsks]"
     """Their requests for what may make room, by kind, in the order of `step`, once they found none."""
     refused_stops: Any
     """What they have to mind after stops in vain (`RefusedStops`); None without any."""
@@ -120,7 +120,7 @@ class AskGroup:
         self.log = {}
         self.blocker = None
         self._unreported = None
-        self.remedies = {}
+        self.remedy_requests = {}
         self.refused_stops = None
 
     def __repr__(self) -> str:
@@ -256,7 +256,7 @@ class AgedAsks:
     step = 0
     """Its place among the items that are ranked by one ask: the group itself has none."""
     by_settings = True
-    """False if no setting of a queue says how old the asks have to be."""
+    """True if a setting of the queue says how old the asks have to be."""
 
     def __init__(self, group: AskGroup, now: float) -> None:
         """Start with all asks of the group."""
@@ -272,13 +272,22 @@ class AgedAsks:
         """How old the asks have to be, in seconds."""
         return 0.0
 
-    def rests_until(self, now: float) -> float | None:
-        """Time until which it is not ranked, in unix seconds, inf for no time; None to rank it now."""
-        return self.paused_until if now < self.paused_until else None
+    def rests(self, now: float) -> bool:
+        """True if it is not ranked now: whoever has made it rest ranks it later."""
+        return now < self.paused_until
 
-    def wakes(self, now: float) -> bool:
-        """True if what it was parked for is over."""
+    def held_until(self, now: float) -> float | None:
+        """Time until which it must not be tried, in unix seconds; None if it may be now."""
+        return None
+
+    def end_wait(self, now: float) -> bool:
+        """End the wait that it was parked for, if its time has come; True if so."""
         return False
+
+    def let_go(self) -> None:
+        """Forget the asks: stale entries may still know the request."""
+        self._ready.clear()
+        self._young.clear()
 
     def qualifies(self, place: Place) -> bool:
         """True if the ask qualifies, apart from its age."""
@@ -351,7 +360,7 @@ class StartRequest(OfNoNode):
     __slots__ = ()
 
     def age(self) -> float:
-        """As the leaf says."""
+        """`reserve.after` of the leaf."""
         after: float = self.app.leaf.settings.reserve_after
         return after
 
@@ -365,7 +374,7 @@ class ReservationRequest(OfNoNode):
     by_settings = False
 
     def age(self) -> float:
-        """The same for all others."""
+        """`RESERVATION_AGE`, but 0 for asks that require their node."""
         return RESERVATION_AGE if self.group.ask_class.required_node is None else 0.0
 
 
@@ -399,7 +408,7 @@ class PreemptionRequest(AgedAsks):
         super().__init__(group, now)
 
     def age(self) -> float:
-        """As the leaf says."""
+        """`preemption.delay` of the leaf."""
         delay: float = self.app.leaf.settings.preemption_delay
         return delay
 
@@ -408,18 +417,18 @@ class PreemptionRequest(AgedAsks):
         request = place.request
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
 
-    def rests_until(self, now: float) -> float | None:
-        """Also while the RM is asked, and for a while after stops in vain."""
-        if self.is_asking:
-            return inf
-        in_vain = self.group.refused_stops
-        if now >= self.paused_until and in_vain is not None and now < in_vain.until:
-            until: float = in_vain.until
-            return until
-        return super().rests_until(now)
+    def rests(self, now: float) -> bool:
+        """True while the RM is asked about victims, too."""
+        return self.is_asking or super().rests(now)
 
-    def wakes(self, now: float) -> bool:
-        """True if it has waited long enough for kept nodes."""
+    def held_until(self, now: float) -> float | None:
+        """The end of the time that follows stops in vain."""
+        in_vain = self.group.refused_stops
+        until: float | None = None if in_vain is None or now >= in_vain.until else in_vain.until
+        return until
+
+    def end_wait(self, now: float) -> bool:
+        """It has waited long enough for kept nodes."""
         if self.waits_for is None or now < self.waits_until:
             return False
         self.waits_for = None
@@ -433,7 +442,7 @@ class PreemptionRequest(AgedAsks):
         return self.waits_until if maturing is None else min(maturing, self.waits_until)
 
 
-def preempting(group: AskGroup) -> PreemptionRequest | None:
+def preemption_request_of(group: AskGroup) -> PreemptionRequest | None:
     """The group's request for victims, if it has one."""
-    wants = group.remedies.get(PreemptionRequest)
+    wants = group.remedy_requests.get(PreemptionRequest)
     return wants if isinstance(wants, PreemptionRequest) else None

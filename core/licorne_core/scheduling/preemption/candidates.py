@@ -43,6 +43,20 @@ class Candidates:
     names: tuple[str, ...]
     """The ask's types, in order."""
 
+    __slots__ = (
+        "_by_cost",
+        "_index",
+        "_is_sorted",
+        "_judged_units",
+        "_some",
+        "found",
+        "judged",
+        "leaves",
+        "names",
+        "now",
+        "units",
+    )
+
     def __init__(
         self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:

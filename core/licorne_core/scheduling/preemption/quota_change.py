@@ -95,6 +95,19 @@ class Enforcement:
     by the books at that time: the books may change between two steps.
     """
 
+    __slots__ = (
+        "_assumed",
+        "_losses",
+        "_now",
+        "_parts",
+        "_queue",
+        "_units",
+        "amount",
+        "claimed",
+        "selected",
+        "victims",
+    )
+
     def __init__(
         self,
         queue: Queue,

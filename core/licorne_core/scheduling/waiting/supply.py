@@ -340,14 +340,16 @@ class Supplies:
         supply.asks -= 1
         if supply.asks:
             return ()
-        if supply.short_in >= 0 or supply.heap is not None or wanted.required_node is not None:
+        was_short = supply.short_in >= 0 or wanted in self._by_kind[ReservableSupply]
+        if was_short or supply.heap is not None or wanted.required_node is not None:
             return self._drop(wanted)
         self._leave_pool(supply)
         self._idle[supply] = None
-        if len(self._idle) > MAX_IDLE:
-            oldest = next(iter(self._idle))
-            del self._idle[oldest], self._free[oldest.wanted]
-        return ()
+        if len(self._idle) <= MAX_IDLE:
+            return ()
+        oldest = next(iter(self._idle))
+        del self._idle[oldest], self._free[oldest.wanted]
+        return (oldest,)
 
     def _drop(self, wanted: AskClass | Shape) -> list[Supply]:
         dropped = []

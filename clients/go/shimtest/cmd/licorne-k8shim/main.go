@@ -77,10 +77,10 @@ func run() error {
 	provider, pods := clients.Provider(scheduler)
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	if err := record(ctx, clients, pods, security); err != nil {
+	shim := running.New(provider, configMaps)
+	if err := record(ctx, clients, pods, shim, security); err != nil {
 		return err
 	}
-	shim := running.New(provider, configMaps)
 	cluster.Watch(shim.Context())
 	if err := shim.Start(); err != nil {
 		return err
@@ -97,11 +97,13 @@ func run() error {
 }
 
 // record has the shim's events posted as the environment says.
-func record(ctx context.Context, clients *running.Clients, pods *apicalls.Client, security *tls.Config) error {
+func record(
+	ctx context.Context, clients *running.Clients, pods *apicalls.Client, shim *running.Shim, security *tls.Config,
+) error {
 	switch wanted := os.Getenv("LICORNE_EVENTS"); wanted {
 	case "", "joined":
 		partition := fmt.Sprintf("[%s]%s", conf.GetSchedulerConf().ClusterID, constants.DefaultPartition)
-		return clients.Record(ctx, pods, recording.NewExplainer(target(), security, partition))
+		return clients.Record(ctx, pods, recording.NewExplainer(target(), security, partition), shim)
 	case "all":
 		return clients.RecordAll(ctx)
 	default:
