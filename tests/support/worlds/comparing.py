@@ -299,7 +299,8 @@ def _is_unplanned(core: Partition, one: Unplanned) -> bool:
     """True if a tired core has found no start for asks of the kind."""
     groups = core.applications[AppId(one.app_id)].groups.values()
     return any(
-        StartRequest in group.remedies and group.remedies[StartRequest].paused_until == one.until
+        StartRequest in group.remedy_requests
+        and group.remedy_requests[StartRequest].paused_until == one.until
         for group in groups
         if kind_of(group) == one.kind
     )
