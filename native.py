@@ -42,6 +42,7 @@ PURE = {
     "core/licorne_core/views/[!o]*.py": "reports are made for people; `outstanding_scan.py` is a job",
     "core/licorne_core/messages/reports.py": "so are these",
     "core/licorne_core/extensions/*/keys.py": "they are read with the configuration",
+    "core/licorne_core/extensions/*/reports.py": "they are for people, as reports are",
 }
 """What is not compiled, and why."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from licorne_core.config import extra, keys, properties
-from licorne_core.config.keys import Key, Section
+from licorne_core.config.kinds import Key, Section
 
 PAGE = Path(__file__).with_name("configuration-reference.md")
 

@@ -1,26 +1,40 @@
 """The points at which a feature takes part: `Extension`, which each of `licorne_core/extensions` extends.
 
 The kernel calls the extensions of a partition, and names none of them. They are asked in the order of the
-table in `extensions/__init__.py`, at every point; nothing that they say is merged or weighted. An
+table in `extensions/__init__.py`, at every point; nothing that they say is merged or weighted. A point
+asks those alone that say something there (`Points`): what is off, or has no part in it, costs nothing. An
 extension that keeps something of an application sets its bit in the application's `interests`, and keeps
 the rest by itself: where the bits are 0 the kernel asks nobody. The kernel's neutral words for what they
 have to say are named at each point.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.values.ids import AppId
+from licorne_core.values.resources import Resources
 from licorne_core.values.timers import Timer, Timers
+
+
+class Former(NamedTuple):
+    """What a queue was before it followed a configuration."""
+
+    max: Resources | None
+    settings: QueueSettings
+    managed: bool
 
 
 class Extension:
     """A feature of one partition. A point that is left as it is here means nothing to the feature.
 
     A feature's settings are those of its `keys.py`, which the configuration reads: they are
-    `queue.settings.of(NAME)`.
+    `queue.settings.of(NAME)`, and its flags `config.switches`. Its fields in reports are those of its
+    `reports.py`.
     """
 
     __slots__ = ("bit", "dirty", "name", "timers")
@@ -32,15 +46,24 @@ class Extension:
         self.dirty = dirty
         """Where it tells what has to be tried, or ranked, anew."""
         self.timers = timers
-        """Of the partition: `Timer(Due.EXTENSION, name=...)` is the one of this extension."""
+        """Of the partition: `Timer(Due.EXTENSION, name=...)` is the one of this extension, and
+        `Due.EXTENSION_WORK` for work of which there may be very much."""
+
+    # Configuration
+
+    def configure(self, config: PartitionConfig) -> None:
+        """The partition, which may be new, begins to follow this configuration; its queues do so next."""
+
+    def settled(self, queue: Queue, before: Former, now: float) -> None:
+        """A queue has followed the configuration: it has come, or may be another than `before`."""
+
+    def reloaded(self, now: float) -> None:
+        """All queues of a partition that was there before have followed another configuration."""
 
     # Life of applications and requests
 
-    def joined(self, app: Application, leaf: Queue) -> None:
-        """An application without asks is in a leaf from now on."""
-
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """Follow the settings of the leaf that the application is in, or moves to, in steps of a job."""
+        """Follow the settings of the leaf that the application comes into, moves to or is in, in steps."""
         return iter(())
 
     def entered(self, app: Application, request: Request, now: float) -> None:
@@ -52,21 +75,30 @@ class Extension:
     def gone(self, app: Application) -> None:
         """An application of interest has ended, or its partition has: keep nothing of it."""
 
+    def grown(self, leaf: Queue, now: float) -> None:
+        """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
+
     # Time
 
-    def on_deadline(self, now: float, most: int) -> int:
-        """The extension's timer is due: do at most so much; return how much was done."""
+    def pass_time(self, now: float, most: int) -> int:
+        """Its timer is due, or all that waits is looked at next: do at most so much; return how much was."""
         return 0
 
-    def settle(self, now: float, most: int) -> None:
-        """Follow the time before everything that waits is looked at, at most so much."""
+    def work(self, job: Any) -> Iterator[int]:
+        """The extension's timer for work is due: do it in steps of the job, a `TimerJob`."""
+        return iter(())
+
+    def awaited(self) -> float | None:
+        """The last time, in unix seconds, for which it waits to do something; plans look ahead so far."""
+        return None
 
     # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`
+    # Victims: one under notice is asked about by what was given to `handlers.victims.stop_victims`
 
-    # Reports
+    # Audit
 
-    def recount(self, app: Application, pending: Sequence[Request], *, settled: bool) -> None:
-        """Derive all that is kept of the application anew, and compare.
+    def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
+        """Derive all that is kept anew, and compare.
 
         It may be behind in the middle of a command, which is then not `settled`.
 
@@ -79,6 +111,28 @@ Kinds = Sequence[tuple[str, type[Extension]]]
 """Extensions by their names, in the order of the table."""
 
 
-def made(kinds: Kinds, dirty: Dirty, timers: Timers[Timer]) -> tuple[Extension, ...]:
-    """The extensions of a new partition, in the order of the table."""
-    return tuple(kind(name, 1 << number, dirty, timers) for number, (name, kind) in enumerate(kinds))
+class Points:
+    """The extensions of a partition by the points at which they have something to say."""
+
+    def __init__(self, kinds: Kinds, dirty: Dirty, timers: Timers[Timer]) -> None:
+        """Make the extensions of a new partition, in the order of the table."""
+        self.all = tuple(kind(name, 1 << number, dirty, timers) for number, (name, kind) in enumerate(kinds))
+        self.configure = self._at("configure")
+        self.settled = self._at("settled")
+        self.reloaded = self._at("reloaded")
+        self.follow = self._at("follow")
+        self.entered = self._at("entered")
+        self.left = self._at("left")
+        self.gone = self._at("gone")
+        self.grown = self._at("grown")
+        self.pass_time = self._at("pass_time")
+        self.awaited = self._at("awaited")
+        self.recount = self._at("recount")
+
+    def named(self, name: str) -> Extension:
+        """The extension of that name, which is there."""
+        return next(extension for extension in self.all if extension.name == name)
+
+    def _at(self, point: str) -> tuple[Extension, ...]:
+        unused = getattr(Extension, point)
+        return tuple(each for each in self.all if getattr(type(each), point) is not unused)

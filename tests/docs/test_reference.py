@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from licorne_core.config import extra, keys, load, properties
-from licorne_core.config.keys import Key, Kind, Section
+from licorne_core.config.kinds import Key, Kind, Section
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
@@ -66,7 +66,7 @@ CHECKED = {
     "health.checkInterval": "health_interval",
 }
 # What some of the others become.
-WORKING = {"preemption_enabled", "quota_preemption_enabled", "node_sort", "child_template"}
+WORKING = {"preemption_enabled", "switches", "node_sort", "child_template"}
 
 
 def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:

@@ -11,11 +11,16 @@ import pytest
 
 from licorne_core.extensions import NAMES
 from licorne_core.points import Extension
+from support.core.builders import config, register
+from support.core.driver import Driver
 from support.docs.pages import ROOT
 
-WORDS = {"ageing": r"ageing|AgeClock|\bAges\b"}
+WORDS = {
+    "ageing": r"ageing|AgeClock|\bAges\b",
+    "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
+}
 """What names an extension, as a pattern."""
-TABLE = "core/licorne_core/extensions/__init__.py"
+TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 POINTS = [name for name in vars(Extension) if not name.startswith("_") and callable(getattr(Extension, name))]
 
 
@@ -29,17 +34,28 @@ def test_there_are_twelve_points_at_the_most() -> None:
     assert 1 <= len(POINTS) <= 12
 
 
+def test_a_point_asks_those_alone_that_say_something_there() -> None:
+    """Work is asked for by a timer; at all other points there is a tuple of those that have the method."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")))
+    (partition,) = driver.scheduler.partitions.values()
+    for point in {*POINTS} - {"work"}:
+        taking_part = [each for each in partition.points.all if point in vars(type(each))]
+        assert [*getattr(partition.points, point)] == taking_part, point
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_else_names_an_extension(name: str) -> None:
-    """Core and server name it in its own folder and in the table alone."""
-    own = ROOT / "core/licorne_core/extensions" / name
+    """Core and server name it in its own folder or module, and in their tables alone."""
+    own = [ROOT / "core/licorne_core/extensions" / name]
+    own.append(ROOT / "server/licorne_server/extensions" / f"{name}.py")
     found = [
         str(path.relative_to(ROOT))
         for root in ("core/licorne_core", "server/licorne_server")
         for path in sorted((ROOT / root).rglob("*.py"))
-        if not path.is_relative_to(own) and re.search(WORDS[name], path.read_text(encoding="utf-8"))
+        if not any(map(path.is_relative_to, own)) and re.search(WORDS[name], path.read_text(encoding="utf-8"))
     ]
-    assert found == [TABLE]
+    assert found == [*TABLES] if own[1].exists() else [TABLES[0]]
 
 
 @pytest.mark.slow

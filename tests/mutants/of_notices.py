@@ -6,7 +6,6 @@ from mutants.operators import drop, never, swap, without
 NOTICE = "scenarios/test_scenarios::test_scenario[preemption_notice]"
 
 _STALE = "core/handlers/test_stale_stops::test_a_notice_ends_with_its_reason"
-_QUOTA = "core/handlers/test_stale_stops::test_a_notice_for_a_maximum_ends_with_its_reason"
 
 NOTICES = (
     Defect(
@@ -106,19 +105,5 @@ NOTICES = (
         drop("ask_again"),
         "a notice that does not hold any more is withdrawn at its deadline only",
         (_STALE,),
-    ),
-    Defect(
-        "enforced-once-begun",
-        "_is_enforced",
-        without("enforces"),
-        "a victim is stopped for a maximum that is not enforced any more",
-        (_QUOTA,),
-    ),
-    Defect(
-        "below-a-later-guarantee",
-        "still_exceeds",
-        never("_keeps_guarantee"),
-        "a victim is stopped for a maximum though a guarantee needs it by now",
-        (_QUOTA,),
     ),
 )

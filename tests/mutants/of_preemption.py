@@ -177,32 +177,6 @@ PREEMPTION = (
         ("properties/test_decisions::test_decides_as_the_oracle_does_in_rare_worlds",),
     ),
     Defect(
-        "below-its-maximum",
-        "amount_of",
-        swap("bound", "bound + 1"),
-        "a queue loses more than it has above its maximum",
-        ("scenarios/test_scenarios::test_scenario[quota_change]",),
-        nth=2,
-    ),
-    Defect(
-        "enforced-for-ever",
-        "QuotaClock.take",
-        drop("_starts"),
-        "a maximum is enforced again every second",
-        (
-            "scenarios/test_scenarios::test_scenario[quota_change]",
-            "scenarios/test_scenarios::test_scenario[quota_change_times]",
-        ),
-        nth=2,
-    ),
-    Defect(
-        "chosen-and-stopped",
-        "Enforcement._has_room",
-        without("_exceeds_max"),
-        "victims go for a maximum that was raised meanwhile",
-        ("core/handlers/test_enforcing::test_a_raised_maximum_ends_it",),
-    ),
-    Defect(
         "tried-once-though-in-vain",
         "_stopped_in_vain",
         swap(">=", "<"),

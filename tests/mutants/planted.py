@@ -1,6 +1,7 @@
 """All defects that are planted, in the order in which they are tried."""
 
 from extensions.ageing.mutants import AGEING
+from extensions.quota_change.mutants import QUOTA_CHANGE
 from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT
@@ -43,5 +44,6 @@ ALL = (
     *OPERATORS,
     *SIMULATION,
     *AGEING,
+    *QUOTA_CHANGE,
     *BACKFILL,
 )

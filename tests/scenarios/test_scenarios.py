@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from licorne_core.extensions import NAMES
 from scenarios.stage import Line, Stage
-from scenarios.transcript import read, rows_of, sections_of
+from scenarios.transcript import extensions_of, read, rows_of, sections_of
 from scenarios.verbs import VERBS
 from support.core.builders import RM
 
-FILES = sorted(Path(__file__).parent.glob("*.txt"))
+_ALL = sorted(Path(__file__).parent.glob("*.txt"))
+FILES = [path for path in _ALL if {*NAMES}.issuperset(extensions_of(path))]
 SECTIONS = {*range(1, 14)}
 """Sections of the specification whose behaviour shows in what an RM and an administrator see."""
 

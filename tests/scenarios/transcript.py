@@ -8,7 +8,8 @@
     one line for each thing that happened
 
 The first comment says ``# rows:`` with the acceptance rows that the file covers, if any, and
-``# spec:`` with the sections of the specification that it shows. A blank line ends what is said.
+``# spec:`` with the sections of the specification that it shows, and ``# extensions:`` with those of
+`licorne_core/extensions` without which it cannot be played. A blank line ends what is said.
 Run with ``--rewrite`` to have it written anew, and read the difference before you believe it.
 """
 
@@ -17,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RULE = "----"
-_ROWS = re.compile(r"^# rows: (?P<numbers>[\d, ]+)$", re.MULTILINE)
-_SECTIONS = re.compile(r"^# spec: (?P<numbers>[\d, ]+)$", re.MULTILINE)
 
 
 @dataclass
@@ -40,17 +39,22 @@ class Block:
 
 def rows_of(path: Path) -> list[int]:
     """The acceptance rows that the file names in a comment."""
-    return _numbers(_ROWS, path)
+    return [*map(int, _listed("rows", path))]
 
 
 def sections_of(path: Path) -> list[int]:
     """The sections of the specification that the file shows, as it says itself."""
-    return _numbers(_SECTIONS, path)
+    return [*map(int, _listed("spec", path))]
 
 
-def _numbers(pattern: re.Pattern[str], path: Path) -> list[int]:
-    found = pattern.search(path.read_text(encoding="utf-8"))
-    return [int(number) for number in found["numbers"].split(",")] if found else []
+def extensions_of(path: Path) -> list[str]:
+    """The extensions that the file needs, as it says itself."""
+    return _listed("extensions", path)
+
+
+def _listed(what: str, path: Path) -> list[str]:
+    found = re.search(rf"^# {what}: ([\w, ]+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1].replace(",", " ").split() if found else []
 
 
 def read(path: Path) -> list[Block]:

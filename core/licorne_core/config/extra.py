@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from licorne_core.config.keys import Key, Kind, section
+from licorne_core.config.kinds import Key, Kind, section
 from licorne_core.config.report import Similar
 from licorne_core.values.names import Pattern
 

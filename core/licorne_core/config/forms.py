@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.extra import parse_duration
-from licorne_core.config.keys import Key, Kind
+from licorne_core.config.kinds import Key, Kind
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
@@ -43,6 +43,10 @@ class Property(NamedTuple):
     key: Key
     setting: str
     form: Form
+    after: str = ""
+    """Of an extension: the property behind which it is described; empty for the end."""
+    unset: str = ""
+    """Of an extension: what plans say of a queue without it; empty for nothing."""
 
 
 def one_of(words: Mapping[str, Any]) -> Form:

@@ -5,73 +5,11 @@ The parser knows the keys of these tables and no others, so that no key is witho
 properties (`properties.py`) and of the extra configuration (`extra.py`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
+from importlib import import_module
 
+from licorne_core.config.kinds import Key, Kind, section, words
 from licorne_core.config.schema import NodeSortType
 from licorne_core.values.rule_kinds import RULES
-
-
-class Kind(Enum):
-    """Kind of a key's value, in the words of the reference."""
-
-    TEXT = "text"
-    FLAG = "`true` or `false`"
-    COUNT = "whole number from 0 up"
-    TEXTS = "list of texts"
-    ITEMS = "list of mappings"
-    MAPPING = "mapping"
-    NAMED_TEXTS = "mapping of texts"
-    NAMED_NUMBERS = "mapping of numbers"
-    AMOUNTS = "amounts by resource"
-    # Of queue properties and of the extra configuration, all values of which are texts.
-    WORD = "one of"
-    INTEGER = "whole number"
-    DURATION = "duration above zero"
-    ANY_DURATION = "duration"
-    AMOUNT_LIST = "amounts in one text"
-    NAME_LIST = "names, separated by commas"
-    NUMBER = "number"
-    GAIN = "`N/duration`, `N/duration max M`"
-    HOURS = "amount, `/` and `hour`, `day`, `week` or `month`"
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key: its name, kind of value, effect, and section of the specification.
-
-    `default` is the value of an absent key, in the form of the configuration; empty for none.
-    `choices` are all words that the value may be, and `allowed` has further requirements in words.
-    `inside` has the keys of a mapping. `where` names the queues for which a property counts.
-    `works` is False for a key that is read, checked and shown, and does nothing else.
-    """
-
-    name: str
-    kind: Kind
-    what: str
-    spec: str
-    default: str = ""
-    choices: tuple[str, ...] = ()
-    allowed: str = ""
-    inside: "Mapping[str, Key] | None" = None
-    where: str = ""
-    works: bool = True
-
-
-Section = Mapping[str, Key]
-"""The keys of one mapping by name, in the order of the reference."""
-
-
-def section(*keys: Key) -> Section:
-    """The section of these keys."""
-    return {key.name: key for key in keys}
-
-
-def words(of: type[Enum]) -> tuple[str, ...]:
-    """The words that an enumeration stands for."""
-    return tuple(str(word.value) for word in of)
-
 
 LIMIT = section(
     Key("limit", Kind.TEXT, "a description, which messages about the limit repeat", "2.6"),
@@ -261,15 +199,16 @@ NODE_SORT = section(
     ),
 )
 
+SWITCHES: tuple[Key, ...] = tuple(
+    key
+    for _, module in import_module("licorne_core.extensions").modules("keys")
+    for key in getattr(module, "SWITCHES", ())
+)
+"""Flags of extensions, beside that of preemption; off by default."""
+
 PREEMPTION = section(
     Key("enabled", Kind.FLAG, "whether queues take back what they are guaranteed", "2.1", default="true"),
-    Key(
-        "quotapreemptionenabled",
-        Kind.FLAG,
-        "whether queues lose what they have above a lowered maximum",
-        "9.6",
-        default="false",
-    ),
+    *SWITCHES,
 )
 
 RESOLVER = section(

@@ -14,6 +14,7 @@ from licorne_core.config.caps import (
     PARTITIONS,
     QUEUES,
 )
+from licorne_core.config.kinds import words
 from licorne_core.config.properties import PROPERTIES, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.rules import read_rule
@@ -94,7 +95,7 @@ def _partition(cursor: Cursor) -> PartitionConfig:
         root=_root(fields),
         placement_rules=tuple(map(read_rule, fields["placementrules"].items())),
         preemption_enabled=preemption["enabled"].flag(default=True),
-        quota_preemption_enabled=preemption["quotapreemptionenabled"].flag(),
+        switches={f"preemption.{key.name}": preemption[key.name].flag() for key in keys.SWITCHES},
         node_sort=_node_sort(fields["nodesortpolicy"]),
         user_group_resolver=_resolver(fields["usergroupresolver"].fields(keys.RESOLVER)["type"]),
         place=cursor.place,
@@ -149,7 +150,7 @@ def _node_sort_type(cursor: Cursor) -> NodeSortType:
         if known.value == text:
             return known
     if text:
-        cursor.problem(f"undefined policy: {text}, expected one of {', '.join(keys.words(NodeSortType))}")
+        cursor.problem(f"undefined policy: {text}, expected one of {', '.join(words(NodeSortType))}")
     return NodeSortType.FAIR
 
 

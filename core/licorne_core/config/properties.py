@@ -1,7 +1,8 @@
 """Queue properties and the settings that they mean (spec § 2.4). Other properties are free for any use."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from licorne_core.config.forms import (
@@ -21,7 +22,7 @@ from licorne_core.config.forms import (
     read_hours,
     whole,
 )
-from licorne_core.config.keys import Key, Kind, section
+from licorne_core.config.kinds import Key, Kind, section
 from licorne_core.config.report import meant_by, not_usual
 from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import shown
@@ -40,7 +41,6 @@ PREEMPTION_MINIMUM_RUNTIME = "preemption.minimum.runtime"
 PREEMPTION_NOTICE = "preemption.notice"
 PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
 PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
-QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
 RESERVATION_MAX_NODES = "reservation.max.nodes"
 APP_RESERVATION_MAX_NODES = "application.reservation.max.nodes"
 HALF_LIFE = "fairshare.half-life"
@@ -60,9 +60,8 @@ def _property(name: str, setting: str, form: Form, what: str, spec: str, where: 
 
 def _of_extensions() -> Iterator[Property]:
     """The properties of the extensions, looked up by name, as the configuration names none of them."""
-    extensions = "licorne_core.extensions"
-    for name in import_module(extensions).NAMES:
-        yield from import_module(f"{extensions}.{name}.keys").PROPERTIES
+    for _, module in import_module("licorne_core.extensions").modules("keys"):
+        yield from module.PROPERTIES
 
 
 _NOT_INHERITED = "any; not inherited"
@@ -158,14 +157,6 @@ _PROPERTIES = (
         "9",
     ),
     _property(
-        QUOTA_PREEMPTION_DELAY,
-        "quota_preemption_delay",
-        DELAY,
-        "how long after `max` was lowered the queue loses what it has above it; none is off",
-        "9.6",
-        "managed",
-    ),
-    _property(
         RESERVATION_MAX_NODES,
         "reserved_nodes",
         whole(0, INT32_MAX),
@@ -247,7 +238,12 @@ _PROPERTIES = (
         _NOT_INHERITED,
     ),
 )
-_OF_EXTENSIONS = tuple(_of_extensions())
+OF_EXTENSIONS = tuple(_of_extensions())
+_EXTENDED = tuple(dict.fromkeys(each.setting for each in OF_EXTENSIONS))
+_PLACES = {each.key.name: [each] for each in _PROPERTIES}
+for _each in OF_EXTENSIONS:
+    _PLACES.setdefault(_each.after or _each.key.name, []).append(_each)
+_IN_PLACE = tuple(chain.from_iterable(_PLACES.values()))
 _BUDGET = Key(
     BUDGET_HOURS,
     Kind.HOURS,
@@ -257,7 +253,7 @@ _BUDGET = Key(
     where=_NOT_INHERITED,
 )
 
-PROPERTIES = section(*(each.key for each in (*_PROPERTIES, *_OF_EXTENSIONS)), _BUDGET)
+PROPERTIES = section(*(each.key for each in _IN_PLACE), _BUDGET)
 """The properties with a meaning for the core."""
 
 
@@ -284,9 +280,8 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     if that is given.
     """
     doubts: list[str] = []
-    found = _read(_PROPERTIES, properties, doubts)
-    extended = _read(_OF_EXTENSIONS, properties, doubts).items()
-    given = tuple((name, value) for name, value in extended if value is not None)
+    found = _read(properties, doubts)
+    given = tuple((name, value) for name in _EXTENDED if (value := found.pop(name, None)) is not None)
     if given:
         found["extended"] = given
     hours = _hours(properties, doubts)
@@ -297,10 +292,10 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     return QueueSettings(**found) if found else _STANDARD
 
 
-def _read(among: Iterable[Property], properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
-    """The settings that some of the properties give; a bad value gives none, and a doubt."""
+def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
+    """The settings that the properties give; a bad value gives none, and a doubt."""
     found: dict[str, Any] = {}
-    for key, setting, form in among:
+    for key, setting, form, *_ in _IN_PLACE:
         text = properties.get(key.name)
         if text is None:
             continue

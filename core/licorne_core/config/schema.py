@@ -67,7 +67,6 @@ class QueueSettings:
     preemption_notice: float = 0.0
     preemption_loss_limit: Items = ()
     preemption_victim_order: VictimOrder = VictimOrder.AGE
-    quota_preemption_delay: float = 0.0
     backoff_threshold: int = 0
     backoff_delay: float = 30.0
     reserved_nodes: int | None = None
@@ -232,7 +231,8 @@ class PartitionConfig:
     root: QueueConfig
     placement_rules: tuple[PlacementRuleConfig, ...] = ()
     preemption_enabled: bool = True
-    quota_preemption_enabled: bool = False
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    """Flags of extensions by their keys, such as ``preemption.<name>``; one that is not there is off."""
     node_sort: NodeSortPolicy = NodeSortPolicy()
     user_group_resolver: str = ""
     place: Place = field(default=Place(), compare=False)

@@ -247,29 +247,6 @@ def victim_of_drain(time: float, victim: Ask, node_id: NodeId) -> EventRecord:
     return _request(time, victim, f"Preempted to drain node {node_id}")
 
 
-def quota_preempted(
-    time: float,
-    queue: QueuePath,
-    maximum: Resources,
-    preemptable: Resources,
-    claimed: Resources,
-    selected: int,
-    preempted: int,
-) -> EventRecord:
-    """QUEUE_PREEMPTION set: the new maximum was enforced, as far as possible (spec § 9.6).
-
-    `preemptable` was to be stopped, and the victims have `claimed`. Out of the `selected` possible
-    victims, `preempted` many were stopped.
-    """
-    text = (
-        f"Quota Preemption results summary: preemptable resources: {describe(preemptable)}"
-        f", claimed resources: {describe(claimed)}, selected victims: {selected}"
-        f", preempted victims: {preempted}"
-    )
-    detail = EventDetail.QUEUE_PREEMPTION
-    return EventRecord(time, EventType.QUEUE, queue, EventChange.SET, detail, message=text, resource=maximum)
-
-
 def placeholder_incompatible(time: float, placeholder: Ask, real: Ask) -> EventRecord:
     """REQUEST: a real ask of the task group wants more than the placeholder has (§§ 6.5a, 12.1.3)."""
     size = real.ask_class.resources

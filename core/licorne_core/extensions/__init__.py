@@ -1,16 +1,30 @@
 """The features that a partition can do without, each in a folder of its own.
 
 Each folder has an `extension.py` with a class `Extension`, which takes part at the points of
-`licorne_core/points.py`, and a `keys.py` with the properties that turn it on, which `config` reads. This
-table is closed: its order is that at every point.
+`licorne_core/points.py`, a `keys.py` with the keys that turn it on, which `config` reads, and perhaps a
+`reports.py` with the fields that it adds to reports, which `views` read. This table is closed: its order
+is that at every point.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-NAMES = ("ageing",)
+NAMES = (
+    "ageing",
+    "quota_change",
+)
+
+
+def modules(name: str) -> Iterator[tuple[str, Any]]:
+    """The modules of that name, each with the name of its extension, in the order of the table."""
+    for extension in NAMES:
+        place = f"{__name__}.{extension}.{name}"
+        if find_spec(place) is not None:
+            yield extension, import_module(place)
 
 
 def kinds() -> tuple[tuple[str, Any], ...]:
     """Name and class of each extension, in the order of the table."""
-    return tuple((name, import_module(f"{__name__}.{name}.extension").KIND) for name in NAMES)
+    return tuple((name, module.KIND) for name, module in modules("extension"))

@@ -13,7 +13,6 @@ from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, look_
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Commands, Outcome, OutcomeJob
 from licorne_core.handlers.predicates import WAITS_FOR_ANSWER, roll_back, roll_back_all, roll_back_unfitting
-from licorne_core.handlers.preemption import note_growth
 from licorne_core.handlers.victims import check_checkpoint, note_checkpoint
 from licorne_core.messages.commands import AskBackoff, ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, Effect, Release
@@ -232,7 +231,8 @@ def _resize_allocation(
     shrunk = {name: -value for name, value in change.items() if value < 0}
     partition.meter.change(app.owner, tuple(change.items()), now)
     partition.journal.note_all(allocation_resized(now, app.owner, grown, shrunk))
-    note_growth(partition, partition.leaf_of(app), now)
+    for extension in partition.points.grown:
+        extension.grown(partition.leaf_of(app), now)
     roll_back_unfitting(partition, node, now)
 
 
@@ -279,7 +279,8 @@ def _book(
     if app.state in (AppState.NEW, AppState.RESUMING):
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
     outcome.updates += placed(partition, app, allocation, now)
-    note_growth(partition, partition.leaf_of(app), now)
+    for extension in partition.points.grown:
+        extension.grown(partition.leaf_of(app), now)
     look_again(partition, node, now)
     outcome.made.setdefault(partition, []).append(allocation)
     roll_back_unfitting(partition, node, now)

@@ -172,8 +172,9 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     )
     rm.holdings.application_came(footprint)
     app.leaf = leaf
-    for extension in partition.extensions:
-        extension.joined(app, leaf)
+    for extension in partition.points.follow:
+        for _ in extension.follow(app, leaf, now):
+            pass
     app.follow_marks(partition.awaited.pop(app_id, UNMARKED))
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)

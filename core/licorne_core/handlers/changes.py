@@ -250,7 +250,7 @@ def _prepare(partition: Partition, app: Application, leaf: Queue, now: float) ->
         # The delay of preemption is the leaf's.
         partition.escalation.start_afresh(group, now)
         yield 1
-    for extension in partition.extensions:
+    for extension in partition.points.follow:
         yield from extension.follow(app, leaf, now)
 
 

@@ -17,7 +17,6 @@ from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
 from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.preemption import watch_quotas
 from licorne_core.handlers.victims import ask_again
 from licorne_core.messages.commands import Hold, Options, RegisterRm, RemoveRm, UpdateConfiguration
 from licorne_core.messages.effects import (
@@ -38,7 +37,7 @@ from licorne_core.model.queues.tree import check_reload, stop
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm, follow
-from licorne_core.scheduling.preemption.quota_clock import terms_of
+from licorne_core.points import Former
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import PartitionName, RmId, partition_key
 from licorne_core.values.resources import add, refund
@@ -65,15 +64,7 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     for memory in rm.memory.of(partition.name):
         yield from partition.shares.restore(memory, job.now)
     yield PARTITION
-    watched = partition.journal.on
-    limited: list[Change] = []
-    for visit in partition.tree.visits(config.root):
-        partition.tree.settle(visit)
-        if watched:
-            _note(job, partition, (visit.queue, None, snapshot(visit.queue)), limited)
-        partition.shares.attach(visit.queue, job.now)
-        yield 1
-    yield from _note_limits(job, partition, limited)
+    yield from _settle_queues(job, partition, config, is_new=True)
     rm.memory.forget(partition.name)
     rm.partitions[partition.name] = partition
 
@@ -89,7 +80,8 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
     yield PARTITION
     yield from _settle_queues(job, partition, config)
     partition.config = config
-    watch_quotas(partition, job.now)
+    for extension in partition.points.reloaded:
+        extension.reloaded(job.now)
     yield from partition.limits.limit_anew(partition.tree.get)
     for app in list(partition.applications.values()):
         yield from _follow_limits(job, partition, app)
@@ -102,27 +94,31 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group, job.now)
             yield 1
-        for extension in partition.extensions:
+        for extension in partition.points.follow:
             yield from extension.follow(app, app.leaf, job.now)
     partition.wakeups.kept_nodes.clear()
     ask_again(partition, job.now)
 
 
-def _settle_queues(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
-    """Settle queues and the enforcement of their maxima, and publish the changes."""
-    clock, watched = partition.quota_clock, partition.journal.on
-    was_enabled, clock.enabled = clock.enabled, config.quota_preemption_enabled
+def _settle_queues(
+    job: CommandJob, partition: Partition, config: PartitionConfig, *, is_new: bool = False
+) -> Iterator[int]:
+    """Settle the queues of a partition that may be new, let extensions follow, and publish the changes."""
+    points, watched = partition.points, partition.journal.on
+    for extension in points.configure:
+        extension.configure(config)
     limited: list[Change] = []
     for visit in partition.tree.visits(config.root):
         queue = visit.queue
-        before = snapshot(queue) if watched and not visit.is_new else None
-        terms = terms_of(queue, enabled=was_enabled)
+        before = snapshot(queue) if watched and not (is_new or visit.is_new) else None
+        former = Former(queue.max, queue.settings, queue.managed)
         partition.tree.settle(visit)
-        clock.on_reload(queue, terms, job.now)
+        for extension in points.settled:
+            extension.settled(queue, former, job.now)
         if watched:
             _note(job, partition, (queue, before, snapshot(queue)), limited)
         partition.shares.attach(queue, job.now)
-        if queue.is_empty:
+        if queue.is_empty and not is_new:
             clean_later(partition, queue, job.now)
         yield 1
     yield from _note_limits(job, partition, limited)

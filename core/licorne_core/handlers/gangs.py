@@ -32,7 +32,6 @@ from licorne_core.handlers.outcome import (
     time_out,
 )
 from licorne_core.handlers.predicates import assume, roll_back, roll_back_all
-from licorne_core.handlers.preemption import note_growth
 from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
@@ -364,7 +363,8 @@ def free(
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     # The RM may have resized it while it waited for its place.
-    note_growth(partition, leaf, now)
+    for extension in partition.points.grown:
+        extension.grown(leaf, now)
     look_again(partition, partition.nodes.by_id[allocation.node_id], now)
     return None
 

@@ -220,7 +220,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     leave_leaf(partition, app, now)
     partition.escalation.forget(app)
     if app.interests:
-        for extension in partition.extensions:
+        for extension in partition.points.gone:
             extension.gone(app)
     del partition.applications[app.app_id]
     if app.marks.hold is not None or app.marks.change is not None:

@@ -1,11 +1,10 @@
 """Stops of victims: for asks below a guarantee, or bound to a node (spec §§ 9.4, 9.5)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from licorne_core.events.allocations import quota_preempted
-from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Outcome, TimerJob
+from licorne_core.handlers.outcome import Decisions, Outcome
 from licorne_core.handlers.victims import record_of, stop_victims
 from licorne_core.messages.commands import FailMode
 from licorne_core.model.apps.application import Application
@@ -13,7 +12,6 @@ from licorne_core.model.apps.groups import AskGroup, preemption_request_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import application_blocker
 from licorne_core.scheduling.measures import stops_preemption
@@ -23,77 +21,7 @@ from licorne_core.scheduling.preemption import Plan, Victim
 from licorne_core.scheduling.preemption.hosts import is_free_for
 from licorne_core.scheduling.preemption.ledger import PreemptionRule, QueueNumbers
 from licorne_core.scheduling.preemption.planning import Score
-from licorne_core.scheduling.preemption.quota_change import Enforcement
 from licorne_core.values.ids import NodeId
-from licorne_core.values.resources import EMPTY
-from licorne_core.values.timers import Due, Timer
-
-_TIMER = Timer(Due.QUOTA)
-
-
-def watch_quotas(partition: Partition, now: float) -> None:
-    """Look again in a while as long as a queue has a time at which it is enforced."""
-    deadline = partition.quota_clock.next_deadline(now)
-    if deadline is not None and _TIMER not in partition.timers:
-        partition.timers.set(_TIMER, deadline)
-
-
-def note_growth(partition: Partition, leaf: Queue, now: float) -> None:
-    """Note usage booked in the leaf regardless of its maximum: recovered, resized, placed."""
-    if partition.quota_clock.enabled:
-        partition.quota_clock.on_growth(leaf.lineage, now)
-        watch_quotas(partition, now)
-
-
-def enforce_quotas(job: TimerJob) -> Iterator[int]:
-    """Stop allocations beyond maxima of queues, where it is time."""
-    partition = job.partition
-    clock = partition.quota_clock
-    due = yield from clock.due(job.now)
-    for queue in due:
-        if clock.take(queue, job.now):
-            yield from _enforce(job, queue)
-        yield 1
-    watch_quotas(partition, job.now)
-
-
-def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
-    """Enforce one maximum, as long as the settings want it."""
-    partition = job.partition
-    before = {queue: QueueNumbers.of(queue)}
-    search = partition.preemption.search
-    found = Enforcement(queue, partition.losses, search.assumed_checkpoint, search.units, job.now)
-
-    def stop(victims: Sequence[Victim]) -> None:
-        records = []
-        for victim in victims:
-            leaf = partition.leaf_of(victim.app)
-            if leaf not in before:
-                before[leaf] = QueueNumbers.of(leaf)
-            record = replace(
-                record_of(victim, PreemptionRule.QUOTA, job.now),
-                victim_queue=before[leaf],
-                beneficiary_queue=before[queue],
-            )
-            records.append(record)
-        stop_victims(partition, victims, records, job.now, job.outcome)
-
-    for cost in found.steps(stop):
-        yield cost
-        if not partition.quota_clock.enforces(queue):
-            break
-    if found.selected:
-        partition.journal.note(
-            quota_preempted(
-                job.now,
-                queue.path,
-                queue.max or EMPTY,
-                found.amount,
-                found.claimed,
-                found.selected,
-                found.victims,
-            )
-        )
 
 
 class Beneficiary(NamedTuple):
@@ -342,4 +270,3 @@ def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> No
 
 
 DECISIONS: Final[Decisions] = {ToPreempt: preempt, ToClear: clear}
-DEADLINES: Final[Deadlines] = {Due.QUOTA: Deadline(work=enforce_quotas, on_hold=False)}

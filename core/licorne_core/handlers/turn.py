@@ -175,8 +175,12 @@ def _follow_hours(firing: Firing, _: Timer) -> None:
 
 
 def _extension(firing: Firing, timer: Timer) -> None:
-    extension = firing.partition.extension(timer.name)
-    firing.part.left -= extension.on_deadline(firing.now, max(1, firing.part.left))
+    extension = firing.partition.points.named(timer.name)
+    firing.part.left -= extension.pass_time(firing.now, max(1, firing.part.left))
+
+
+def _extension_work(job: TimerJob) -> Iterator[int]:
+    return job.partition.points.named(job.timer.name).work(job)
 
 
 def _try_again(firing: Firing, timer: Timer) -> None:
@@ -320,8 +324,8 @@ def _inspect(firing: Firing, _: Timer) -> None:
     if partition.inspection is None:
         if partition.shares.is_on:
             _follow_time(partition, now)
-        for extension in partition.extensions:
-            extension.settle(now, MOST_SETTLED)
+        for extension in partition.points.pass_time:
+            extension.pass_time(now, MOST_SETTLED)
         partition.dirty.settle()
         partition.inspection = Inspection(partition, now)
     scan: Inspection = partition.inspection
@@ -346,6 +350,7 @@ _DEADLINES: Final[Deadlines] = {
     Due.INSPECT: Deadline(_inspect),
     Due.HOURS: Deadline(_follow_hours),
     Due.EXTENSION: Deadline(_extension),
+    Due.EXTENSION_WORK: Deadline(work=_extension_work, on_hold=False),
     Due.TRY_AGAIN: Deadline(_try_again),
     Due.ESCALATE: Deadline(_escalate),
     Due.REVIEW: Deadline(_review),
@@ -355,7 +360,6 @@ _DEADLINES: Final[Deadlines] = {
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
     **predicates.DEADLINES,
-    **preemption.DEADLINES,
     **victims.DEADLINES,
 }
 COMMANDS: Final[Commands] = {

@@ -33,22 +33,20 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.members import unit_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
-from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.preemption import Victim, loss_of
 from licorne_core.scheduling.preemption.ledger import (
+    Needed,
     PreemptionRecord,
     PreemptionRule,
     QueueNumbers,
     UnderNotice,
 )
-from licorne_core.scheduling.preemption.quota_change import still_exceeds
 from licorne_core.scheduling.preemption.standing import gives_way, is_useful
 from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
 from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.values.asks import Ask
-from licorne_core.values.resources import charge
 from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
 from licorne_core.values.timers import Due, Timer
 
@@ -82,8 +80,12 @@ def stop_victims(
     records: Sequence[PreemptionRecord],
     now: float,
     outcome: Outcome,
+    needed: Needed | None = None,
 ) -> None:
-    """Ask the RM to stop victims, each with its record, or give it notice; elastic gangs shrink by them."""
+    """Ask the RM to stop victims, each with its record, or give it notice; elastic gangs shrink by them.
+
+    `needed` says of those under notice whether they are still to be stopped; None for victims of a promise.
+    """
     units = _units(victims)
     for app, count in Counter(victim.app for victim in victims if victim.request in units).items():
         elastic = app.gang.elastic
@@ -91,7 +93,8 @@ def stop_victims(
             before = elastic.size - elastic.leaving
             partition.journal.note(elastic_shrunk(now, app.app_id, before, before - count, _whom(records[0])))
     for victim, record in zip(victims, records, strict=True):
-        stop_victim(partition, victim, record, now, outcome, units.get(victim.request, (victim.request,)))
+        unit = units.get(victim.request, (victim.request,))
+        stop_victim(partition, victim, record, now, outcome, unit, needed)
 
 
 def _units(victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
@@ -114,6 +117,7 @@ def stop_victim(
     now: float,
     outcome: Outcome,
     unit: Sequence[Request],
+    needed: Needed | None = None,
 ) -> None:
     """Ask the RM to stop one victim of a unit, or give it notice; its replacement waits again."""
     app, request, _ = victim
@@ -121,7 +125,8 @@ def stop_victim(
         roll_back(partition, app, request.partner, PairEvent.TOLD, now)
     seconds = partition.leaf_of(app).settings.preemption_notice
     if seconds and request.state is RequestState.ALLOCATED and record.rule is not PreemptionRule.DRAIN:
-        _give_notice(partition, app, request, record, unit, now + seconds, now, outcome)
+        notice = UnderNotice(replace(record, noticed_time=now), now + seconds, unit, needed)
+        _give_notice(partition, app, request, notice, now, outcome)
     else:
         outcome.release(partition, _stop(partition, app, request, record, now))
 
@@ -180,20 +185,16 @@ def _give_notice(
     partition: Partition,
     app: Application,
     request: Request,
-    record: PreemptionRecord,
-    unit: Sequence[Request],
-    deadline: float,
+    under: UnderNotice,
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Tell the RM that the victim will be stopped at the deadline, in unix seconds."""
-    leaf = partition.leaf_of(app)
+    """Tell the RM that the victim will be stopped at the deadline."""
+    leaf, record, deadline = partition.leaf_of(app), under.record, under.deadline
     lost = seconds_lost(request, partition.preemption.search.assumed_checkpoint(leaf), now)
-    pledged = loss_of(request.ask.ask_class.items, lost)
-    partition.losses.pledge(leaf.path, pledged)
-    partition.ledger.notices[request] = UnderNotice(
-        replace(record, noticed_time=now), deadline, pledged, unit
-    )
+    under.pledged = loss_of(request.ask.ask_class.items, lost)
+    partition.losses.pledge(leaf.path, under.pledged)
+    partition.ledger.notices[request] = under
     partition.moves.move(app, request, RequestEvent.NOTIFY)
     partition.timers.set(_timer(request), deadline)
     notice = Notice(
@@ -296,10 +297,8 @@ def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
     record, notices = notice.record, partition.ledger.notices
     if notice.is_final:
         return True
-    queue = record.beneficiary_queue
-    if record.rule is PreemptionRule.QUOTA and queue is not None:
-        together = [one for one in notice.unit if one in notices]
-        return _is_enforced(partition, partition.tree.get(queue.path), together)
+    if notice.needed is not None:
+        return notice.needed(partition, record, [one for one in notice.unit if one in notices])
     promises = partition.reservations.promises
     found = [promise for one in notice.unit if (promise := promises.of_victim(one)) is not None]
     if not found:
@@ -308,17 +307,6 @@ def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
         return True
     partition.reservations.came_to_nothing(found[0], now)
     return False
-
-
-def _is_enforced(partition: Partition, queue: Queue | None, unit: Sequence[Request]) -> bool:
-    """True if a maximum is still enforced, and the unit stops for it without harm to a guarantee."""
-    if queue is None or not partition.quota_clock.enforces(queue):
-        return False
-    together: dict[str, int] = {}
-    for one in unit:
-        charge(together, one.ask.ask_class.items)
-    leaf = partition.leaf_of(partition.applications[unit[0].ask.app_id])
-    return still_exceeds(queue, leaf, tuple(together.items()))
 
 
 def _stands(partition: Partition, promise: Promise, now: float) -> bool:

@@ -6,7 +6,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, Setback
 from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
-from licorne_core.points import Extension
+from licorne_core.points import Points
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
@@ -83,10 +83,10 @@ class PendingAsks:
         escalation: Escalation,
         reservations: Reservations,
         shadows: Shadows,
-        extensions: tuple[Extension, ...],
+        points: Points,
     ) -> None:
         """Book in one partition."""
-        self._extensions = extensions
+        self._points = points
         self._shadows = shadows
         self._index = index
         self._wakeups = wakeups
@@ -183,7 +183,7 @@ class PendingAsks:
         if leaf.priorities.add(request.priority):
             settle_priority(leaf)
         if app.interests:
-            for extension in self._extensions:
+            for extension in self._points.entered:
                 extension.entered(app, request, now)
         if was_first:
             self._wakeups.waiting.rank(group)
@@ -216,7 +216,7 @@ class PendingAsks:
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
         if app.interests:
-            for extension in self._extensions:
+            for extension in self._points.left:
                 extension.left(app, now)
         if group.waiting:
             self._wakeups.waiting.rank(group)
@@ -238,7 +238,7 @@ class PendingAsks:
         if leaf.priorities.add(request.priority):
             settle_priority(leaf)
         if app.interests:
-            for extension in self._extensions:
+            for extension in self._points.entered:
                 extension.entered(app, request, now)
         self._dirty.mark_app(app)
 
@@ -253,7 +253,7 @@ class PendingAsks:
         if leaf.priorities.remove(request.priority):
             settle_priority(leaf)
         if app.interests:
-            for extension in self._extensions:
+            for extension in self._points.left:
                 extension.left(app, now)
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:

@@ -29,7 +29,7 @@ from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
-from licorne_core.points import Extension, Kinds, made
+from licorne_core.points import Kinds, Points
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.expected_ends import ExpectedEnds
@@ -39,7 +39,6 @@ from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
-from licorne_core.scheduling.preemption.quota_clock import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.shadows import Shadows
@@ -106,7 +105,7 @@ class Partition:
         self.shares = FairShares(self.timers, self.journal, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
-        self.extensions = made(extensions, self.dirty, self.timers)
+        self.points = Points(extensions, self.dirty, self.timers)
         self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
         """The shadow starts that blocked asks hold."""
         self.reservations = Reservations(
@@ -129,7 +128,6 @@ class Partition:
         self.places = LostPlaces(
             self.nodes, self.tree, self.dirty, self.wakeups, self.predicates, self.timers
         )
-        self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         part = max(1, options.tuning.fill_work // 4)
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
@@ -147,7 +145,7 @@ class Partition:
             self.escalation,
             self.reservations,
             self.shadows,
-            self.extensions,
+            self.points,
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
@@ -206,10 +204,6 @@ class Partition:
         tally = self.tally
         is_wanted = tally.requests > tally.allocations or bool(self.places.present)
         return self.wakeups.waiting.runnable and may_decide and is_wanted
-
-    def extension(self, name: str) -> Extension:
-        """The extension of that name, which is there."""
-        return next(extension for extension in self.extensions if extension.name == name)
 
     def leaf_of(self, app: Application) -> Queue:
         """The leaf that the application is in."""

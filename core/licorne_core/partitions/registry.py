@@ -74,7 +74,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     while applications:
         _, app = applications.popitem()
         if app.interests:
-            for extension in partition.extensions:
+            for extension in partition.points.gone:
                 extension.gone(app)
         yield from _let_go(app, wakeups)
     yield from partition.index.clear()

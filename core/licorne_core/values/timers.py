@@ -28,11 +28,11 @@ class Due(StrEnum):
     INSPECT = "inspect what waits"
     ANSWER = "expect an answer"
     RETRY = "ask again"
-    QUOTA = "enforce lowered maxima"
     DRAIN = "stop an allocation of a drained node"
     NOTICE = "stop a victim under notice"
     HOURS = "follow the hours of budgets"
     EXTENSION = "let an extension follow the time"
+    EXTENSION_WORK = "let an extension do its work"
     PLACE = "keep no longer the place"
 
 

@@ -6,7 +6,8 @@ are renamings: messages of `State`, REST, the rows of the page.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
-from typing import Annotated, Any, Generic, TypeVar, cast, get_origin, get_type_hints
+from importlib import import_module
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_origin, get_type_hints
 
 S = TypeVar("S")
 C = TypeVar("C")
@@ -21,16 +22,36 @@ Source = str | tuple[str, Unit] | Callable[[Any], object]
 """A field or an attribute of one (``ask.key``), alone or with a conversion; or a function of the report."""
 
 
+class Added(NamedTuple):
+    """A field that an extension adds to a report; `read` is given the extension and the object."""
+
+    name: str
+    type: Any
+    read: Callable[[Any, Any], object]
+
+
 class Of(Generic[S, C]):
     """Sources of a table for objects of class S, each with a context C: mostly its partition."""
 
     def __call__(self, read: Callable[[S], T]) -> T:
         """A field that is read from the object."""
-        return cast(T, field(metadata={"thing": read}))
+        return cast(T, field(metadata={"read": ("thing", read)}))
+
+    def added(self, report: str, points: Callable[[S, C], Any]) -> Mapping[str, Any]:
+        """The field `extended`: those that extensions add to the report, as their `reports.py` say."""
+        modules = import_module("licorne_core.extensions").modules("reports")
+        those = [(name, item) for name, module in modules for item in module.FIELDS.get(report, ())]
+
+        def read(thing: S, context: C) -> Mapping[str, object]:
+            named = points(thing, context).named
+            return {item.name: item.read(named(name), thing) for name, item in those}
+
+        types = {item.name: item.type for _, item in those}
+        return cast(Mapping[str, Any], field(metadata={"read": ("thing, context", read), "added": types}))
 
     def within(self, read: Callable[[S, C], T]) -> T:
         """A field that is read from the object and its context."""
-        return cast(T, field(metadata={"thing, context": read}))
+        return cast(T, field(metadata={"read": ("thing, context", read)}))
 
     def table(self, report: type[R]) -> Callable[[S, C], R]:
         """The function that makes a report; a field with a default has the default."""
@@ -45,7 +66,7 @@ class Of(Generic[S, C]):
             if item.default is not MISSING:
                 value = f"read_{name}"
             elif item.metadata:
-                ((arguments, known[f"read_{name}"]),) = item.metadata.items()
+                arguments, known[f"read_{name}"] = item.metadata["read"]
                 value = f"read_{name}({arguments})"
             elif get_origin(types[name]) is Mapping:
                 value = f"dict({value} or ())"
@@ -60,9 +81,12 @@ def _made(arguments: str, lines: list[str], known: dict[str, Any]) -> Any:
 
 
 def types_of(report: type) -> dict[str, Any]:
-    """Types of the fields; None where a compiled class lacks them."""
+    """Types of the fields, with those of extensions; None where a compiled class lacks them."""
     hints = get_type_hints(report, include_extras=True)
-    return {item.name: hints.get(item.name) for item in fields(report)}
+    found: dict[str, Any] = {}
+    for item in fields(report):
+        found |= item.metadata.get("added", {item.name: hints.get(item.name)})
+    return found
 
 
 def renamed(
@@ -79,7 +103,7 @@ def renamed(
     Raises:
         AttributeError: the report has no such field.
     """
-    types = types_of(report)
+    types, own = types_of(report), {item.name for item in fields(cast(Any, report))}
     known: dict[str, Any] = {"make": make}
     parts: list[str] = []
     for name, source in names.items():
@@ -91,7 +115,8 @@ def renamed(
         if read.partition(".")[0] not in types:
             raise AttributeError(f"{name}: {report.__name__} has no field {read}")
         known[f"of_{name}"] = unit = unit or units.get(types.get(read))
-        value = f"of_{name}(item.{read})" if unit else f"item.{read}"
-        there = f"**(dict({name}={value}) if item.{read} else {{}}),"
+        place = f"item.{read}" if read.partition(".")[0] in own else f"item.extended[{read!r}]"
+        value = f"of_{name}({place})" if unit else place
+        there = f"**(dict({name}={value}) if {place} else {{}}),"
         parts.append(there if name in optional else f"{name}={value},")
     return cast(Callable[[R], T], _made("item", ["return make(", *parts, ")"], known))

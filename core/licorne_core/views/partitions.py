@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from licorne_core.messages.fairness import PartitionMemory
 from licorne_core.messages.reports import Census, Metered, OutstandingShape, PlacementReport, WaitingAsks
@@ -110,9 +110,7 @@ class PartitionReport:
         lambda partition: dict(partition.nodes.order.policy.weights)
     )
     preemption_enabled: bool = _of_partition(lambda partition: partition.config.preemption_enabled)
-    quota_preemption_enabled: bool = _of_partition(
-        lambda partition: partition.config.quota_preemption_enabled
-    )
+    extended: Mapping[str, Any] = _of_partition.added("partition", lambda partition, _: partition.points)
     backfill: bool = _of_partition(lambda partition: partition.runtimes is not None)
     """True if blocked asks hold shadow starts."""
     holds: tuple[str, ...] = _of_partition(lambda partition: tuple(hold.value for hold in partition.holds))

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.messages.fairness import FairShareReport, HoursReport
@@ -17,13 +17,12 @@ from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.quota_clock import is_above_max
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import EMPTY, Resources, charge
 from licorne_core.values.slices import in_runs
-from licorne_core.views.fields import Moment, Of, Span
+from licorne_core.views.fields import Of, Span
 from licorne_core.views.partitions import InOrder, PartitionViews
 
 
@@ -84,11 +83,7 @@ class QueueReport:
     priority_offset: int = _of(lambda queue: queue.settings.priority_offset)
     preemption_policy: str = _of(lambda queue: queue.settings.preemption.value)
     preemption_delay: Span = _of(lambda queue: queue.settings.preemption_delay)
-    quota_preemption_delay: Span = _of(lambda queue: queue.settings.quota_preemption_delay)
-    quota_preemption_time: Moment = _of.within(lambda queue, here: here.partition.quota_clock.start(queue))
-    """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
-    quota_preemption_running: bool = _of(lambda queue: bool(queue.preempting) and is_above_max(queue))
-    """True if usage exceeds the maximum, and victims in the queue are being stopped."""
+    extended: Mapping[str, Any] = _of.added("queue", lambda _, here: here.partition.points)
     backoff_threshold: int = _of(lambda queue: queue.settings.backoff_threshold)
     backoff_delay: Span = _of(lambda queue: queue.settings.backoff_delay)
     properties: Mapping[str, str]

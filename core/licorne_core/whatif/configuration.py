@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from licorne_core.config import document, load, properties
 from licorne_core.config.document import read_document
+from licorne_core.config.keys import SWITCHES
 from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig, QueueSettings
 from licorne_core.messages.commands import UpdateConfiguration
@@ -59,7 +60,7 @@ PROPERTY_DEFAULTS: Mapping[str, str] = {
     properties.PREEMPTION_MINIMUM_RUNTIME: "none",
     properties.PREEMPTION_LOSS_LIMIT: "none",
     properties.PREEMPTION_VICTIM_ORDER: _STANDARD.preemption_victim_order.value,
-    properties.QUOTA_PREEMPTION_DELAY: "never",
+    **{each.key.name: each.unset for each in properties.OF_EXTENSIONS if each.unset},
     properties.BACKOFF_THRESHOLD: "off",
     properties.BACKOFF_DELAY: f"{_STANDARD.backoff_delay:g}s",
 }
@@ -79,7 +80,7 @@ _PARTITION_DEFAULTS: Mapping[str, str] = {
     "placementrules": queues.NO_RULES,
     "nodesortpolicy": "fair",
     "preemption.enabled": "true",
-    "preemption.quotapreemptionenabled": "false",
+    **{f"preemption.{key.name}": key.default for key in SWITCHES},
 }
 
 

@@ -296,7 +296,7 @@ def _partition_values(partition: Partition) -> dict[str, str]:
         "placementrules": rules(config.placement_rules),
         "nodesortpolicy": node_order(config.node_sort),
         "preemption.enabled": switch(config.preemption_enabled),
-        "preemption.quotapreemptionenabled": switch(config.quota_preemption_enabled),
+        **{key: switch(on) for key, on in config.switches.items()},
     }
 
 

@@ -220,20 +220,23 @@ MOST_AHEAD = 3600.0
 def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:
     """Seconds until the last delay is over, and a margin; 0.0 without delays.
 
-    The delays are `preemption.delay` of leaves with pending asks, and `quota.preemption.delay` of
-    queues above a lowered maximum.
+    The delays are `preemption.delay` of leaves with pending asks, and those that extensions await.
     """
     delays = [0.0]
     for partition in partitions:
         for queue in partition.tree.all():
             if queue.is_leaf and queue.pending:
                 delays.append(queue.settings.preemption_delay + MARGIN)
-            start = partition.quota_clock.start(queue)
-            if start:
-                delays.append(max(0.0, start - now) + MARGIN)
+        for extension in partition.points.awaited:
+            last = extension.awaited()
+            if last:
+                delays.append(max(0.0, last - now) + MARGIN)
     return max(delays)
 
 
 def has_nothing_to_wait_for(partitions: Iterable[Partition]) -> bool:
-    """True if no ask is pending, and no maximum is to be enforced."""
-    return not any(p.tree.root.pending or p.quota_clock.is_waiting for p in partitions)
+    """True if no ask is pending, and no extension awaits a time."""
+    return not any(
+        one.tree.root.pending or any(each.awaited() is not None for each in one.points.awaited)
+        for one in partitions
+    )

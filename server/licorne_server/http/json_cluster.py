@@ -18,6 +18,7 @@ from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
+from licorne_server.extensions import names
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
 from licorne_server.http.units import (
     USAGE_RANGES,
@@ -76,13 +77,16 @@ def _partition_json(views: Views, report: PartitionReport) -> JsonObject:
             "resourceWeights": dict(report.node_sort_weights),
         },
         "preemptionEnabled": report.preemption_enabled,
-        "quotaPreemptionEnabled": report.quota_preemption_enabled,
+        **_added(report),
         "totalNodes": report.nodes,
         "totalContainers": report.allocations,
         "applications": {**applications, "total": sum(report.applications.values())},
         "state": report.state,
         "lastStateTransitionTime": nanoseconds(report.state_time),
     }
+
+
+_added: Callable[[PartitionReport], JsonObject] = renamed(PartitionReport, names("PARTITION"), {}, dict)
 
 
 def placement_rules(report: PlacementReport) -> Rows:
@@ -157,6 +161,7 @@ def _template_json(queue: QueueReport) -> JsonObject | None:
 _AMOUNTS: dict[str, Source] = {
     f"{name}Resource": name for name in ("guaranteed", "max", "allocated", "preempting", "promised")
 }
+_OPTIONAL = names("QUEUE_OPTIONAL")
 _queue = rest_form(
     QueueReport,
     {
@@ -175,8 +180,8 @@ _queue = rest_form(
         "isPriorityFence": "priority_fence",
         "preemptionEnabled": lambda queue: queue.preemption_policy != "disabled",
         "isPreemptionFence": lambda queue: queue.preemption_policy == "fence",
-        "isQuotaPreemptionRunning": "quota_preemption_running",
-        "quotaPreemptionStartTime": "quota_preemption_time",
+        **names("QUEUE"),
+        **_OPTIONAL,
         "unschedAskBackoff": "backoff_threshold",
         "askBackoffDelay": "backoff_delay",
         "stop": ("stop", mark_json),
@@ -184,7 +189,7 @@ _queue = rest_form(
         "hoursBudgets": ("hours_budgets", hours_json),
     },
     without="preemption_policy applications share counters",
-    optional="quotaPreemptionStartTime stop fairShare hoursBudgets",
+    optional=" ".join((*_OPTIONAL, "stop fairShare hoursBudgets")),
 )
 
 

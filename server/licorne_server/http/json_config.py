@@ -4,8 +4,10 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from licorne_core.config import load
+from licorne_core.config.keys import SWITCHES
 from licorne_core.values.errors import ConfigError
 from licorne_core.views.partitions import RmReport
+from licorne_server.extensions import names
 from licorne_server.http.stream import ENCODER, JsonObject
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -21,13 +23,13 @@ _KEYS = {
     "maxresources": "MaxResources",
     "nodesortpolicy": "NodeSortPolicy",
     "placementrules": "PlacementRules",
-    "quotapreemptionenabled": "QuotaPreemptionEnabled",
     "resourceweights": "ResourceWeights",
     "submitacl": "SubmitACL",
     "usergroupresolver": "UserGroupResolver",
+    **names("CONFIG_KEYS"),
 }
 _USER_KEYED = {"guaranteed", "max", "maxresources", "properties", "resourceweights"}
-_BOOLEANS = {"create", "enabled", "parent", "quotapreemptionenabled"}
+_BOOLEANS = {"create", "enabled", "parent", *(key.name for key in SWITCHES)}
 
 
 def config_yaml(rm: RmReport) -> str:

@@ -80,7 +80,8 @@ def test_bad_node_sort_policies(policy: str, message: str) -> None:
 def test_preemption_flags(preemption: str, enabled: bool, quota: bool) -> None:
     """Preemption is on unless it is switched off; quota preemption is off unless switched on."""
     found = partition(f"preemption: {preemption}\nqueues: [{{name: a}}]")
-    assert (found.preemption_enabled, found.quota_preemption_enabled) == (enabled, quota)
+    assert found.preemption_enabled == enabled
+    assert found.switches == {"preemption.quotapreemptionenabled": quota}
 
 
 @pytest.mark.row(45)

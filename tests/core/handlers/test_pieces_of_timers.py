@@ -304,7 +304,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.UNRESERVE: (_reserved,),
     Due.SHADOW: (_overdue,),
     Due.TRY_AGAIN: (_failed,),
-    Due.QUOTA: (
+    Due.EXTENSION_WORK: (
         _above_max,
         _large_above_max,
         _leaves_above_max,

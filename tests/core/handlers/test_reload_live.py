@@ -153,10 +153,10 @@ def test_both_preemption_flags_follow() -> None:
     """The flags that are shown are those of the configuration in force."""
     town = Town(ONE % "")
     report = town.views.partitions()[0]
-    assert (report.preemption_enabled, report.quota_preemption_enabled) == (True, False)
+    assert (report.preemption_enabled, report.extended["quota_preemption_enabled"]) == (True, False)
     town.follow(ONE % "", rest="preemption: {enabled: false, quotapreemptionenabled: true}")
     report = town.views.partitions()[0]
-    assert (report.preemption_enabled, report.quota_preemption_enabled) == (False, True)
+    assert (report.preemption_enabled, report.extended["quota_preemption_enabled"]) == (False, True)
 
 
 @pytest.mark.row(84)

@@ -26,6 +26,7 @@ AGEING = (
         drop("left"),
         "younger asks inherit the bonus of one that was placed",
         AGES,
+        nth=1,
     ),
     Defect(
         "age-of-what-is-gone",
@@ -40,5 +41,6 @@ AGEING = (
         drop("follow"),
         "an application that is moved ages as in the queue that it left",
         AGES,
+        nth=1,
     ),
 )

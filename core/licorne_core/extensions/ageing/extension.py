@@ -1,6 +1,6 @@
 """The applications of one partition that age, by their next steps."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final
 
@@ -13,6 +13,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.points import Extension
 from licorne_core.scheduling.order import raise_by
 from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.values.ids import AppId
 from licorne_core.values.slices import parts_of
 from licorne_core.values.timers import Due, Timer, Timers
 
@@ -34,12 +35,6 @@ class AgeClock(Extension):
         super().__init__(name, bit, dirty, timers)
         self._ages: dict[Application, Ages] = {}
         self._steps: Timers[Application] = Timers()
-
-    def joined(self, app: Application, leaf: Queue) -> None:
-        """It ages as its leaf says."""
-        terms: Ageing | None = leaf.settings.of(NAME)
-        if terms is not None:
-            self._keep(app, Ages(terms))
 
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """It ages by the terms of this leaf from now on."""
@@ -81,7 +76,7 @@ class AgeClock(Extension):
             self._steps.cancel(app)
             self._set_timer()
 
-    def on_deadline(self, now: float, most: int) -> int:
+    def pass_time(self, now: float, most: int) -> int:
         """Let at most so many applications follow the time; return how many have."""
         count = 0
         while count < most and (app := self._steps.take_due(now)) is not None:
@@ -92,15 +87,13 @@ class AgeClock(Extension):
         self._set_timer()
         return count
 
-    def settle(self, now: float, most: int) -> None:
-        """What waits is looked at in its present order."""
-        self.on_deadline(now, most)
-
-    def recount(self, app: Application, pending: Sequence[Request], *, settled: bool) -> None:
+    def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""
-        terms: Ageing | None = app.leaf.settings.of(NAME)
         fires = self.timers.deadline(TIMER)
-        check_ages(app, self._ages.get(app), terms, pending, (self._next_step(app), fires), settled=settled)
+        for app in applications.values():
+            terms: Ageing | None = app.leaf.settings.of(NAME)
+            awaited = self._next_step(app), fires
+            check_ages(app, self._ages.get(app), terms, awaited, settled=settled)
 
     def _keep(self, app: Application, ages: Ages) -> None:
         self._ages[app] = ages

@@ -4,7 +4,7 @@ from typing import Final
 
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.forms import INTEGER, Form, Property, UnusableError
-from licorne_core.config.keys import Key, Kind
+from licorne_core.config.kinds import Key, Kind
 from licorne_core.extensions.ageing.terms import Ageing
 from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.windows import DAY

@@ -1,12 +1,10 @@
 """A4 for ageing: the bonus is that of a time up to which no deadline of the application has come."""
 
-from collections.abc import Sequence
 from math import inf
 
 from licorne_core.extensions.ageing.ages import Ages
 from licorne_core.extensions.ageing.terms import Ageing
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ranking import NO_PRIORITY, clamp_priority
 
@@ -15,7 +13,6 @@ def check_ages(
     app: Application,
     ages: Ages | None,
     terms: Ageing | None,
-    pending: Sequence[Request],
     awaited: tuple[float, float | None],
     *,
     settled: bool,
@@ -35,6 +32,7 @@ def check_ages(
         return
     if ages is None:
         return
+    pending = list(app.pending())
     oldest = min((request.create_time for request in pending), default=inf)
     aged = clamp_priority(app.priorities.top + ages.bonus) if ages.bonus else NO_PRIORITY
     step = inf

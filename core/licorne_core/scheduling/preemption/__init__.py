@@ -14,8 +14,6 @@ Modules, the lowest first:
     planning        the best victims for each node, and the best nodes
     standing        whether victims under notice are still to be stopped
     search          the whole search, and the reasons for finding no plan
-    quota_clock     time at which a changed maximum is enforced
-    quota_change    its victims
 
 The package reads the live books and never changes them. The caller carries a plan out: it asks the
 RM to stop the victims, books them as preempting (`books.book_preempting`) and notes the losses of

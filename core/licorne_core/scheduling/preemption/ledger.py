@@ -6,10 +6,11 @@ Sums are whole numbers, amounts times milliseconds, so that an expired loss is s
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
+from typing import Any
 
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
@@ -103,6 +104,10 @@ class PreemptionRecord:
     """The allocation on the node that would have been stopped next; None for none."""
 
 
+Needed = Callable[[Any, PreemptionRecord, Sequence[Request]], bool]
+"""Function of a partition, a record, and those of a unit that are under notice; it knows none itself."""
+
+
 @dataclass(slots=True, eq=False)
 class UnderNotice:
     """Notice that the RM of a victim was given; times are in unix seconds."""
@@ -110,10 +115,12 @@ class UnderNotice:
     record: PreemptionRecord
     """The record for the ledger, once the victim is stopped."""
     deadline: float
-    pledged: Items
-    """Loss of the victim that counts in its leaf meanwhile."""
     unit: Sequence[Request]
     """The victim, and the members of its elastic gang that are stopped or spared with it."""
+    needed: Needed | None
+    """Whether they are still to be stopped; None for victims of a promise, which says it."""
+    pledged: Items = ()
+    """Loss of the victim that counts in its leaf meanwhile."""
     stops_at: float = inf
     """Time at which the victim is stopped; the RM may have named an earlier one."""
     has_answered: bool = False

@@ -195,6 +195,8 @@ def check_partition(partition: Partition) -> None:
         raise InvariantBroken("; ".join(broken))
     for app in partition.applications.values():
         _check_application(partition, app)
+    for extension in partition.points.recount:
+        extension.recount(partition.applications, settled=Hold.UNFINISHED not in partition.holds)
     for queue in partition.tree.walk():
         _check_queue(queue)
         _check_members(partition, queue)
@@ -270,9 +272,6 @@ def _check_application(partition: Partition, app: Application) -> None:
     resting = {request.key: request for request in pending if request.group is None}
     require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
     _same("A4", f"{at}: top priority", _top(r.priority for r in pending), app.priorities.top)
-    settled = Hold.UNFINISHED not in partition.holds
-    for extension in partition.extensions:
-        extension.recount(app, pending, settled=settled)
     require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     # In the middle of a large command an application may be on its way out.
     if not (_fits_state(app) or Hold.UNFINISHED in partition.holds):

@@ -18,6 +18,7 @@ from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
+from licorne_server.extensions import names
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import drain_json, fair_share_json, mark_json, milliseconds
 
@@ -81,7 +82,7 @@ _partition = _row(
     pendingAsks="pending_asks",
     nodeSortPolicy="node_sort_policy",
     preemption="preemption_enabled",
-    quotaPreemption="quota_preemption_enabled",
+    **names("PARTITION_ON_PAGE"),
 )
 
 

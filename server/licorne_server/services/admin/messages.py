@@ -29,6 +29,7 @@ from licorne_core.whatif.plans import (
     PlannedVictim,
 )
 from licorne_core.whatif.queues import ADDED, CHANGED, REMOVED, amounts
+from licorne_server.extensions import names
 from licorne_server.services.reports import filled
 
 _value = filled(pb.PlannedValue, PlannedValue)
@@ -106,6 +107,7 @@ def refused_plan(refused: ConfigurationPlanRefused) -> pb.ValidateConfigurationR
 
 
 Values = dict[str, str]
+_SWITCHES = names("SWITCHES")
 
 
 MAX_CHANGES = 1_000
@@ -169,7 +171,7 @@ def _queues(queue: QueueConfig, above: str) -> Iterator[tuple[str, QueueConfig]]
 def _of_partition(partition: PartitionConfig) -> Values:
     values = {
         "preemption": _on(partition.preemption_enabled),
-        "quota preemption": _on(partition.quota_preemption_enabled),
+        **{_SWITCHES.get(key, key): _on(on) for key, on in partition.switches.items()},
         "node sort policy": partition.node_sort.type.value,
     }
     if partition.node_sort.attribute:

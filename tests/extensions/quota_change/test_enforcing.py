@@ -2,9 +2,11 @@
 
 import pytest
 
+from licorne_core.extensions.quota_change.extension import TIMER, QuotaChange
 from licorne_core.messages.commands import BeginReplay, Command, EndReplay, RemoveRm, TerminationType, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.partitions.partition import Partition
+from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
@@ -195,3 +197,19 @@ def test_on_hold_it_does_not_begin() -> None:
     told = begun(driver, 1)
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert len(told + ended(driver)) > 10
+
+
+def test_its_recount_finds_what_is_wrong() -> None:
+    """A time of a queue without a delay, and times for which nobody waits."""
+    partition = partition_of(crowded())
+    own, queue = partition.points.named("quota_change"), partition.tree.get(QueuePath("root.q"))
+    assert isinstance(own, QuotaChange)
+    assert queue is not None
+    own.recount(partition.applications, settled=True)
+    own.clock.starts[queue] = 1.0
+    with pytest.raises(InvariantBroken, match=r"root\.q is enforced at"):
+        own.recount(partition.applications, settled=True)
+    del own.clock.starts[queue]
+    partition.timers.cancel(TIMER)
+    with pytest.raises(InvariantBroken, match="enforced at no time"):
+        own.recount(partition.applications, settled=True)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from licorne_core.extensions.quota_change.clock import QuotaClock, QuotaTerms, start_time, terms_of
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.preemption.quota_clock import QuotaClock, QuotaTerms, start_time, terms_of
 from licorne_core.values.resources import Resources
 from support.core.trees import queue_at, reload_tree, root_config, tree_of
 from support.preemption.asking import result_of
@@ -287,4 +287,4 @@ def test_only_queues_above_their_maximum_are_due_and_each_change_once(
         for queue in partition.tree.walk():
             if partition.clock.start(queue):
                 assert queue.managed
-                assert queue.settings.quota_preemption_delay > 0
+                assert queue.settings.of("quota_change") > 0

@@ -1,4 +1,4 @@
-"""Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `quota_clock.py` has its time.
+"""Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `clock.py` has its time.
 
 Usage is allocated amounts. The choice of victims does not count present victims. It does not count
 promises either: promised asks are placed only below the maximum.

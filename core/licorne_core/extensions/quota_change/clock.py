@@ -1,16 +1,16 @@
 """Time at which a changed maximum is enforced (spec § 9.6).
 
-A queue may exceed its maximum after a configuration lowered the maximum, or after allocations were
-recovered or resized. If the settings have a delay, enough of the queue's allocations are stopped
-after it (`quota_change.py`). This is done once: an excess that remains is tolerated until the
-configuration changes again, or further allocations are recovered or resized.
+An excess that remains then is tolerated until the configuration changes again, or further allocations
+are recovered or resized.
 """
 
 from collections.abc import Generator, Iterable
 from math import inf
 from typing import NamedTuple
 
+from licorne_core.extensions.quota_change import NAME
 from licorne_core.model.queues.queue import Queue
+from licorne_core.points import Former
 from licorne_core.values.resources import EMPTY, Resources
 from licorne_core.values.slices import PART, put_in_order
 
@@ -28,10 +28,11 @@ class QuotaTerms(NamedTuple):
     delay: float
 
 
-def terms_of(queue: Queue, *, enabled: bool) -> QuotaTerms:
-    """Return the present terms of the queue; `enabled` is the switch of its partition."""
-    enforced = enabled and queue.managed and queue.parent is not None
-    return QuotaTerms(queue.max, queue.settings.quota_preemption_delay if enforced else 0.0)
+def terms_of(queue: Queue, *, enabled: bool, before: Former | None = None) -> QuotaTerms:
+    """Return the terms of the queue, or those that it had; `enabled` is the switch of its partition."""
+    bound, settings, managed = before or (queue.max, queue.settings, queue.managed)
+    enforced = enabled and managed and queue.parent is not None
+    return QuotaTerms(bound, (settings.of(NAME) or 0.0) if enforced else 0.0)
 
 
 def start_time(
@@ -70,21 +71,17 @@ class QuotaClock:
     Only managed queues below root are enforced: root's maximum is the size of the cluster.
     """
 
-    __slots__ = ("_starts", "enabled")
+    __slots__ = ("enabled", "starts")
 
     def __init__(self, *, enabled: bool) -> None:
         """Start without start times; `enabled` is the switch of the partition."""
         self.enabled = enabled
-        self._starts: dict[Queue, float] = {}
+        self.starts: dict[Queue, float] = {}
+        """A queue that was removed since has no lineage."""
 
     def start(self, queue: Queue) -> float:
         """Time of enforcement of the queue, in unix seconds; 0.0 for never."""
-        return self._starts.get(queue, 0.0)
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if a queue has a start time."""
-        return bool(self._starts)
+        return self.starts.get(queue, 0.0)
 
     def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
         """Set the start time after a new configuration of the queue; `before` are its old terms."""
@@ -92,22 +89,22 @@ class QuotaClock:
             before,
             terms_of(queue, enabled=self.enabled),
             above_max=is_above_max(queue),
-            start=self._starts.pop(queue, None),
+            start=self.starts.pop(queue, None),
             now=now,
         )
         if start is not None:
-            self._starts[queue] = start
+            self.starts[queue] = start
 
     def on_growth(self, lineage: Iterable[Queue], now: float) -> None:
         """Set start times after allocations in these queues regardless of maxima (recovery, resize)."""
         for queue in lineage:
             delay = terms_of(queue, enabled=self.enabled).delay
-            if delay and queue not in self._starts and is_above_max(queue):
-                self._starts[queue] = now + delay
+            if delay and queue not in self.starts and is_above_max(queue):
+                self.starts[queue] = now + delay
 
     def next_deadline(self, now: float) -> float | None:
         """Time of the next call of `due`; None while no queue has a start time."""
-        return now + CHECK_INTERVAL if self._starts else None
+        return now + CHECK_INTERVAL if self.starts else None
 
     def due(self, now: float) -> Generator[int, None, list[Queue]]:
         """Find the queues to enforce now, parents before children; yield the costs of the steps.
@@ -116,10 +113,10 @@ class QuotaClock:
         due wait for the next check, as its victims count for them as well.
         """
         found = []
-        for number, queue in enumerate(list(self._starts), 1):
+        for number, queue in enumerate(list(self.starts), 1):
             if not is_above_max(queue):
-                self._starts.pop(queue, None)
-            elif self._starts.get(queue, inf) <= now:
+                self.starts.pop(queue, None)
+            elif self.starts.get(queue, inf) <= now:
                 found.append(queue)
             if not number % PART:
                 yield 1
@@ -133,9 +130,9 @@ class QuotaClock:
 
     def take(self, queue: Queue, now: float) -> bool:
         """Delete the start time of a queue that was due. True if it is still due and above its maximum."""
-        if self._starts.get(queue, inf) > now:
+        if self.starts.get(queue, inf) > now:
             return False
-        del self._starts[queue]
+        del self.starts[queue]
         return is_above_max(queue)
 
     def enforces(self, queue: Queue) -> bool:

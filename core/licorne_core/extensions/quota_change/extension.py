@@ -1,0 +1,134 @@
+"""Lowered maxima of one partition: it looks at them each second, and has what is above them stopped."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from licorne_core.config.schema import PartitionConfig
+from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.extensions.quota_change import NAME, SWITCH
+from licorne_core.extensions.quota_change.clock import QuotaClock, terms_of
+from licorne_core.extensions.quota_change.recount import check_starts
+from licorne_core.extensions.quota_change.victims import Enforcement, still_exceeds
+from licorne_core.handlers.outcome import TimerJob
+from licorne_core.handlers.victims import record_of, stop_victims
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
+from licorne_core.points import Extension, Former
+from licorne_core.scheduling.preemption import Victim
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.values.ids import AppId
+from licorne_core.values.resources import EMPTY, charge, describe
+from licorne_core.values.timers import Due, Timer, Timers
+
+TIMER: Final = Timer(Due.EXTENSION_WORK, name=NAME)
+
+
+class QuotaChange(Extension):
+    """The times at which the queues of a partition are enforced, and the work when they have come.
+
+    Always true: while a queue has a time the partition has a timer, or the work goes on.
+    """
+
+    __slots__ = ("_was_on", "clock")
+
+    def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
+        """Start without times, and switched off."""
+        super().__init__(name, bit, dirty, timers)
+        self.clock = QuotaClock(enabled=False)
+        self._was_on = False
+
+    def configure(self, config: PartitionConfig) -> None:
+        """Follow the switch; the terms that queues had before are those of the former one."""
+        clock = self.clock
+        self._was_on, clock.enabled = clock.enabled, config.switches.get(SWITCH, False)
+
+    def settled(self, queue: Queue, before: Former, now: float) -> None:
+        """Its maximum may have been lowered."""
+        if self.clock.enabled or self._was_on:
+            former = terms_of(queue, enabled=self._was_on, before=before)
+            self.clock.on_reload(queue, former, now)
+
+    def reloaded(self, now: float) -> None:
+        """Look at the queues from now on, if one of them has a time."""
+        deadline = self.clock.next_deadline(now)
+        if deadline is not None and TIMER not in self.timers:
+            self.timers.set(TIMER, deadline)
+
+    def grown(self, leaf: Queue, now: float) -> None:
+        """The leaf and the queues above may be above their maxima."""
+        if self.clock.enabled:
+            self.clock.on_growth(leaf.lineage, now)
+            self.reloaded(now)
+
+    def work(self, job: TimerJob) -> Iterator[int]:
+        """Stop allocations beyond maxima of queues, where it is time."""
+        due = yield from self.clock.due(job.now)
+        for queue in due:
+            if self.clock.take(queue, job.now):
+                yield from _enforce(job, self.clock, queue)
+            yield 1
+        self.reloaded(job.now)
+
+    def awaited(self) -> float | None:
+        """The last of the times."""
+        starts = [start if queue.lineage else 0.0 for queue, start in self.clock.starts.items()]
+        return max(starts) if starts else None
+
+    def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
+        """See `recount.py`."""
+        if settled:
+            is_watched = TIMER in self.timers or Timer(Due.GO_ON) in self.timers
+            check_starts(self.clock, is_watched=is_watched)
+
+
+def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
+    """Enforce one maximum, as long as the settings want it."""
+    partition = job.partition
+    before = {queue: QueueNumbers.of(queue)}
+    search = partition.preemption.search
+    found = Enforcement(queue, partition.losses, search.assumed_checkpoint, search.units, job.now)
+
+    def stop(victims: Sequence[Victim]) -> None:
+        records = []
+        for victim in victims:
+            leaf = partition.leaf_of(victim.app)
+            if leaf not in before:
+                before[leaf] = QueueNumbers.of(leaf)
+            record = record_of(victim, PreemptionRule.QUOTA, job.now)
+            records.append(replace(record, victim_queue=before[leaf], beneficiary_queue=before[queue]))
+        stop_victims(partition, victims, records, job.now, job.outcome, needed=still_enforced)
+
+    for cost in found.steps(stop):
+        yield cost
+        if not clock.enforces(queue):
+            break
+    if found.selected:
+        text = (
+            f"Quota Preemption results summary: preemptable resources: {describe(found.amount)}"
+            f", claimed resources: {describe(found.claimed)}, selected victims: {found.selected}"
+            f", preempted victims: {found.victims}"
+        )
+        about = EventType.QUEUE, queue.path, EventChange.SET, EventDetail.QUEUE_PREEMPTION
+        partition.journal.note(EventRecord(job.now, *about, message=text, resource=queue.max or EMPTY))
+
+
+def still_enforced(partition: Partition, record: PreemptionRecord, unit: Sequence[Request]) -> bool:
+    """True if a maximum is still enforced, and the unit stops for it without harm to a guarantee."""
+    enforced = record.beneficiary_queue
+    queue = None if enforced is None else partition.tree.get(enforced.path)
+    own = partition.points.named(NAME)
+    assert isinstance(own, QuotaChange)
+    if queue is None or not own.clock.enforces(queue):
+        return False
+    together: dict[str, int] = {}
+    for one in unit:
+        charge(together, one.ask.ask_class.items)
+    leaf = partition.leaf_of(partition.applications[unit[0].ask.app_id])
+    return still_exceeds(queue, leaf, tuple(together.items()))
+
+
+KIND: Final = QuotaChange

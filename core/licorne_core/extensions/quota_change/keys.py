@@ -1,0 +1,19 @@
+"""The property `quota.preemption.delay` of a queue, and the switch of its partition."""
+
+from licorne_core.config.forms import DELAY, Property
+from licorne_core.config.kinds import Key, Kind
+from licorne_core.extensions.quota_change import NAME, SWITCH
+
+_DELAY = Key(
+    "quota.preemption.delay",
+    DELAY.kind,
+    "how long after `max` was lowered the queue loses what it has above it; none is off",
+    "9.6",
+    where="managed",
+)
+_SWITCH = SWITCH.removeprefix("preemption.")
+
+PROPERTIES = (Property(_DELAY, NAME, DELAY, after="preemption.victim.order", unset="never"),)
+SWITCHES = (
+    Key(_SWITCH, Kind.FLAG, "whether queues lose what they have above a lowered maximum", "9.6", "false"),
+)

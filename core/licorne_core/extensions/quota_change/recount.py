@@ -1,0 +1,17 @@
+"""The times at which maxima are enforced: each by a setting, and all of them awaited."""
+
+from licorne_core.extensions.quota_change.clock import QuotaClock
+from licorne_core.values.errors import InvariantBroken
+
+
+def check_starts(clock: QuotaClock, *, is_watched: bool) -> None:
+    """Compare the times with the settings of their queues, and with whether they are looked at.
+
+    Raises:
+        InvariantBroken: something differs.
+    """
+    for queue, start in clock.starts.items():
+        if queue.lineage and not clock.enforces(queue):
+            raise InvariantBroken(f"A3: {queue.path} is enforced at {start}, which its settings do not say")
+    if clock.starts and not is_watched:
+        raise InvariantBroken(f"L1: {len(clock.starts)} queues are enforced at no time")

@@ -1,0 +1,49 @@
+"""Lowered maxima: what is above them goes once, after the delay, and no more than that."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, never, swap, without
+
+_NOTICE = "core/handlers/test_stale_stops::test_a_notice_for_a_maximum_ends_with_its_reason"
+
+QUOTA_CHANGE = (
+    Defect(
+        "below-its-maximum",
+        "amount_of",
+        swap("bound", "bound + 1"),
+        "a queue loses more than it has above its maximum",
+        ("scenarios/test_scenarios::test_scenario[quota_change]",),
+        nth=2,
+    ),
+    Defect(
+        "enforced-for-ever",
+        "QuotaClock.take",
+        drop("starts"),
+        "a maximum is enforced again every second",
+        (
+            "scenarios/test_scenarios::test_scenario[quota_change]",
+            "scenarios/test_scenarios::test_scenario[quota_change_times]",
+        ),
+        nth=2,
+    ),
+    Defect(
+        "chosen-and-stopped",
+        "Enforcement._has_room",
+        without("_exceeds_max"),
+        "victims go for a maximum that was raised meanwhile",
+        ("extensions/quota_change/test_enforcing::test_a_raised_maximum_ends_it",),
+    ),
+    Defect(
+        "enforced-once-begun",
+        "still_enforced",
+        without("enforces"),
+        "a victim is stopped for a maximum that is not enforced any more",
+        (_NOTICE,),
+    ),
+    Defect(
+        "below-a-later-guarantee",
+        "still_exceeds",
+        never("_keeps_guarantee"),
+        "a victim is stopped for a maximum though a guarantee needs it by now",
+        (_NOTICE,),
+    ),
+)
