@@ -289,6 +289,14 @@ func (b *books) member(subject string) (string, bool) {
 	return "", false
 }
 
+// isAlone says whether an ask shares with no other one what nodes are refused.
+func (b *books) isAlone(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.asks[key]
+	return known != nil && known.class == ""
+}
+
 // subject is the class of an ask, or its key if it shares with none.
 func (b *books) subject(key string) string {
 	b.mu.Lock()

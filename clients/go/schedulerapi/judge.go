@@ -2,6 +2,7 @@ package schedulerapi
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
@@ -69,11 +70,34 @@ func (r *rm) dropped(check *licornev1.PredicateCheck) {
 // after it, for asks of the same class.
 func (r *rm) judgeToTake(check *licornev1.PredicateCheck, until time.Time, refused map[string]string) {
 	key, first, others := check.GetAllocationKey(), check.GetNodeIds()[0], check.GetNodeIds()[1:]
-	r.judge(check, check.GetNodeIds()[:1], until, refused)
+	if r.books.isAlone(key) && r.options.Judge != nil {
+		// Nobody of its class is told what becomes of the others once it is taken: one look is enough for all.
+		r.judgeAll(check, check.GetNodeIds(), refused)
+		others = nil
+	} else {
+		r.judge(check, check.GetNodeIds()[:1], until, refused)
+	}
 	if _, no := refused[first]; !no && !r.takeOn(key, first) {
 		r.refuse(check, first, askEnded, refused)
 	}
 	r.judge(check, others, until, refused)
+}
+
+// judgeAll asks about all nodes at once.
+func (r *rm) judgeAll(check *licornev1.PredicateCheck, nodes []string, refused map[string]string) {
+	present := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+		exists, _ := r.books.node(node)
+		if !exists {
+			r.refuse(check, node, errNodeRemoved.Error(), refused)
+		}
+		return !exists
+	})
+	if len(present) == 0 {
+		return
+	}
+	for node, err := range r.options.Judge(check.GetAllocationKey(), present) {
+		r.refuse(check, node, err.Error(), refused)
+	}
 }
 
 // takeOn hands the shim the allocation of an ask; false if the ask or the node has gone meanwhile.
@@ -95,6 +119,10 @@ func (r *rm) takeOn(key, node string) bool {
 func (r *rm) judge(
 	check *licornev1.PredicateCheck, nodes []string, until time.Time, refused map[string]string,
 ) {
+	if r.options.Judge != nil && check.GetAllocate() {
+		r.judgeAll(check, nodes, refused)
+		return
+	}
 	for _, node := range nodes {
 		if node != check.GetNodeIds()[0] && time.Now().After(until) {
 			r.refuse(check, node, notJudged, refused)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"licorne.dev/clients/go/licorne"
 	"licorne.dev/clients/go/schedulerapi"
+	"licorne.dev/clients/go/shimtest/judging"
 )
 
 // backend is a core that the shim runs on.
@@ -161,6 +163,9 @@ func (s *server) scheduler() api.SchedulerAPI {
 	return s.running
 }
 
+// judges are those of schedulers, for the shims that are made with them.
+var judges sync.Map
+
 // with is a scheduler of its own, with other options.
 func (s *server) with(change func(*schedulerapi.Options)) api.SchedulerAPI {
 	s.t.Helper()
@@ -170,11 +175,14 @@ func (s *server) with(change func(*schedulerapi.Options)) api.SchedulerAPI {
 		Retry:           licorne.Retry{Maximum: 200 * time.Millisecond},
 		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel()})),
 	}
+	judge := &judging.Judge{}
+	options.Judge = judge.Nodes
 	change(&options)
 	made, err := schedulerapi.New(options)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	judges.Store(made, judge)
 	s.t.Cleanup(made.Stop)
 	return made
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/api"
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
+	"licorne.dev/clients/go/shimtest/judging"
 	"licorne.dev/clients/go/shimtest/objects"
 	"licorne.dev/clients/go/shimtest/running"
 )
@@ -134,6 +135,11 @@ func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
 	s.context = s.running.Context()
 	if c.objects != nil {
 		c.objects.Watch(s.context)
+	}
+	if judge, found := judges.Load(scheduler); found {
+		if err := judge.(*judging.Judge).Watch(s.context, apis); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	s.callback = watched{cache.NewAsyncRMCallback(s.context), c}
 	dispatcher.Start()

@@ -296,7 +296,9 @@ func TestConnectionBreaksWithGangs(t *testing.T) {
 // has accepted them, and members take their places where the server has heard that they may.
 func TestSlowPredicatesWithGangs(t *testing.T) {
 	core := startLicorne(t)
-	scheduler := core.with(func(o *schedulerapi.Options) { o.PredicateDeadline = 100 * time.Millisecond })
+	scheduler := core.with(func(o *schedulerapi.Options) {
+		o.PredicateDeadline, o.Judge = 100*time.Millisecond, nil
+	})
 	c := newCluster(t)
 	c.addNodes(manyNodes(2)...)
 	c.startShim(&slowed{scheduler, 60 * time.Millisecond}, queues)

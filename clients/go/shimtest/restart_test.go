@@ -130,7 +130,7 @@ func TestSlowPredicates(t *testing.T) {
 	core := startLicorne(t)
 	var placedAgain, mu = 0, sync.Mutex{}
 	scheduler := core.with(func(o *schedulerapi.Options) {
-		o.PredicateDeadline = 100 * time.Millisecond
+		o.PredicateDeadline, o.Judge = 100*time.Millisecond, nil
 		o.MetricsHook = func(metric schedulerapi.Metric, _ float64) {
 			if metric == schedulerapi.MetricPlacedAgain {
 				mu.Lock()

@@ -26,6 +26,7 @@ import (
 
 	"licorne.dev/clients/go/schedulerapi"
 	"licorne.dev/clients/go/shimtest/apicalls"
+	"licorne.dev/clients/go/shimtest/judging"
 	"licorne.dev/clients/go/shimtest/objects"
 	"licorne.dev/clients/go/shimtest/recording"
 	"licorne.dev/clients/go/shimtest/running"
@@ -62,11 +63,13 @@ func run() error {
 		return err
 	}
 	cluster := objects.Of(clients.Informers.Core().V1().Nodes().Lister())
+	judge := &judging.Judge{}
 	ended := make(chan error, 1)
 	scheduler, err := schedulerapi.New(schedulerapi.Options{
 		Target:     target(),
 		TLS:        security,
 		Cluster:    cluster,
+		Judge:      judge.Nodes,
 		JoinWindow: window,
 		Ended:      func(err error) { ended <- err },
 	})
@@ -82,6 +85,9 @@ func run() error {
 		return err
 	}
 	cluster.Watch(shim.Context())
+	if err := judge.Watch(shim.Context(), provider.GetAPIs()); err != nil {
+		return err
+	}
 	if err := shim.Start(); err != nil {
 		return err
 	}
