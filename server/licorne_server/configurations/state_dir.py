@@ -4,7 +4,6 @@
 
     lock            held by the server that uses the directory
     state.sqlite    the revisions of all RMs, and their texts; documents such as the budgets
-    rms/            refuses earlier versions, which have no database
 
 Each write is one transaction: the database has the old or the new state, whenever the process ends.
 An RM has a current record of its revisions, and perhaps a prepared record that will replace it.
@@ -19,7 +18,6 @@ from pathlib import Path
 import structlog
 
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.earlier_files import has_marker, read_files, replace_files
 from licorne_server.configurations.revisions import (
     Damaged,
     Revisions,
@@ -30,19 +28,18 @@ from licorne_server.configurations.revisions import (
     texts_of,
 )
 from licorne_server.coordination.store import Document
-from licorne_server.process.folder_lock import FolderLock
+from licorne_server.process.folder_lock import LOCK, FolderLock
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.configurations.state_dir")
 
 DATABASE = "state.sqlite"
 NEW = "state.sqlite.new"
-EARLIER = "rms"
 
 OURS_ONLY = 0o700
 
 FORMAT = 2
-"""The `user_version` of the database. Format 1 had files."""
+"""The `user_version` of the database."""
 
 BUSY_SECONDS = 5.0
 """Seconds that a write waits for a reader of the database, such as a backup."""
@@ -75,20 +72,20 @@ class StateDir:
     def open(self) -> list[Revisions]:
         """Create the directory if missing, lock it, and read its revisions.
 
-        Prepared records of a killed server are removed. Files of an earlier version are imported.
+        Prepared records of a killed server are removed.
 
         Raises:
             SettingsError: the directory is unusable or damaged, or another server uses it.
         """
         try:
             self._path.mkdir(OURS_ONLY, parents=True, exist_ok=True)
+            was_used = (self._path / LOCK).exists()
             self._take_lock()
             if not self._file.exists():
+                if was_used:
+                    log.warning("state is missing: all that was applied is gone", file=str(self._file))
                 self._make()
-            found = self._read()
-            # Files are replaced only by a readable database.
-            replace_files(self._path / EARLIER, FORMAT)
-            return found
+            return self._read()
         except OSError as error:
             self.close()
             raise SettingsError(f"--state-dir {self._path} cannot be used: {error}") from None
@@ -185,15 +182,11 @@ class StateDir:
             raise SettingsError(f"--state-dir {self._path} cannot be used: another server uses it")
 
     def _make(self) -> None:
-        """Create the database, with imported files of an earlier version, whole or not at all.
+        """Create the database whole or not at all.
 
         Raises:
-            OSError: the database cannot be written.
-            SettingsError: the earlier files are damaged.
+            OSError: it cannot be written.
         """
-        if has_marker(self._path / EARLIER):
-            log.warning("state is missing: all that was applied is gone", file=str(self._file))
-        found = read_files(self._path / EARLIER)
         new = self._path / NEW
         # SQLite would apply the journal of an earlier database to the new one.
         for file in (NEW, f"{NEW}-journal", f"{DATABASE}-journal"):
@@ -207,15 +200,10 @@ class StateDir:
                     database.execute("BEGIN")
                     for statement in TABLES:
                         database.execute(statement)
-                    for revisions in found:
-                        _prepare(database, revisions)
-                        _commit(database, revisions.rm_id)
             finally:
                 database.close()
         new.replace(self._file)
         _flush_folder(self._path)
-        if found:
-            log.info("files of an earlier version moved into the database", rms=len(found))
 
     def _read(self) -> list[Revisions]:
         """Open the database; returns the current revisions.

@@ -12,13 +12,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.earlier_files import MARKER
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.process.settings import SettingsError
 from support.server.configuring import A, B, C, text
 from support.state import EXTRA, Opened, overwrite, revisions_of
 
-MADE = ["lock", "rms", "state.sqlite"]
+MADE = ["lock", "state.sqlite"]
 NAMES = ("rm", "..", "a/../../b", "é" * 128, "A", "a", "x" * 128, "x" * 127 + "y", "nul?*:|", " ")
 
 
@@ -40,7 +39,6 @@ def test_nothing_leaves_the_directory(folder: Path, opened: Opened) -> None:
         directory.write(revisions_of(name, A))
     assert sorted(path.name for path in folder.parent.parent.iterdir()) == ["deep"]
     assert sorted(path.name for path in folder.iterdir()) == MADE
-    assert [path.name for path in (folder / "rms").iterdir()] == [MARKER]
 
 
 def test_only_the_owner_may_read(folder: Path, opened: Opened) -> None:
