@@ -37,8 +37,6 @@ class Extension:
     `reports.py`.
     """
 
-    __slots__ = ("bit", "dirty", "name", "timers")
-
     def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
         """Of a new partition. `bit` is its own in `interests`."""
         self.name = name

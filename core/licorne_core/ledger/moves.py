@@ -49,8 +49,6 @@ Accounts = tuple[Account, ...]
 class Moves:
     """Moves the requests of one partition, and marks what that changes."""
 
-    __slots__ = ("_dirty", "_nodes", "_pending", "_reservations")
-
     def __init__(
         self, nodes: NodeBook, dirty: Dirty, pending: PendingAsks, reservations: Reservations
     ) -> None:
@@ -301,8 +299,6 @@ class Moves:
 
 class Cluster:
     """Changes the nodes of one partition, and marks them."""
-
-    __slots__ = ("_dirty", "_ends", "_nodes", "_reservations", "_root", "_shadows")
 
     def __init__(
         self,

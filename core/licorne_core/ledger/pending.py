@@ -21,8 +21,6 @@ from licorne_core.values.counters import Counters
 class Placeholders:
     """Keeps the numbers of task groups."""
 
-    __slots__ = ("_counters", "_dirty")
-
     def __init__(self, dirty: Dirty, counters: Counters) -> None:
         """Book in one partition."""
         self._dirty = dirty

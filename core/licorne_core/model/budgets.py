@@ -153,8 +153,6 @@ def note_freed(quotas: Iterable[BudgetQuota]) -> None:
 class BudgetBook:
     """All budgets, and the resource types that are on no node."""
 
-    __slots__ = ("accounts", "floating", "freed", "hidden", "version", "waking")
-
     def __init__(self) -> None:
         """Start without budgets."""
         self.accounts: dict[str, Account] = {}
@@ -233,8 +231,6 @@ class BudgetBook:
 
 class PartitionBudgets:
     """Finds the budgets of the applications of one partition."""
-
-    __slots__ = ("_exact", "_known", "_name", "_version", "_wild", "book")
 
     def __init__(self, book: BudgetBook, name: PartitionName) -> None:
         """Find budgets of the book."""

@@ -267,8 +267,6 @@ class FairShares:
 class KeptMemory:
     """What the partitions of one RM remember that are not there: one of the name takes it over."""
 
-    __slots__ = ("by_name",)
-
     by_name: dict[PartitionName, PartitionMemory]
 
     def __init__(self, memory: FairMemory) -> None:

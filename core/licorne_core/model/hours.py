@@ -39,8 +39,6 @@ class HoursBook:
     nothing has changed, the next one is derived.
     """
 
-    __slots__ = ("_due", "_journal", "_kept", "_timers", "known", "spent")
-
     def __init__(self, timers: Timers[Timer], journal: Journal) -> None:
         """Start without budgets."""
         self.known: dict[Key, HoursBudget] = {}

@@ -51,8 +51,6 @@ class LimitBook:
     A tracker exists as long as an application counts for it.
     """
 
-    __slots__ = ("budgets", "groups", "users")
-
     def __init__(self, budgets: PartitionBudgets) -> None:
         """Start without users or groups."""
         self.budgets = budgets

@@ -47,8 +47,6 @@ class Account:
 class Meter:
     """What the allocations that the RM knows have used, by owner, since the partition was made."""
 
-    __slots__ = ("accounts", "last", "since")
-
     accounts: dict[Owner, Account]
     last: int
     """Time of the last change."""

@@ -220,8 +220,6 @@ class _Choice(NamedTuple):
 class Placer:
     """The placement rules of a partition. `rules` are all that are in force, implicit ones too."""
 
-    __slots__ = ("_chain", "rules")
-
     def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
         """Build the rules; without any, only `provided`."""
         in_force = tuple(rules) or (_PROVIDED,)

@@ -241,8 +241,6 @@ class Tracker(Quota):
 class Tally:
     """Sums over applications, so that a report need not look at each of them."""
 
-    __slots__ = ("allocations", "elastic", "largest", "requests", "sizes", "states")
-
     def __init__(self) -> None:
         """Start without applications."""
         self.requests = 0

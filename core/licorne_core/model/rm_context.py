@@ -12,20 +12,6 @@ from licorne_core.values.rm_caps import Holdings
 class RmContext:
     """An RM's holds, its journal, its quota use and its predicate policy."""
 
-    __slots__ = (
-        "_checks",
-        "_open",
-        "_unsent",
-        "answers_late",
-        "budgets",
-        "container_states",
-        "holdings",
-        "holds",
-        "journal",
-        "predicates",
-        "unmarked",
-    )
-
     def __init__(
         self,
         predicates: PredicatePolicy | None,

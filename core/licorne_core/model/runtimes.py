@@ -51,8 +51,6 @@ class _Runs:
 class Runtimes:
     """The learnt runtimes of a partition."""
 
-    __slots__ = ("_runs", "version")
-
     _runs: dict[tuple[QueuePath, Items], _Runs]
     """By leaf and amounts, without the required node; the one that ended longest ago comes first."""
 

@@ -96,8 +96,6 @@ class CommandJob(Job):
 class Jobs:
     """The commands of all RMs that have begun and not ended, at most one of each RM."""
 
-    __slots__ = ("_begun",)
-
     def __init__(self) -> None:
         """Start empty."""
         self._begun: dict[RmId, CommandJob] = {}

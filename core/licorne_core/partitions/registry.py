@@ -46,8 +46,6 @@ MOST = 1_000
 class Disposal:
     """The partitions that are gone and still take memory."""
 
-    __slots__ = ("gone",)
-
     def __init__(self) -> None:
         """Start empty."""
         self.gone: deque[Iterator[int]] = deque()

@@ -33,8 +33,6 @@ class Escalation:
     ask it may stay ranked until it is tried.
     """
 
-    __slots__ = ("_dirty", "_timers", "_waiting")
-
     def __init__(self, dirty: Dirty, waiting: Waiting, timers: Timers[Timer]) -> None:
         """Start without deadlines."""
         self._dirty = dirty

@@ -68,8 +68,6 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 class GangSearch:
     """Finds the places of whole gangs in one partition; books nothing."""
 
-    __slots__ = ("_context", "_may_hold", "_tables", "work")
-
     def __init__(self, context: CheckContext, part: int, *, may_hold: bool) -> None:
         """Search in the partition of the context; a search looks at about `part` new nodes at a time.
 

@@ -124,8 +124,6 @@ class SlotTable(Slots):
 class SlotTables:
     """The tables of one partition."""
 
-    __slots__ = ("_nodes", "_part", "_tables", "work")
-
     def __init__(self, nodes: NodeBook, part: int) -> None:
         """Start without tables; `part` is the number of nodes that a search fills at a time."""
         self._nodes = nodes

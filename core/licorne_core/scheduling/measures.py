@@ -52,8 +52,6 @@ class ToReserve(NamedTuple):
 class Remedy(ABC):
     """One way to make room for asks that have none."""
 
-    __slots__ = ("context", "may_hold")
-
     def __init__(self, context: CheckContext, *, may_hold: bool) -> None:
         """In the partition of the context. With `may_hold` nodes may be held for asks that found none."""
         self.context = context
@@ -70,8 +68,6 @@ class Remedy(ABC):
 
 class Reserving(Remedy):
     """A node is reserved for the ask."""
-
-    __slots__ = ()
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if no node takes them."""
@@ -95,8 +91,6 @@ class Reserving(Remedy):
 
 class Preempting(Remedy):
     """Victims stop for the ask."""
-
-    __slots__ = ()
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if a queue or the nodes stop asks that may go to any node."""

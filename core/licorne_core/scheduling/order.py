@@ -131,8 +131,6 @@ class PriorityPass(ABC, Generic[T]):
     to root in the next one. `Ranks` reports every changed key.
     """
 
-    __slots__ = ("_blockers", "_new", "_rankings", "ready")
-
     def __init__(self) -> None:
         """Start empty."""
         self._blockers: dict[T, tuple[Blocker, ...]] = {}
@@ -260,8 +258,6 @@ class ReservedAsks(PriorityPass[Reservation]):
     try a reservation waits for a change of its node, too. For reviews the reservations form a ring, in
     order of creation.
     """
-
-    __slots__ = ("_holders",)
 
     def __init__(self) -> None:
         """Start empty."""

@@ -39,8 +39,6 @@ def kinds_of(app: Application, request: Request) -> list[Kind]:
 class Starting(Remedy):
     """The ask holds a shadow start from then on, where backfill is on."""
 
-    __slots__ = ()
-
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if the nodes, or all of them together, stop asks that may go to any of them."""
         is_short = over is None or over is self.context.tree.root
@@ -98,8 +96,6 @@ class Starting(Remedy):
 
 class PlannedStarts:
     """Tries the holders of shadow starts in one partition; changes no books."""
-
-    __slots__ = ("_context", "_gangs")
 
     def __init__(self, context: CheckContext, gangs: GangSearch) -> None:
         """Try in the partition of the context."""

@@ -308,8 +308,6 @@ class PredicateChecks:
 class PredicateResults:
     """Keeps results on the nodes, and the checks without an answer until their retry."""
 
-    __slots__ = ("_index", "_silent", "_timers", "_unanswered")
-
     def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
         """Start empty."""
         self._index = index

@@ -58,8 +58,6 @@ class OpenCalls:
     Always true: every open question that was written to the RM has a deadline.
     """
 
-    __slots__ = ("_open", "_partition", "_rm", "_sent", "_timers", "_unsaid")
-
     def __init__(self, partition: PartitionName, rm: RmContext, timers: Timers[Timer]) -> None:
         """Start empty."""
         self._partition = partition

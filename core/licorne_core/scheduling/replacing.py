@@ -55,8 +55,6 @@ class Obstacles(NamedTuple):
 class ReplacingApps(PriorityPass[Application]):
     """The applications with placeholders; ready ones may have one to replace."""
 
-    __slots__ = ("_refused", "_watched")
-
     def __init__(self) -> None:
         """Start empty."""
         super().__init__()
@@ -114,8 +112,6 @@ class ReplacingApps(PriorityPass[Application]):
 
 class ReplacementSearch:
     """Finds the next replacement of an application; changes no books."""
-
-    __slots__ = ("_elsewhere", "_nodes", "_predicates", "looked_at")
 
     def __init__(
         self,

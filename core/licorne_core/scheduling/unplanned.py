@@ -33,8 +33,6 @@ def likeness(app: Application, request: Request) -> Likeness:
 class Unplanned:
     """The pauses of one partition. Times are in unix seconds."""
 
-    __slots__ = ("_again", "_ends", "_first", "_since")
-
     def __init__(self) -> None:
         """Start without pauses."""
         self._ends: dict[Likeness, float] = {}

@@ -77,8 +77,6 @@ class Shortage(IntEnum):
 class MemoryPressure:
     """Memory pressure of the process; one object shared by all RMs."""
 
-    __slots__ = ("reason", "share", "shortage")
-
     def __init__(self) -> None:
         """Start without a shortage."""
         self.shortage = Shortage.NONE
@@ -106,20 +104,6 @@ class MemoryPressure:
 
 class Holdings:
     """Present use of one RM's caps. Callers check before additions, and report additions and removals."""
-
-    __slots__ = (
-        "applications",
-        "asks",
-        "caps",
-        "ended",
-        "ended_memory",
-        "memory",
-        "moved",
-        "nodes",
-        "pressure",
-        "queues",
-        "rm_id",
-    )
 
     def __init__(
         self, rm_id: str = "", caps: RmCaps | None = None, pressure: MemoryPressure | None = None

@@ -28,8 +28,6 @@ class AgeClock(Extension):
     anew; the partition has a timer for the first of them.
     """
 
-    __slots__ = ("_ages", "_steps")
-
     def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
         """Start without applications."""
         super().__init__(name, bit, dirty, timers)

@@ -71,8 +71,6 @@ class QuotaClock:
     Only managed queues below root are enforced: root's maximum is the size of the cluster.
     """
 
-    __slots__ = ("enabled", "starts")
-
     def __init__(self, *, enabled: bool) -> None:
         """Start without start times; `enabled` is the switch of the partition."""
         self.enabled = enabled

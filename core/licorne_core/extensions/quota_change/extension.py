@@ -33,8 +33,6 @@ class QuotaChange(Extension):
     Always true: while a queue has a time the partition has a timer, or the work goes on.
     """
 
-    __slots__ = ("_was_on", "clock")
-
     def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
         """Start without times, and switched off."""
         super().__init__(name, bit, dirty, timers)

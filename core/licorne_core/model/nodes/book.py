@@ -21,8 +21,6 @@ class NodeOrder:
     on other nodes has to name all nodes whose score a change of one node may change.
     """
 
-    __slots__ = ("policy", "weights")
-
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy; types without weight do not count."""
         self.policy = policy
@@ -65,8 +63,6 @@ def node_order(policy: NodeSortPolicy) -> NodeOrder:
 class UtilizationOrder(NodeOrder):
     """The emptiest node first (fair), or the fullest (bin packing)."""
 
-    __slots__ = ("_sign",)
-
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's type and weights."""
         super().__init__(policy)
@@ -84,8 +80,6 @@ class SpreadOrder(NodeOrder):
     utilization of a group is the mean of its nodes, drained ones too. Every change of a node voids
     the scores of its group, so a decision costs more the larger the groups are.
     """
-
-    __slots__ = ("_groups", "_means")
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's attribute and weights."""

@@ -26,8 +26,6 @@ class Domains:
     and each domain has nodes.
     """
 
-    __slots__ = ("_grouped", "_paths", "levels", "nodes")
-
     def __init__(self, levels: tuple[str, ...], nodes: Iterable[Node]) -> None:
         """Index these nodes."""
         self.levels = levels

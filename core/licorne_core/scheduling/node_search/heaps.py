@@ -42,8 +42,6 @@ class HeapRoom:
     `_entries` is the sum of the entries of all heaps at their last count.
     """
 
-    __slots__ = ("_entries", "_filling", "_listed", "_nodes", "supplies")
-
     def __init__(self, nodes: NodeBook) -> None:
         """Start without heaps, to be made of these nodes."""
         self._nodes = nodes

@@ -97,19 +97,6 @@ def next_to_yield(
 class AskHosts:
     """The nodes of one search, and the room that each lacks by type of the ask."""
 
-    __slots__ = (
-        "_candidates",
-        "_counts",
-        "_first_nodes",
-        "_index",
-        "_ranked",
-        "_refused",
-        "_request",
-        "_seen",
-        "_wanted",
-        "looked_at",
-    )
-
     looked_at: int
     """Number of nodes looked at, repeated looks included."""
 

@@ -41,20 +41,6 @@ class VictimLeaf(NamedTuple):
 class VictimLeaves:
     """The leaves with possible victims of one search, in the order of their paths; found lazily."""
 
-    __slots__ = (
-        "_allowances",
-        "_books",
-        "_fence",
-        "_index",
-        "_known",
-        "_leaf",
-        "_protected",
-        "_wanted",
-        "by_cost",
-        "judged",
-        "now",
-    )
-
     def __init__(
         self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:

@@ -139,8 +139,6 @@ class Ledger:
     The cost of a call does not depend on the number of records, but for walks through `latest`.
     """
 
-    __slots__ = ("_kept", "_last", "_noted", "_records", "counts", "notices")
-
     def __init__(self, kept: int = KEPT) -> None:
         """Start empty, for at most `kept` records."""
         self._kept = kept
@@ -212,8 +210,6 @@ def loss_of(items: Items, seconds: float) -> Items:
 
 class Losses:
     """Losses of all leaves of a partition. Times are in unix seconds and never decrease."""
-
-    __slots__ = ("_entries", "_order", "_pledged", "_sums")
 
     def __init__(self) -> None:
         """Start empty."""

@@ -106,18 +106,6 @@ class Found(NamedTuple):
 class Planning:
     """Makes plans for one ask."""
 
-    __slots__ = (
-        "_beyond",
-        "_candidates",
-        "_failed",
-        "_growth",
-        "_highest",
-        "_limit",
-        "_other_nodes",
-        "_share",
-        "_what_if",
-    )
-
     def __init__(self, candidates: Candidates, what_if: WhatIf, beyond: Vector) -> None:
         """Plan for an ask; `beyond` is its excess over the maxima of its queues."""
         self._candidates = candidates

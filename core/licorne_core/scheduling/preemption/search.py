@@ -88,8 +88,6 @@ class Refusal(NamedTuple):
 class PreemptionSearch:
     """Finds victims in one partition."""
 
-    __slots__ = ("_counts", "_first_nodes", "_index", "_root", "work")
-
     work: int
     """Work of all searches so far: allocations, leaves, nodes and what-if steps looked at."""
 

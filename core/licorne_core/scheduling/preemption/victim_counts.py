@@ -79,8 +79,6 @@ class VictimCounts:
     amounts, a search in vain takes 21,861 and 54,861 in place of 10,230.
     """
 
-    __slots__ = ("_amounts", "_index", "_known", "_part", "_ranks", "_read", "_spared", "_unread", "_wanted")
-
     def __init__(self, index: VictimIndex, wanted: Items, part: int) -> None:
         """Start without nodes; `part` of them are measured at a time."""
         self._index = index

@@ -174,8 +174,6 @@ class Promises:
     rests. Each remaining victim is outstanding for one ask only.
     """
 
-    __slots__ = ("_by_victim",)
-
     def __init__(self) -> None:
         """Start empty."""
         self._by_victim: dict[Request, Promise] = {}
@@ -256,8 +254,6 @@ class ReservationLimits:
 
     Always true: `_reserved` counts the reservations with a node whose asks do not require it.
     """
-
-    __slots__ = ("_blockers", "_nodes", "_reserved")
 
     def __init__(self, nodes: NodeBook, blockers: Blockers) -> None:
         """Start empty."""

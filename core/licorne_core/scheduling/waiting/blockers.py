@@ -273,8 +273,6 @@ class Blockers:
     Always true: of the kinds that are `OfThing`, only those with waiting items are here.
     """
 
-    __slots__ = ("_by_kind", "partition")
-
     def __init__(self, partition: PartitionName) -> None:
         """Start empty."""
         self.partition = partition

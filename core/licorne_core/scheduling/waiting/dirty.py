@@ -30,8 +30,6 @@ _FIFO: Final = AppSortPolicy.FIFO
 class Ranks:
     """The places of applications in their leaves, and of queues among their siblings."""
 
-    __slots__ = ("_shares", "_tree", "_wakeups", "alone", "types")
-
     def __init__(self, tree: QueueTree, wakeups: Wakeups, shares: FairShares) -> None:
         """Rank in these queues."""
         self._tree, self._wakeups, self._shares = tree, wakeups, shares

@@ -131,8 +131,6 @@ class KeptNodes:
     as a node is offered to all likenesses and a likeness looks at all nodes.
     """
 
-    __slots__ = ("_by_likeness", "_count", "_forgotten", "_given_up")
-
     def __init__(self) -> None:
         """Start empty."""
         self._by_likeness: dict[Likeness, Kept] = {}

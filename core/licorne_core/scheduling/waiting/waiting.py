@@ -57,8 +57,6 @@ class Waiting:
     above.
     """
 
-    __slots__ = ("_blocked", "_heaps", "_openings", "opened", "runnable")
-
     def __init__(self) -> None:
         """Start without waiting items. `runnable`: a pass could find something."""
         self.opened: dict[Blocker, None] = {}
@@ -314,8 +312,6 @@ def way_up(item: Parked) -> _Path:
 
 class Watch:
     """Sends changes to a journal; while it is off nothing is kept up to date."""
-
-    __slots__ = ("_journal",)
 
     def __init__(self, journal: Journal) -> None:
         """Note changes in this journal."""

@@ -26,8 +26,6 @@ class Backlog:
     be: they are forgotten when it is their turn. A group that is tried again keeps its place.
     """
 
-    __slots__ = ("_groups",)
-
     def __init__(self) -> None:
         """Start empty."""
         self._groups: OrderedDict[AskGroup, None] = OrderedDict()
