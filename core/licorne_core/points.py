@@ -2,7 +2,7 @@
 
 The kernel calls the extensions of a partition, and names none of them. They are asked in the order of the
 table in `extensions/__init__.py`, at every point; nothing that they say is merged or weighted. A point
-asks those alone that say something there (`Points`): what is off, or has no part in it, costs nothing. An
+asks those alone that say something there (`Points`): what has no part in it costs nothing. An
 extension that keeps something of an application sets its bit in the application's `interests`, and keeps
 the rest by itself: where the bits are 0 the kernel asks nobody. The kernel's neutral words for what they
 have to say are named at each point.
@@ -53,7 +53,7 @@ class Extension:
         """The partition, which may be new, begins to follow this configuration; its queues do so next."""
 
     def settled(self, queue: Queue, before: Former, now: float) -> None:
-        """A queue has followed the configuration: it has come, or may be another than `before`."""
+        """A queue has followed the configuration; `before` is it before that, empty if it is new."""
 
     def reloaded(self, now: float) -> None:
         """All queues of a partition that was there before have followed another configuration."""
@@ -79,7 +79,7 @@ class Extension:
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
-        """Its timer is due, or all that waits is looked at next: do at most so much; return how much was."""
+        """Follow the time: its timer is due, or a scan of all that waits begins; return the work done."""
         return 0
 
     def work(self, job: Any) -> Iterator[int]:
@@ -87,7 +87,7 @@ class Extension:
         return iter(())
 
     def awaited(self) -> float | None:
-        """The last time, in unix seconds, for which it waits to do something; plans look ahead so far."""
+        """The last time (unix seconds) that it waits for: 0.0 for no certain one, None without any."""
         return None
 
     # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`

@@ -37,7 +37,7 @@ class QuotaChange(Extension):
         """Start without times, and switched off."""
         super().__init__(name, bit, dirty, timers)
         self.clock = QuotaClock(enabled=False)
-        self._was_on = False
+        self._was_on = self._works = False
 
     def configure(self, config: PartitionConfig) -> None:
         """Follow the switch; the terms that queues had before are those of the former one."""
@@ -51,36 +51,41 @@ class QuotaChange(Extension):
             self.clock.on_reload(queue, former, now)
 
     def reloaded(self, now: float) -> None:
-        """Look at the queues from now on, if one of them has a time."""
-        deadline = self.clock.next_deadline(now)
-        if deadline is not None and TIMER not in self.timers:
-            self.timers.set(TIMER, deadline)
+        """Queues may have got their times."""
+        self._watch(now)
 
     def grown(self, leaf: Queue, now: float) -> None:
         """The leaf and the queues above may be above their maxima."""
         if self.clock.enabled:
             self.clock.on_growth(leaf.lineage, now)
-            self.reloaded(now)
+            self._watch(now)
 
     def work(self, job: TimerJob) -> Iterator[int]:
         """Stop allocations beyond maxima of queues, where it is time."""
+        self._works = True
         due = yield from self.clock.due(job.now)
         for queue in due:
             if self.clock.take(queue, job.now):
                 yield from _enforce(job, self.clock, queue)
             yield 1
-        self.reloaded(job.now)
+        self._works = False
+        self._watch(job.now)
 
     def awaited(self) -> float | None:
-        """The last of the times."""
+        """The last of the times; 0.0 if only queues that are gone have some."""
         starts = [start if queue.lineage else 0.0 for queue, start in self.clock.starts.items()]
         return max(starts) if starts else None
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""
         if settled:
-            is_watched = TIMER in self.timers or Timer(Due.GO_ON) in self.timers
-            check_starts(self.clock, is_watched=is_watched)
+            check_starts(self.clock, is_watched=TIMER in self.timers or self._works)
+
+    def _watch(self, now: float) -> None:
+        """Look at the queues from now on, if one of them has a time."""
+        deadline = self.clock.next_deadline(now)
+        if deadline is not None and TIMER not in self.timers:
+            self.timers.set(TIMER, deadline)
 
 
 def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:

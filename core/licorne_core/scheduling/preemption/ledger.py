@@ -105,7 +105,7 @@ class PreemptionRecord:
 
 
 Needed = Callable[[Any, PreemptionRecord, Sequence[Request]], bool]
-"""Function of a partition, a record, and those of a unit that are under notice; it knows none itself."""
+"""Whether those of a unit that are under notice are still to be stopped, by partition and record."""
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +118,7 @@ class UnderNotice:
     unit: Sequence[Request]
     """The victim, and the members of its elastic gang that are stopped or spared with it."""
     needed: Needed | None
-    """Whether they are still to be stopped; None for victims of a promise, which says it."""
+    """Whether they are still to be stopped; None where their promise decides."""
     pledged: Items = ()
     """Loss of the victim that counts in its leaf meanwhile."""
     stops_at: float = inf
