@@ -153,6 +153,8 @@ class Fact(Protocol):
 class Journal:
     """Facts of one RM that no subscriber has taken yet; nothing is noted while it is off."""
 
+    __slots__ = ("_facts", "on")
+
     def __init__(self) -> None:
         """Start empty and on."""
         self._facts: list[Fact] = []

@@ -33,6 +33,8 @@ _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 class Allocations:
     """Makes, confirms, takes back and ends the allocations of one partition."""
 
+    __slots__ = ("_asks", "_counters", "_dirty", "_moves", "_placeholders", "_reservations")
+
     def __init__(
         self,
         moves: Moves,

@@ -49,6 +49,8 @@ Accounts = tuple[Account, ...]
 class Moves:
     """Moves the requests of one partition, and marks what that changes."""
 
+    __slots__ = ("_dirty", "_nodes", "_pending", "_reservations")
+
     def __init__(
         self, nodes: NodeBook, dirty: Dirty, pending: PendingAsks, reservations: Reservations
     ) -> None:

@@ -21,6 +21,8 @@ from licorne_core.values.counters import Counters
 class Placeholders:
     """Keeps the numbers of task groups."""
 
+    __slots__ = ("_counters", "_dirty")
+
     def __init__(self, dirty: Dirty, counters: Counters) -> None:
         """Book in one partition."""
         self._dirty = dirty
@@ -71,6 +73,17 @@ class Placeholders:
 
 class PendingAsks:
     """Books the account of pending asks, in the order of all of them as well."""
+
+    __slots__ = (
+        "_dirty",
+        "_escalation",
+        "_index",
+        "_placeholders",
+        "_points",
+        "_reservations",
+        "_shadows",
+        "_wakeups",
+    )
 
     def __init__(
         self,

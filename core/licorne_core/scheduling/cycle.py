@@ -70,6 +70,29 @@ class Cycle:
     remedies, and notes the outcome on the groups that it tries.
     """
 
+    __slots__ = (
+        "_context",
+        "_heaps",
+        "_index",
+        "_limit",
+        "_parked",
+        "_parking",
+        "_places",
+        "_planned",
+        "_preemption",
+        "_remedies",
+        "_replacements",
+        "_root",
+        "_search",
+        "gangs",
+        "postponed",
+        "reserving",
+        "review",
+        "tired",
+        "tried",
+        "turn_time",
+    )
+
     def __init__(self, context: CheckContext, options: Options) -> None:
         """Decide in the partition of the context."""
         self._context = context

@@ -23,6 +23,8 @@ class NodeIndex:
     that may be chosen again, `victims_changed` for other possible victims, `left` for a removed node.
     """
 
+    __slots__ = ("_indexed", "_nodes", "heaps", "supplies", "version")
+
     def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
         """Index these nodes."""
         self._nodes = nodes

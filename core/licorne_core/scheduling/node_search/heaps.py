@@ -126,6 +126,8 @@ class NodeHeaps:
     `work` counts what touches many nodes at once, in units of about a microsecond.
     """
 
+    __slots__ = ("_everything", "_greatest", "_log", "_nodes", "_part", "_room", "closed", "work")
+
     def __init__(self, nodes: NodeBook, part: int) -> None:
         """Index these nodes; filling a heap costs no more than about `part` of `work` at a time."""
         self._nodes = nodes

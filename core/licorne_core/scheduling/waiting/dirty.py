@@ -30,6 +30,8 @@ _FIFO: Final = AppSortPolicy.FIFO
 class Ranks:
     """The places of applications in their leaves, and of queues among their siblings."""
 
+    __slots__ = ("_shares", "_tree", "_wakeups", "alone", "types")
+
     def __init__(self, tree: QueueTree, wakeups: Wakeups, shares: FairShares) -> None:
         """Rank in these queues."""
         self._tree, self._wakeups, self._shares = tree, wakeups, shares
@@ -172,6 +174,19 @@ class Dirty:
     both under the key that their books give. Only a queue that is ranked alone may have an older
     key: then it is in `Ranks.alone`.
     """
+
+    __slots__ = (
+        "_apps",
+        "_index",
+        "_leaves",
+        "_nodes",
+        "_things",
+        "_tree",
+        "_wakeups",
+        "ranks",
+        "shares",
+        "version",
+    )
 
     def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, shares: FairShares) -> None:
         """Note changes of these queues and nodes."""

@@ -293,6 +293,8 @@ class Supplies:
     The shared pool of a kind stays when it has no supplies: a lone ask need not make it anew.
     """
 
+    __slots__ = ("_by_kind", "_free", "_idle", "_pools", "changed")
+
     def __init__(self) -> None:
         """Start empty."""
         self._idle: dict[Supply, None] = {}

@@ -57,6 +57,8 @@ class Waiting:
     above.
     """
 
+    __slots__ = ("_blocked", "_heaps", "_openings", "opened", "runnable")
+
     def __init__(self) -> None:
         """Start without waiting items. `runnable`: a pass could find something."""
         self.opened: dict[Blocker, None] = {}

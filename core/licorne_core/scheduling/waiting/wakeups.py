@@ -74,6 +74,17 @@ class Backlog:
 class Wakeups:
     """Everything that waits in one partition: the blockers, and items behind them."""
 
+    __slots__ = (
+        "backlog",
+        "blockers",
+        "gangs",
+        "kept_nodes",
+        "replacing",
+        "reservation_limits",
+        "reserved",
+        "waiting",
+    )
+
     def __init__(self, nodes: NodeBook, partition: PartitionName) -> None:
         """Start without waiting items; `partition` is the name under which others may wake them."""
         self.waiting = Waiting()
