@@ -72,7 +72,7 @@ func (r *rm) judgeToTake(check *licornev1.PredicateCheck, until time.Time, refus
 	key, first, others := check.GetAllocationKey(), check.GetNodeIds()[0], check.GetNodeIds()[1:]
 	if r.books.isAlone(key) && r.options.Judge != nil {
 		// Nobody of its class is told what becomes of the others once it is taken: one look is enough for all.
-		r.judgeAll(check, check.GetNodeIds(), refused)
+		r.judgeAll(check, check.GetNodeIds(), until, refused)
 		others = nil
 	} else {
 		r.judge(check, check.GetNodeIds()[:1], until, refused)
@@ -84,7 +84,9 @@ func (r *rm) judgeToTake(check *licornev1.PredicateCheck, until time.Time, refus
 }
 
 // judgeAll asks about all nodes at once.
-func (r *rm) judgeAll(check *licornev1.PredicateCheck, nodes []string, refused map[string]string) {
+func (r *rm) judgeAll(
+	check *licornev1.PredicateCheck, nodes []string, until time.Time, refused map[string]string,
+) {
 	present := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
 		exists, _ := r.books.node(node)
 		if !exists {
@@ -95,8 +97,11 @@ func (r *rm) judgeAll(check *licornev1.PredicateCheck, nodes []string, refused m
 	if len(present) == 0 {
 		return
 	}
-	for node, err := range r.options.Judge(check.GetAllocationKey(), present) {
-		r.refuse(check, node, err.Error(), refused)
+	found := r.options.Judge(check.GetAllocationKey(), present, until)
+	for _, node := range present {
+		if err := found[node]; err != nil {
+			r.refuse(check, node, err.Error(), refused)
+		}
 	}
 }
 
@@ -120,7 +125,7 @@ func (r *rm) judge(
 	check *licornev1.PredicateCheck, nodes []string, until time.Time, refused map[string]string,
 ) {
 	if r.options.Judge != nil && check.GetAllocate() {
-		r.judgeAll(check, nodes, refused)
+		r.judgeAll(check, nodes, until, refused)
 		return
 	}
 	for _, node := range nodes {

@@ -36,9 +36,10 @@ type Options struct {
 	// same nodes. It saves checks where many pods are alike. An empty class shares with none, and
 	// nil means that for every ask. A wrong class puts asks on nodes that the shim would refuse.
 	PredicateClass func(*si.Allocation) string
-	// Judge says why some of the nodes refuse an ask that is to go to one of them. Nil asks the shim's Predicates about
-	// each node.
-	Judge func(key string, nodes []string) map[string]error
+	// Judge says why some of the nodes refuse an ask that is to go to one of them; the first node is judged in any case,
+	// and the others by the given time, or they are refused for being late. Calls come one at a time. Nil asks the
+	// shim's Predicates about each node.
+	Judge func(key string, nodes []string, until time.Time) map[string]error
 	// Cluster adds annotations of pods and labels of nodes to what the shim sends. Nil adds nothing.
 	Cluster Cluster
 	// RecheckInterval is how often refusals are judged again. 0 means a second.

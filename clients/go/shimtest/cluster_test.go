@@ -3,6 +3,7 @@ package shimtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -275,6 +276,10 @@ func (c *cluster) bind(pod *v1.Pod, node string) error {
 		c.unbindable[unlucky]--
 		c.mu.Unlock()
 		return errors.New("the bind fails")
+	}
+	if c.pods[pod.Name] == nil {
+		c.mu.Unlock()
+		return fmt.Errorf("pod %s is not there", pod.Name)
 	}
 	c.binds[pod.Name] = append(c.binds[pod.Name], node)
 	c.order = append(c.order, pod.Name)

@@ -1,12 +1,15 @@
 // Package judging asks the predicates of Kubernetes about several nodes for a pod at a time. The shim's own function
-// looks at all nodes and pods anew for each node, where a pod has affinity to others or is to be spread.
+// looks at all nodes and pods anew for each node, where a pod has affinity to others or is to be spread. The plugins are
+// made a second time for that: they share the shim's informers, and volumes are indexed once more.
 package judging
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,12 +38,18 @@ type predicates struct {
 	filters []framework.FilterPlugin
 }
 
+// ErrLate is of a node that was not judged in time.
+var ErrLate = errors.New("the shim took too long for the other nodes; this one is judged later")
+
 var errNotStarted = errors.New("the shim has not started yet")
+
+// lockTime is for how long the shim's cache is locked at a time.
+const lockTime = 20 * time.Millisecond
 
 // notAsked are plugins that the shim has in ways of its own.
 var notAsked = map[string]bool{names.DefaultPreemption: true, names.SchedulingGates: true}
 
-// Watch is called before the shim starts.
+// Watch is called once the shim's context is made, after the feature gates are set and before the shim starts.
 func (j *Judge) Watch(shim *cache.Context, apis *client.Clients) error {
 	known := shim.GetSchedulerCache()
 	p := &predicates{cache: known, lister: support.NewSharedLister(known)}
@@ -51,6 +60,7 @@ func (j *Judge) Watch(shim *cache.Context, apis *client.Clients) error {
 	return nil
 }
 
+// load makes the plugins. As in the shim, one that cannot be made has no say.
 func (p *predicates) load(handle framework.Handle) error {
 	config, err := latest.Default()
 	if err != nil {
@@ -67,7 +77,8 @@ func (p *predicates) load(handle framework.Handle) error {
 		}
 		plugin, err := registry[one.Name](context.Background(), args[one.Name], handle)
 		if err != nil {
-			return fmt.Errorf("predicates of %s: %w", one.Name, err)
+			slog.Error("a predicate cannot be asked", "plugin", one.Name, "error", err)
+			continue
 		}
 		if before, is := plugin.(framework.PreFilterPlugin); is {
 			p.before = append(p.before, before)
@@ -79,88 +90,126 @@ func (p *predicates) load(handle framework.Handle) error {
 	return nil
 }
 
-// Nodes says why some of the nodes refuse the pod with that UID.
-func (j *Judge) Nodes(uid string, nodes []string) map[string]error {
+// Nodes says why some of the nodes refuse the pod with that UID. The first node is judged in any case, those that are not
+// by the given time have the reason ErrLate. Calls come one at a time, as the shim's cache wants it.
+func (j *Judge) Nodes(uid string, nodes []string, until time.Time) map[string]error {
 	refused := map[string]error{}
 	p := j.of.Load()
-	if p == nil {
-		for _, node := range nodes {
-			refused[node] = errNotStarted
-		}
-		return refused
-	}
-	pod, infos := p.find(uid, nodes)
-	p.cache.LockForReads()
-	defer p.cache.UnlockForReads()
-	state := framework.NewCycleState()
-	among, skipped, failure := p.prepare(state, pod)
-	for i, node := range nodes {
-		err := failure
+	for done := 0; done < len(nodes); {
 		switch {
-		case err != nil:
-		case pod == nil:
-			err = cache.ErrorPodNotFound
-		case infos[i] == nil:
-			err = cache.ErrorNodeNotFound
-		case !among.AllNodes() && !among.NodeNames.Has(node):
-			err = errors.New("node not eligible")
+		case p == nil:
+			refused[nodes[done]] = errNotStarted
+			done++
+		case done > 0 && time.Now().After(until):
+			refused[nodes[done]] = ErrLate
+			done++
 		default:
-			err = p.filter(state, pod, infos[i], skipped)
-		}
-		if err != nil {
-			refused[node] = err
+			done += p.some(uid, nodes[done:], until, refused)
 		}
 	}
 	return refused
 }
 
-// find is before the cache is locked, which the look-ups do themselves.
-func (p *predicates) find(uid string, nodes []string) (*v1.Pod, []*framework.NodeInfo) {
-	infos := make([]*framework.NodeInfo, len(nodes))
-	for i, node := range nodes {
-		infos[i] = p.cache.GetNode(node)
+// some judges as many nodes as there is time for while the cache is locked, at least one; it returns how many.
+func (p *predicates) some(uid string, nodes []string, until time.Time, refused map[string]error) int {
+	p.cache.LockForReads()
+	defer p.cache.UnlockForReads()
+	begin := time.Now()
+	pod, known := p.cache.GetPodNoLock(uid), p.cache.GetNodesInfoMap()
+	look := look{state: framework.NewCycleState(), pod: pod, skipped: map[string]bool{}}
+	if pod != nil {
+		p.prepare(&look)
 	}
-	return p.cache.GetPod(uid), infos
+	for i, node := range nodes {
+		if now := time.Now(); i > 0 && (now.Sub(begin) > lockTime || now.After(until)) {
+			return i
+		}
+		info := known[node]
+		var err error
+		switch {
+		case pod == nil:
+			err = cache.ErrorPodNotFound
+		case info == nil:
+			err = cache.ErrorNodeNotFound
+		default:
+			err = p.fits(&look, info, node)
+		}
+		if err != nil {
+			refused[node] = err
+		}
+	}
+	return len(nodes)
 }
 
-// prepare looks at all nodes once: which may do at all, which plugins have nothing to say, and why none will do.
-func (p *predicates) prepare(
-	state fwk.CycleState, pod *v1.Pod,
-) (among *framework.PreFilterResult, skipped map[string]bool, failure error) {
-	skipped = map[string]bool{}
-	if pod == nil {
-		return nil, skipped, nil
-	}
+// look is at all nodes for one pod.
+type look struct {
+	state   fwk.CycleState
+	pod     *v1.Pod
+	skipped map[string]bool // plugins that have nothing to say of the pod
+	among   []narrowed
+	failure error // why none will do, behind what is narrowed
+}
+
+// narrowed are the nodes that may do as of a plugin.
+type narrowed struct {
+	by    string
+	among *framework.PreFilterResult
+}
+
+// prepare looks at all nodes and pods once, in the way of the shim.
+func (p *predicates) prepare(l *look) {
 	all, err := p.lister.NodeInfos().List()
 	if err != nil {
-		return nil, skipped, err
+		l.failure = failed("", err.Error())
+		return
 	}
+	var among *framework.PreFilterResult
 	for _, plugin := range p.before {
-		found, status := plugin.PreFilter(context.Background(), state, pod, all)
+		found, status := plugin.PreFilter(context.Background(), l.state, l.pod, all)
 		switch {
 		case status.IsSkip():
-			skipped[plugin.Name()] = true
+			l.skipped[plugin.Name()] = true
+		case status.IsRejected():
+			l.failure = failed("", status.Message())
+			return
 		case !status.IsSuccess():
-			return nil, skipped, failed(plugin, status)
+			l.failure = failed(plugin.Name(), fmt.Sprintf("running PreFilter plugin %q: \n%s", plugin.Name(), status.Message()))
+			return
 		}
-		among = among.Merge(found)
+		if among = among.Merge(found); !among.AllNodes() {
+			l.among = append(l.among, narrowed{plugin.Name(), among})
+		}
 	}
-	return among, skipped, nil
 }
 
-func (p *predicates) filter(state fwk.CycleState, pod *v1.Pod, node *framework.NodeInfo, skipped map[string]bool) error {
+// fits is nil if all plugins accept the node.
+func (p *predicates) fits(l *look, info *framework.NodeInfo, node string) error {
+	for _, one := range l.among {
+		if !one.among.NodeNames.Has(node) {
+			return failed(one.by, "node not eligible")
+		}
+	}
+	if l.failure != nil {
+		return l.failure
+	}
 	for _, plugin := range p.filters {
-		if skipped[plugin.Name()] {
+		if l.skipped[plugin.Name()] {
 			continue
 		}
-		if status := plugin.Filter(context.Background(), state, pod, node); !status.IsSuccess() {
-			return failed(plugin, status)
+		status := plugin.Filter(context.Background(), l.state, l.pod, info)
+		switch {
+		case status.IsSuccess():
+		case status.IsRejected():
+			return failed(plugin.Name(), status.Message())
+		default:
+			return failed(plugin.Name(),
+				fmt.Sprintf("running %q filter plugin for pod %q: %v", plugin.Name(), l.pod.Name, status.Message()))
 		}
 	}
 	return nil
 }
 
 // failed is worded as by the shim.
-func failed(plugin framework.Plugin, status *fwk.Status) error {
-	return errors.Join(fmt.Errorf("failed plugin: '%s'", plugin.Name()), errors.New(status.Message()))
+func failed(plugin, message string) error {
+	return errors.Join(fmt.Errorf("failed plugin: '%s'", plugin), errors.New(message))
 }
