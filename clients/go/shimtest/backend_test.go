@@ -95,9 +95,10 @@ var listening = regexp.MustCompile(`listening grpc=(\S+) http=(\S+)`)
 // shared serves all tests, one after the other: what an RM has is dropped when it registers anew.
 var shared *server
 
-// startLicorne starts the server for the first test, and lends it to the next ones.
+// startLicorne starts the server for the first test, and lends it to the next ones. One that a test has
+// ended is followed by another.
 func startLicorne(t testing.TB) *server {
-	if shared == nil {
+	if shared == nil || shared.process.ProcessState != nil {
 		shared = &server{t: t}
 		shared.run("127.0.0.1:0", "127.0.0.1:0")
 	}
