@@ -1,7 +1,8 @@
 """What an RM asked for, what runs where, and what it has ended: the truth about its cluster."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 from support.patience import PATIENCE
 
@@ -86,6 +87,16 @@ class Ledger:
         """Something is wrong; the first problem counts."""
         self.failure = self.failure or problem
         self.changed()
+
+    def work(self, listening: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Listen to the server until cancelled; what else ends it is the failure of the RM."""
+        task = asyncio.create_task(listening)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(f"the client has ended: {error!r}")
 
     def changed(self) -> None:
         """Wake those who wait for a condition."""

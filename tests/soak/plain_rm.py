@@ -38,7 +38,7 @@ class PlainRm(Ledger):
 
     async def __aenter__(self) -> Self:
         """Connect, and wait until it is registered."""
-        self._task = asyncio.create_task(self._run())
+        self._task = self.work(self._run())
         await self.until(lambda: self.registrations > 0, "its registration")
         return self
 
@@ -91,7 +91,8 @@ class PlainRm(Ledger):
             try:
                 async with grpc.aio.insecure_channel(self._target, OPTIONS) as channel:
                     await Conversation(self, Shim(channel, self.rm_id)).hold(self._config)
-            except* (grpc.aio.AioRpcError, Ended, TimeoutError):
+            except* (grpc.aio.AioRpcError, Ended, TimeoutError, asyncio.InvalidStateError):
+                # gRPC refuses with the last of them what is written to a stream that has just ended.
                 pass
             await asyncio.sleep(RETRY)
 

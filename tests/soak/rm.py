@@ -13,7 +13,6 @@ from licorne import (
     AskDropped,
     AskRejected,
     Client,
-    LicorneError,
     Node,
     NodeRejected,
     Released,
@@ -43,7 +42,7 @@ class SoakRm(Ledger):
     async def __aenter__(self) -> Self:
         """Connect, and wait until the server schedules for this RM."""
         await self.client.__aenter__()
-        self._listener = asyncio.create_task(self._listen())
+        self._listener = self.work(self._listen())
         async with asyncio.timeout(PATIENCE):
             await self.client.ready()
         return self
@@ -61,7 +60,7 @@ class SoakRm(Ledger):
         """Say goodbye, for good if it says so."""
         await self.client.close(unregister=unregister)
         if self._listener is not None:
-            await self._listener
+            await asyncio.wait([self._listener])
 
     # ---- What it tells the server ----
 
@@ -120,13 +119,10 @@ class SoakRm(Ledger):
         return f", {self.client.stats}"
 
     async def _listen(self) -> None:
-        try:
-            async for batch in self.client.batches():
-                for event in batch:
-                    self._hear(event)
-                self.changed()
-        except LicorneError as error:
-            self.fail(f"the client has ended: {error!r}")
+        async for batch in self.client.batches():
+            for event in batch:
+                self._hear(event)
+            self.changed()
 
     def _hear(self, event: object) -> None:
         match event:

@@ -48,6 +48,9 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 5_000),
 ]
 
+_ENDS = (grpc.aio.AioRpcError, TimeoutError, CallError, Malformed, OSError, asyncio.InvalidStateError)
+"""Errors that end a connection; gRPC raises the last for a write to a stream that has just ended."""
+
 Credentials = Callable[[], grpc.ChannelCredentials | None]
 """Reads the credentials of a new connection; None for a connection without TLS."""
 
@@ -108,7 +111,7 @@ class _Connection:
                 self._ready.set_result(stream)
                 await stream.run()
             log.info("member has ended the connection", member=member.name, address=member.address)
-        except (grpc.aio.AioRpcError, TimeoutError, CallError, Malformed, OSError) as error:
+        except _ENDS as error:
             reason = _reason(error)
             log.warning("member not reached", member=member.name, address=member.address, reason=reason)
             if not self._ready.done():
