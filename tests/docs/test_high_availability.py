@@ -47,6 +47,7 @@ def test_the_block_to_copy_works(tmp_path: Path) -> None:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
         said.seek(0)
         lines = said.read().splitlines()
     assert code == 0, "\n".join(lines[-40:])

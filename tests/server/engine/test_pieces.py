@@ -19,7 +19,7 @@ from licorne_server.services.server import Server
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
 from support.patience import PATIENCE
-from support.peers.shim import LOOPBACK, connected, serving
+from support.peers.shim import LOOPBACK, connected, eventually, serving
 from support.server.http_site import routes
 from support.server.pieces import GROUP, PARTITIONS, USER, Pieces, counted_pieces, fill
 
@@ -282,6 +282,8 @@ async def _pieces_of_path(server: Server, path: str) -> Pieces:
                     size += len(chunk)
                     if path.startswith(LIVE) and size > ENOUGH:
                         break
+        # A viewer that has gone is told of changes until the next beat, by tasks that nobody else asked for.
+        await eventually(lambda: all(task.get_name() != "the page's feed" for task in asyncio.all_tasks()))
     return pieces
 
 
