@@ -41,7 +41,7 @@ async def test_killed_programs_go_on(placing: Cluster, killed: tuple[str, ...]) 
         await placing.api.patch(f"{path}/grows", {"spec": {"replicas": 16}})
         await ledger.until(lambda: len(ledger.of(name, "grows")) == 16, "the Deployment has grown")
         await ledger.until(lambda: not ledger.of(name, "goes"), "the pods have gone")
-        # At once: the shim can be used when the server is there, too.
+        # Both at once: the shim is ready only after the server.
         await asyncio.gather(*map(processes.restart, killed))
         await ledger.until(lambda: len(placing.running(name)) == 20, "all pods run")
         await placing.check()

@@ -88,8 +88,8 @@ class Ledger:
         self.failure = self.failure or problem
         self.changed()
 
-    def work(self, listening: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Listen to the server until cancelled; what else ends it is the failure of the RM."""
+    def start(self, listening: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start the task that listens to the server. An error that ends it fails the RM."""
         task = asyncio.create_task(listening)
         task.add_done_callback(self._ended)
         return task

@@ -38,7 +38,7 @@ class PlainRm(Ledger):
 
     async def __aenter__(self) -> Self:
         """Connect, and wait until it is registered."""
-        self._task = self.work(self._run())
+        self._task = self.start(self._run())
         await self.until(lambda: self.registrations > 0, "its registration")
         return self
 
@@ -92,7 +92,7 @@ class PlainRm(Ledger):
                 async with grpc.aio.insecure_channel(self._target, OPTIONS) as channel:
                     await Conversation(self, Shim(channel, self.rm_id)).hold(self._config)
             except* (grpc.aio.AioRpcError, Ended, TimeoutError, asyncio.InvalidStateError):
-                # gRPC refuses with the last of them what is written to a stream that has just ended.
+                # gRPC raises InvalidStateError for a write to a stream that has just ended.
                 pass
             await asyncio.sleep(RETRY)
 

@@ -42,7 +42,7 @@ class SoakRm(Ledger):
     async def __aenter__(self) -> Self:
         """Connect, and wait until the server schedules for this RM."""
         await self.client.__aenter__()
-        self._listener = self.work(self._listen())
+        self._listener = self.start(self._listen())
         async with asyncio.timeout(PATIENCE):
             await self.client.ready()
         return self

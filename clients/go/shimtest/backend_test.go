@@ -95,8 +95,8 @@ var listening = regexp.MustCompile(`listening grpc=(\S+) http=(\S+)`)
 // shared serves all tests, one after the other: what an RM has is dropped when it registers anew.
 var shared *server
 
-// startLicorne starts the server for the first test, and lends it to the next ones. One that a test has
-// ended is followed by another.
+// startLicorne starts the server for the first test, and lends it to the next ones. It starts another one
+// after a test has killed it.
 func startLicorne(t testing.TB) *server {
 	if shared == nil || shared.process.ProcessState != nil {
 		shared = &server{t: t}

@@ -49,7 +49,7 @@ _OPTIONS = [
 ]
 
 _ENDS = (grpc.aio.AioRpcError, TimeoutError, CallError, Malformed, OSError, asyncio.InvalidStateError)
-"""Errors that end a connection; gRPC raises the last for a write to a stream that has just ended."""
+"""Errors that end a connection. gRPC raises InvalidStateError for a write to a stream that has just ended."""
 
 Credentials = Callable[[], grpc.ChannelCredentials | None]
 """Reads the credentials of a new connection; None for a connection without TLS."""

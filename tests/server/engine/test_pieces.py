@@ -282,7 +282,7 @@ async def _pieces_of_path(server: Server, path: str) -> Pieces:
                     size += len(chunk)
                     if path.startswith(LIVE) and size > ENOUGH:
                         break
-        # A viewer that has gone is told of changes until the next beat, by tasks that nobody else asked for.
+        # The feed serves a viewer that has gone until its next beat. The next request must not count that.
         await eventually(lambda: all(task.get_name() != "the page's feed" for task in asyncio.all_tasks()))
     return pieces
 

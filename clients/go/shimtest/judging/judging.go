@@ -38,7 +38,7 @@ type predicates struct {
 	filters []framework.FilterPlugin
 }
 
-// ErrLate is of a node that was not judged in time.
+// ErrLate refuses a node for which the check's time was over.
 var ErrLate = errors.New("the shim took too long for the other nodes; this one is judged later")
 
 var errNotStarted = errors.New("the shim has not started yet")
@@ -46,7 +46,7 @@ var errNotStarted = errors.New("the shim has not started yet")
 // lockTime is for how long the shim's cache is locked at a time.
 const lockTime = 20 * time.Millisecond
 
-// notAsked are plugins that the shim has in ways of its own.
+// notAsked are plugins that the shim replaces: it has preemption and scheduling gates of its own.
 var notAsked = map[string]bool{names.DefaultPreemption: true, names.SchedulingGates: true}
 
 // Watch is called once the shim's context is made, after the feature gates are set and before the shim starts.
@@ -141,22 +141,22 @@ func (p *predicates) some(uid string, nodes []string, until time.Time, refused m
 	return len(nodes)
 }
 
-// look is at all nodes for one pod.
+// look is one pod's evaluation, which all nodes share.
 type look struct {
 	state   fwk.CycleState
 	pod     *v1.Pod
 	skipped map[string]bool // plugins that have nothing to say of the pod
 	among   []narrowed
-	failure error // why none will do, behind what is narrowed
+	failure error // why no node fits, once `among` lets it pass
 }
 
-// narrowed are the nodes that may do as of a plugin.
+// narrowed has the nodes that are left after a plugin's PreFilter.
 type narrowed struct {
 	by    string
 	among *framework.PreFilterResult
 }
 
-// prepare looks at all nodes and pods once, in the way of the shim.
+// prepare runs PreFilter of all plugins once, in the shim's order.
 func (p *predicates) prepare(l *look) {
 	all, err := p.lister.NodeInfos().List()
 	if err != nil {
@@ -209,7 +209,7 @@ func (p *predicates) fits(l *look, info *framework.NodeInfo, node string) error 
 	return nil
 }
 
-// failed is worded as by the shim.
+// failed words a refusal as the shim does.
 func failed(plugin, message string) error {
 	return errors.Join(fmt.Errorf("failed plugin: '%s'", plugin), errors.New(message))
 }
